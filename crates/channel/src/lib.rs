@@ -1,0 +1,1 @@
+//! Transport with identity: sign-in, session keys, sealed requests and publications.

@@ -1,0 +1,1 @@
+//! The programs: flags, outputters, exit codes.

@@ -1,0 +1,1 @@
+//! Pure functions: RSA, AES with HMAC, signatures, tokens, fingerprints.

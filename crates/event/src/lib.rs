@@ -1,0 +1,1 @@
+//! The event bus: tags, subscriptions, the sockets local programs use.

@@ -1,0 +1,163 @@
+//! The `#[function]` attribute.
+//!
+//! It only binds arguments. From
+//!
+//! ```ignore
+//! /// Returns the text it was given.
+//! #[function]
+//! async fn echo(ctx: &Context, text: String, #[default(1)] times: i64, kwargs: KwArgs) -> Result<String> { … }
+//! ```
+//!
+//! it leaves the function as it is and adds `pub static ECHO: Function` with the name, the documentation, the
+//! parameters with their defaults, and a `call` that takes each argument in its type. The context parameter may be
+//! left out. `#[function(name = "list", out = "highstate")]` sets Salt's name and the outputter.
+
+use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Tokens;
+use quote::{format_ident, quote};
+use syn::{FnArg, ItemFn, LitStr, Pat, PatType, Type, parse_macro_input};
+
+/// Makes a table entry of an execution function. See the crate's documentation.
+#[proc_macro_attribute]
+pub fn function(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    let mut settings = Settings::default();
+    let parser = syn::meta::parser(|meta| settings.parse(&meta));
+    parse_macro_input!(attributes with parser);
+    let item = parse_macro_input!(item as ItemFn);
+    expand(&settings, item).unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+#[derive(Default)]
+struct Settings {
+    name: Option<LitStr>,
+    out: Option<LitStr>,
+}
+
+impl Settings {
+    fn parse(&mut self, meta: &syn::meta::ParseNestedMeta) -> syn::Result<()> {
+        if meta.path.is_ident("name") {
+            self.name = Some(meta.value()?.parse()?);
+        } else if meta.path.is_ident("out") {
+            self.out = Some(meta.value()?.parse()?);
+        } else {
+            return Err(meta.error("expected `name` or `out`"));
+        }
+        Ok(())
+    }
+}
+
+/// What the parameters of the function come to.
+#[derive(Default)]
+struct Parameters {
+    params: Vec<Tokens>,
+    takes: Vec<Tokens>,
+    names: Vec<Tokens>,
+    varargs: Option<String>,
+    kwargs: Option<String>,
+}
+
+fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
+    let doc = documentation(&item);
+    let parameters = parameters(&mut item)?;
+    let ident = &item.sig.ident;
+    let plain = ident.to_string().trim_start_matches("r#").to_owned();
+    let constant = format_ident!("{}", plain.trim_end_matches('_').to_uppercase());
+    let name = settings.name.as_ref().map_or_else(|| plain.trim_end_matches('_').to_owned(), LitStr::value);
+    let out = option(settings.out.as_ref().map(LitStr::value));
+    let (varargs, kwargs) = (option(parameters.varargs), option(parameters.kwargs));
+    let Parameters { params, takes, names, .. } = parameters;
+    let wait = item.sig.asyncness.map(|_| quote!(.await));
+    let summary = format!("The table entry of `{name}`.");
+    Ok(quote! {
+        #item
+
+        #[doc = #summary]
+        pub static #constant: ::exec::Function = ::exec::Function {
+            name: #name,
+            doc: #doc,
+            params: &[#(#params),*],
+            varargs: #varargs,
+            kwargs: #kwargs,
+            out: #out,
+            call: |ctx, mut bound| ::std::boxed::Box::pin(async move {
+                let _ = (&ctx, &mut bound);
+                #(#takes)*
+                #ident(#(#names),*)#wait.map(::core::convert::Into::into)
+            }),
+        };
+    })
+}
+
+fn option(text: Option<String>) -> Tokens {
+    text.map_or_else(|| quote!(None), |text| quote!(Some(#text)))
+}
+
+fn documentation(item: &ItemFn) -> String {
+    let lines = item.attrs.iter().filter_map(|attribute| match &attribute.meta {
+        syn::Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let lines: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect();
+    lines.join("\n")
+}
+
+fn parameters(item: &mut ItemFn) -> syn::Result<Parameters> {
+    let mut found = Parameters::default();
+    for input in &mut item.sig.inputs {
+        let FnArg::Typed(argument) = input else {
+            return Err(syn::Error::new_spanned(input, "an execution function has no self"));
+        };
+        add_parameter(&mut found, argument)?;
+    }
+    Ok(found)
+}
+
+fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<()> {
+    let default = take_default(argument)?;
+    let ident = match argument.pat.as_ref() {
+        Pat::Ident(pattern) => pattern.ident.clone(),
+        other => return Err(syn::Error::new_spanned(other, "a parameter needs a name")),
+    };
+    let kind = argument.ty.as_ref();
+    let name = ident.to_string().trim_start_matches("r#").trim_end_matches('_').to_owned();
+    if matches!(kind, Type::Reference(_)) {
+        found.names.push(quote!(ctx));
+        return Ok(());
+    }
+    match last_segment(kind).as_deref() {
+        Some("VarArgs") => {
+            found.varargs = Some(name);
+            found.takes.push(quote!(let #ident = bound.take_varargs();));
+        }
+        Some("KwArgs") => {
+            found.kwargs = Some(name);
+            found.takes.push(quote!(let #ident = bound.take_kwargs();));
+        }
+        kind_name => {
+            let default = match (default, kind_name) {
+                (Some(default), _) => quote!(Some(|| ::value::Value::from(#default))),
+                (None, Some("Option")) => quote!(Some(|| ::value::Value::Null)),
+                (None, _) => quote!(None),
+            };
+            found.params.push(quote!(::exec::Param { name: #name, default: #default }));
+            found.takes.push(quote!(let #ident = bound.take::<#kind>(#name)?;));
+        }
+    }
+    found.names.push(quote!(#ident));
+    Ok(())
+}
+
+fn take_default(argument: &mut PatType) -> syn::Result<Option<syn::Expr>> {
+    let place = argument.attrs.iter().position(|attribute| attribute.path().is_ident("default"));
+    place.map(|place| argument.attrs.remove(place).parse_args()).transpose()
+}
+
+fn last_segment(kind: &Type) -> Option<String> {
+    match kind {
+        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! What a function may ask of the program it runs in.
+
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::BoxFuture;
+use value::{Map, Value};
+
+use crate::{Call, Registry, Result};
+
+/// The program a function runs in: the minion, `salt-call`, or a test.
+///
+/// Everything that reaches beyond this machine's own files goes through here, so that functions work alike with
+/// one master, several, or none.
+pub trait Agent: Send + Sync {
+    /// All functions that exist here.
+    fn registry(&self) -> &Registry;
+
+    /// Sends an encrypted request (`cmd` and its fields) to the master of the job and returns its answer. `id`,
+    /// nonce, time and token are added on the way. Embedded bytes that are text have become text.
+    fn request<'a>(&'a self, load: Map, timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>>;
+
+    /// The same, but bytes stay bytes in the answer's values (file chunks).
+    fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<Value>>;
+
+    /// Sends a request to every connected master (events, mine) without waiting for a dead one. Says whether it
+    /// was handed over.
+    fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>>;
+
+    /// Fires an event on the minion's own bus.
+    fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, Result<bool>>;
+
+    /// Returns the jobs that run now, the asking one included.
+    fn running(&self) -> Vec<RunningJob>;
+
+    /// Sends a signal to what a job runs (its child processes); for `SIGTERM` and `SIGKILL` the job itself ends
+    /// too. Returns false when there is no such job.
+    fn signal_job(&self, jid: &str, signal: i32) -> bool;
+
+    /// Loads something anew and waits for it.
+    fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>>;
+
+    /// Returns what is known of each configured master, in the configured order.
+    fn masters(&self) -> Vec<MasterStatus>;
+
+    /// Compiles the pillar anew at the master of the job (or locally), without replacing the one in memory.
+    fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>>;
+
+    /// Asks a master named by its address whether it answers at all, within the time.
+    fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool>;
+
+    /// Ends or restarts the whole minion, after the job has returned.
+    fn stop_minion(&self, restart: bool);
+}
+
+/// What can be loaded anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// The grains, and then the pillar.
+    Grains,
+    /// The pillar of every connection.
+    Pillar,
+    /// Modules, as far as there is something to reload.
+    Modules,
+    /// The beacons' settings.
+    Beacons,
+    /// The matchers.
+    Matchers,
+}
+
+/// A job that runs on this minion.
+#[derive(Clone, Debug)]
+pub struct RunningJob {
+    /// The publication's fields, as `saltutil.running` shows them, `pid` first.
+    pub load: Map,
+    /// When it began.
+    pub since: SystemTime,
+}
+
+impl RunningJob {
+    /// Returns the job's id.
+    pub fn jid(&self) -> &str {
+        self.load.get_str("jid").unwrap_or_default()
+    }
+}
+
+/// How a connection to a master is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MasterState {
+    /// Its name is being looked up.
+    Resolving,
+    /// A connection is being made.
+    Connecting,
+    /// Waiting for the master to accept our key.
+    Pending,
+    /// Connected and signed in.
+    Live,
+    /// Lost; the next try is waited for.
+    Backoff,
+    /// Refused for good until something is changed by hand.
+    Refused,
+}
+
+impl MasterState {
+    /// Returns the word an operator sees.
+    pub fn word(self) -> &'static str {
+        match self {
+            MasterState::Resolving => "resolving",
+            MasterState::Connecting => "connecting",
+            MasterState::Pending => "pending",
+            MasterState::Live => "live",
+            MasterState::Backoff => "backoff",
+            MasterState::Refused => "refused",
+        }
+    }
+}
+
+/// What a minion knows of one master.
+#[derive(Clone, Debug)]
+pub struct MasterStatus {
+    /// The address as configured, host and port.
+    pub address: String,
+    /// The host alone, as Salt's option `master` of that connection.
+    pub host: String,
+    /// The resolved address, when known.
+    pub ip: Option<std::net::IpAddr>,
+    /// How the connection is.
+    pub state: MasterState,
+    /// Since when.
+    pub since: SystemTime,
+    /// When something was last received from it.
+    pub last_heard: Option<SystemTime>,
+    /// Whether this is the master of the asking job.
+    pub asking: bool,
+}
+
+/// Whose functions a call by name may reach; see [`Registry::call`].
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// The function, `module.function`.
+    pub fun: String,
+    /// Its arguments.
+    pub call: Call,
+}
+
+impl Scope {
+    /// A call without arguments.
+    pub fn of(fun: &str) -> Self {
+        Scope { fun: fun.to_owned(), call: Call::default() }
+    }
+}
+
+impl From<(&str, Vec<Value>)> for Scope {
+    fn from((fun, args): (&str, Vec<Value>)) -> Self {
+        Scope { fun: fun.to_owned(), call: Call { args, kwargs: Map::new() } }
+    }
+}

@@ -1,0 +1,157 @@
+//! Fitting the arguments of a call to the parameters of a function, with Python's rules and words.
+
+use value::{Map, Value};
+
+use crate::{Bound, Error, Function, Result};
+
+/// The arguments of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Call {
+    /// In order.
+    pub args: Vec<Value>,
+    /// By name.
+    pub kwargs: Map,
+}
+
+impl Call {
+    /// Splits the `arg` list of a publication: a map marked `__kwarg__` holds keyword arguments.
+    pub fn from_arg_list(list: &[Value]) -> Self {
+        let mut call = Call::default();
+        for item in list {
+            match item.as_map() {
+                Some(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
+                    for (key, value) in map.iter().filter(|(key, _)| key.as_str() != Some("__kwarg__")) {
+                        call.kwargs.insert(key.clone(), value.clone());
+                    }
+                }
+                _ => call.args.push(item.clone()),
+            }
+        }
+        call
+    }
+}
+
+/// Fits a call to a function. `published` holds the fields of the job under `__pub_…` names and goes to functions
+/// that take any keyword.
+///
+/// # Errors
+/// [`Error::Invocation`] for keywords the function does not know, [`Error::Arguments`] for too many or missing
+/// ones, worded as Python words them.
+pub fn bind(function: &Function, call: Call, published: &Map) -> Result<Bound> {
+    let Call { mut args, mut kwargs } = call;
+    refuse_unknown_keywords(function, &kwargs)?;
+    let varargs = take_surplus(function, &mut args)?;
+    let mut values = std::collections::VecDeque::with_capacity(function.params.len());
+    let mut missing = Vec::new();
+    let mut given = args.into_iter();
+    for param in function.params {
+        let named = kwargs.remove(param.name);
+        let value = match (given.next(), named) {
+            (Some(_), Some(_)) => {
+                let text = format!("{}() got multiple values for argument '{}'", function.name, param.name);
+                return Err(Error::Arguments(text));
+            }
+            (Some(value), None) | (None, Some(value)) => Some(value),
+            (None, None) => param.default.map(|make| make()),
+        };
+        match value {
+            Some(value) => values.push_back(value),
+            None => missing.push(param.name),
+        }
+    }
+    if !missing.is_empty() {
+        return Err(Error::Arguments(missing_text(function.name, &missing)));
+    }
+    if function.kwargs.is_some() {
+        kwargs.extend(published.clone());
+    }
+    Ok(Bound { values, varargs, kwargs })
+}
+
+fn refuse_unknown_keywords(function: &Function, kwargs: &Map) -> Result<()> {
+    if function.kwargs.is_some() {
+        return Ok(());
+    }
+    let unknown: Vec<String> = kwargs
+        .iter()
+        .filter(|(key, _)| !function.params.iter().any(|param| key.as_str() == Some(param.name)))
+        .filter(|(key, _)| !key.as_str().is_some_and(|key| key.starts_with("__")))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Invocation(format!("The following keyword arguments are not valid: {}", unknown.join(", "))))
+}
+
+fn take_surplus(function: &Function, args: &mut Vec<Value>) -> Result<Vec<Value>> {
+    let room = function.params.len();
+    if args.len() <= room {
+        return Ok(Vec::new());
+    }
+    if function.varargs.is_some() {
+        return Ok(args.split_off(room));
+    }
+    let required = function.params.iter().filter(|param| param.default.is_none()).count();
+    let takes = if required == room { format!("{room}") } else { format!("from {required} to {room}") };
+    let (plural, verb) = (if room == 1 { "" } else { "s" }, if args.len() == 1 { "was" } else { "were" });
+    let text = format!("{}() takes {takes} positional argument{plural} but {} {verb} given", function.name, args.len());
+    Err(Error::Arguments(text))
+}
+
+fn missing_text(name: &str, missing: &[&str]) -> String {
+    let quoted: Vec<String> = missing.iter().map(|name| format!("'{name}'")).collect();
+    let names = match quoted.as_slice() {
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [rest @ .., last] => format!("{}, and {last}", rest.join(", ")),
+        [] => String::new(),
+    };
+    let plural = if missing.len() == 1 { "" } else { "s" };
+    format!("{name}() missing {} required positional argument{plural}: {names}", missing.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Param;
+    use value::{list, map};
+
+    const TWO: Function = Function {
+        name: "two",
+        doc: "",
+        params: &[Param { name: "a", default: None }, Param { name: "b", default: Some(|| Value::Int(7)) }],
+        varargs: None,
+        kwargs: None,
+        out: None,
+        call: |_, _| Box::pin(async { Ok(Value::Null) }),
+    };
+
+    fn call(args: Value, kwargs: Map) -> Call {
+        Call { args: args.into_list().unwrap(), kwargs }
+    }
+
+    #[test]
+    fn positions_names_and_defaults_fill_the_parameters() {
+        let bound = bind(&TWO, call(list![1], map! {}), &map! {}).unwrap();
+        assert_eq!(bound.values, [Value::Int(1), Value::Int(7)]);
+        let bound = bind(&TWO, call(list![], map! { "b" => 2, "a" => 1 }), &map! {}).unwrap();
+        assert_eq!(bound.values, [Value::Int(1), Value::Int(2)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_pythons_words() {
+        let text = |args, kwargs| bind(&TWO, call(args, kwargs), &map! {}).unwrap_err().to_string();
+        assert_eq!(text(list![], map! {}), "two() missing 1 required positional argument: 'a'");
+        assert_eq!(text(list![1, 2, 3], map! {}), "two() takes from 1 to 2 positional arguments but 3 were given");
+        assert_eq!(text(list![1], map! { "a" => 1 }), "two() got multiple values for argument 'a'");
+        assert_eq!(text(list![1], map! { "c" => 1 }), "The following keyword arguments are not valid: c=1");
+    }
+
+    #[test]
+    fn a_marked_map_holds_keyword_arguments() {
+        let list = list![1, map! { "__kwarg__" => true, "b" => 2 }, map! { "b" => 3 }];
+        let split = Call::from_arg_list(list.as_list().unwrap());
+        assert_eq!(split, call(list![1, map! { "b" => 3 }], map! { "b" => 2 }));
+    }
+}

@@ -1,0 +1,153 @@
+//! What a function is given beside its arguments.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use value::{Map, Value};
+
+use crate::{Agent, Call, Error, Result};
+
+/// The world of one running function. Cheap to clone; clones belong to the same job.
+#[derive(Clone)]
+pub struct Context {
+    /// The options of the connection the job came over, under Salt's names.
+    pub opts: Arc<Map>,
+    /// The facts about this machine.
+    pub grains: Arc<Map>,
+    /// The pillar, compiled by the master of the job.
+    pub pillar: Arc<Map>,
+    /// The job.
+    pub job: Arc<Job>,
+    /// The program around.
+    pub agent: Arc<dyn Agent>,
+}
+
+/// The job a function runs for.
+#[derive(Debug, Default)]
+pub struct Job {
+    /// The publication's fields (`jid`, `fun`, `tgt`, `user`, …), empty for a call from `salt-call --local`.
+    pub load: Map,
+    /// Ends when the job is killed.
+    pub cancel: CancellationToken,
+    retcode: AtomicI64,
+    children: Mutex<Vec<i32>>,
+    progress: Option<Progress>,
+}
+
+/// Where the parts of a result go that is made bit by bit.
+pub type Progress = tokio::sync::mpsc::UnboundedSender<Value>;
+
+impl Job {
+    /// A job with the publication's fields.
+    pub fn new(load: Map) -> Self {
+        Job { load, ..Job::default() }
+    }
+
+    /// The same, with a road for progress events.
+    pub fn with_progress(load: Map, progress: Progress) -> Self {
+        Job { load, progress: Some(progress), ..Job::default() }
+    }
+
+    /// Returns the job's id; empty when there is none.
+    pub fn jid(&self) -> &str {
+        self.load.get_str("jid").unwrap_or_default()
+    }
+
+    /// Returns the return code the functions have set.
+    pub fn retcode(&self) -> i64 {
+        self.retcode.load(Ordering::Relaxed)
+    }
+
+    /// Returns the processes that run for this job.
+    pub fn children(&self) -> Vec<i32> {
+        self.children.lock().expect("no one panics holding this").clone()
+    }
+
+    /// Returns the fields under the names functions with `**kwargs` see (`__pub_jid`, …).
+    pub fn published(&self) -> Map {
+        self.load
+            .iter()
+            .filter_map(|(key, value)| key.as_str().map(|key| (format!("__pub_{key}"), value.clone())))
+            .collect()
+    }
+}
+
+impl Context {
+    /// Sets the return code of the job (Salt's `__context__['retcode']`).
+    pub fn set_retcode(&self, code: i64) {
+        self.job.retcode.store(code, Ordering::Relaxed);
+    }
+
+    /// Notes a child process (the leader of a process group) for as long as the guard lives, so that killing the
+    /// job kills it.
+    pub fn child(&self, pid: i32) -> ChildGuard {
+        self.job.children.lock().expect("no one panics holding this").push(pid);
+        ChildGuard { job: self.job.clone(), pid }
+    }
+
+    /// Sends a part of the result while the function goes on; it becomes a `salt/job/<jid>/prog/…` event.
+    pub fn progress(&self, part: Value) {
+        if let Some(road) = &self.job.progress {
+            // A job whose minion is going away has nobody to tell.
+            let _ = road.send(part);
+        }
+    }
+
+    /// Calls another function by its Salt name, in the same job.
+    pub async fn call(&self, fun: &str, args: Vec<Value>) -> Result<Value> {
+        self.call_with(fun, Call { args, kwargs: Map::new() }).await
+    }
+
+    /// The same, with keyword arguments.
+    pub async fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
+        let agent = self.agent.clone();
+        agent.registry().call(self, fun, call).await
+    }
+
+    /// Returns an option.
+    pub fn opt(&self, name: &str) -> Option<&Value> {
+        self.opts.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Returns an option that is text.
+    pub fn opt_str(&self, name: &str) -> Option<&str> {
+        self.opt(name).and_then(Value::as_str)
+    }
+
+    /// Returns the id of this minion.
+    pub fn id(&self) -> &str {
+        self.opt_str("id").unwrap_or_default()
+    }
+
+    /// Returns the directory for caches.
+    pub fn cachedir(&self) -> &str {
+        self.opt_str("cachedir").unwrap_or("/var/cache/salt/minion")
+    }
+
+    /// Says whether there is a master to ask (`file_client: remote`).
+    pub fn is_local(&self) -> bool {
+        self.opt_str("file_client") == Some("local")
+    }
+
+    /// Runs blocking work so that a killed job does not wait for it.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let task = tokio::task::spawn_blocking(work);
+        tokio::select! {
+            done = task => done.map_err(|error| Error::Other(error.to_string())),
+            () = self.job.cancel.cancelled() => Err(Error::Terminated),
+        }
+    }
+}
+
+/// Forgets a child process when dropped.
+pub struct ChildGuard {
+    job: Arc<Job>,
+    pid: i32,
+}
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        self.job.children.lock().expect("no one panics holding this").retain(|pid| *pid != self.pid);
+    }
+}

@@ -1,0 +1,91 @@
+//! Functions and modules as entries of a table.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use value::{Map, Value};
+
+use crate::{Context, Error, FromArg, KwArgs, Result, VarArgs};
+
+/// What calling a function gives.
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
+
+/// A module: a Salt name with functions.
+pub struct Module {
+    /// The name it is called by, such as `cmd`.
+    pub name: &'static str,
+    /// What it is for, one line and more.
+    pub doc: &'static str,
+    /// Its functions, in alphabetical order.
+    pub functions: &'static [&'static Function],
+    /// Says why the module does not work on this machine, if so (Salt's `__virtual__`). Given the grains.
+    pub virtual_: fn(&Map) -> std::result::Result<(), String>,
+}
+
+impl Module {
+    /// A module that works on every machine.
+    pub const fn new(name: &'static str, doc: &'static str, functions: &'static [&'static Function]) -> Self {
+        Module { name, doc, functions, virtual_: |_| Ok(()) }
+    }
+
+    /// The same module, only where the test passes.
+    pub const fn only_if(mut self, test: fn(&Map) -> std::result::Result<(), String>) -> Self {
+        self.virtual_ = test;
+        self
+    }
+}
+
+/// An execution function; the `#[function]` attribute makes these.
+pub struct Function {
+    /// The name within its module.
+    pub name: &'static str,
+    /// The documentation, as `sys.doc` shows it.
+    pub doc: &'static str,
+    /// The named parameters, in order.
+    pub params: &'static [Param],
+    /// The name of the parameter that takes the remaining positional arguments.
+    pub varargs: Option<&'static str>,
+    /// The name of the parameter that takes the remaining keyword arguments.
+    pub kwargs: Option<&'static str>,
+    /// The outputter the result wants, if not the usual one.
+    pub out: Option<&'static str>,
+    /// Calls it.
+    pub call: for<'a> fn(&'a Context, Bound) -> CallFuture<'a>,
+}
+
+/// A named parameter.
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// Makes its default; `None` when it must be given.
+    pub default: Option<fn() -> Value>,
+}
+
+/// Arguments in the order of the parameters, ready for a call.
+#[derive(Debug, Default)]
+pub struct Bound {
+    /// One entry per parameter.
+    pub values: std::collections::VecDeque<Value>,
+    /// What goes to `*args`.
+    pub varargs: Vec<Value>,
+    /// What goes to `**kwargs`.
+    pub kwargs: Map,
+}
+
+impl Bound {
+    /// Takes the next parameter's value in the type the function wants. Used by the attribute.
+    pub fn take<T: FromArg>(&mut self, name: &str) -> Result<T> {
+        let value = self.values.pop_front().unwrap_or_default();
+        T::from_arg(value).map_err(|expected| Error::Invocation(format!("argument '{name}' must be {expected}")))
+    }
+
+    /// Takes the remaining positional arguments.
+    pub fn take_varargs(&mut self) -> VarArgs {
+        VarArgs(std::mem::take(&mut self.varargs))
+    }
+
+    /// Takes the remaining keyword arguments.
+    pub fn take_kwargs(&mut self) -> KwArgs {
+        KwArgs(std::mem::take(&mut self.kwargs))
+    }
+}

@@ -1,0 +1,23 @@
+//! The contract of callable things: what an execution function is, what it is given, how it is found.
+//!
+//! A [`Module`] has a Salt name and a list of [`Function`]s; the `#[function]` attribute makes the entry from a
+//! plain Rust function. A function sees the world only through its [`Context`]: options, grains, pillar, the
+//! job it runs for, and the [`Agent`] it runs in (the minion, `salt-call`, a test).
+
+mod agent;
+mod args;
+mod bind;
+mod context;
+mod error;
+mod function;
+mod registry;
+pub mod testing;
+
+pub use agent::{Agent, MasterState, MasterStatus, Refresh, RunningJob, Scope};
+pub use args::{FromArg, KwArgs, VarArgs};
+pub use bind::{Call, bind};
+pub use context::{Context, Job, Progress};
+pub use error::{Error, Result};
+pub use exec_macros::function;
+pub use function::{Bound, CallFuture, Function, Module, Param};
+pub use registry::{Registry, Unavailable};

@@ -1,0 +1,101 @@
+//! A context to test functions in, without a minion.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use value::{Map, Value};
+
+use crate::{Agent, Context, Error, Job, MasterStatus, Module, Refresh, Registry, Result, RunningJob};
+
+/// An agent that answers requests with what a test prepared and remembers what it was asked.
+#[derive(Default)]
+pub struct FakeAgent {
+    /// The functions that exist.
+    pub registry: Registry,
+    /// Answers to requests, first come first served; none left is an error.
+    pub answers: Mutex<std::collections::VecDeque<Value>>,
+    /// Requests and broadcasts, in order.
+    pub asked: Mutex<Vec<Map>>,
+    /// The jobs that run.
+    pub jobs: Mutex<Vec<RunningJob>>,
+    /// Signals that were sent to jobs.
+    pub signals: Mutex<Vec<(String, i32)>>,
+    /// The masters.
+    pub masters: Vec<MasterStatus>,
+}
+
+impl FakeAgent {
+    fn answer(&self, load: Map) -> Result<Value> {
+        self.asked.lock().unwrap().push(load);
+        self.answers.lock().unwrap().pop_front().ok_or_else(|| Error::execution("no master in this test"))
+    }
+}
+
+impl Agent for FakeAgent {
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn request<'a>(&'a self, load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>> {
+        Box::pin(async move { self.answer(load) })
+    }
+
+    fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<Value>> {
+        Box::pin(async move { self.answer(load) })
+    }
+
+    fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>> {
+        self.asked.lock().unwrap().push(load);
+        Box::pin(async { Ok(true) })
+    }
+
+    fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, Result<bool>> {
+        let mut load = value::map! { "local" => tag };
+        load.update(data);
+        self.asked.lock().unwrap().push(load);
+        Box::pin(async { Ok(true) })
+    }
+
+    fn running(&self) -> Vec<RunningJob> {
+        self.jobs.lock().unwrap().clone()
+    }
+
+    fn signal_job(&self, jid: &str, signal: i32) -> bool {
+        self.signals.lock().unwrap().push((jid.to_owned(), signal));
+        self.jobs.lock().unwrap().iter().any(|job| job.jid() == jid)
+    }
+
+    fn refresh<'a>(&'a self, _what: Refresh) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async { Ok(true) })
+    }
+
+    fn masters(&self) -> Vec<MasterStatus> {
+        self.masters.clone()
+    }
+
+    fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>> {
+        Box::pin(async move { self.answer(request).map(|answer| answer.into_map().unwrap_or_default()) })
+    }
+
+    fn ping_master<'a>(&'a self, master: &'a str, _timeout: Duration) -> BoxFuture<'a, bool> {
+        let known = self.masters.iter().any(|status| status.host == master);
+        Box::pin(async move { known })
+    }
+
+    fn stop_minion(&self, _restart: bool) {}
+}
+
+/// A context over these modules, options, grains and pillar.
+pub fn context(modules: &[&'static Module], opts: Map, grains: Map, pillar: Map) -> (Context, Arc<FakeAgent>) {
+    let registry = Registry::new(modules, &grains, &[]);
+    let agent = Arc::new(FakeAgent { registry, ..FakeAgent::default() });
+    let context = Context {
+        opts: Arc::new(opts),
+        grains: Arc::new(grains),
+        pillar: Arc::new(pillar),
+        job: Arc::new(Job::default()),
+        agent: agent.clone(),
+    };
+    (context, agent)
+}

@@ -1,0 +1,1 @@
+//! The file server's backends and the client's cache.

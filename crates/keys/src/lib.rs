@@ -1,0 +1,1 @@
+//! Minion keys: pending, accepted, rejected, denied; decided once.

@@ -1,0 +1,1 @@
+//! The agent: one link per master, running jobs, returning results.

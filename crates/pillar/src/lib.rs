@@ -1,0 +1,1 @@
+//! Pillar: top file, matching, merging.

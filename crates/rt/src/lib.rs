@@ -1,0 +1,1 @@
+//! The seam to the outside: clock, randomness, names, connections.

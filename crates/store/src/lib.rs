@@ -1,0 +1,1 @@
+//! Salt's disk formats: job cache, minion data cache, tokens, sessions, proc files.

@@ -1,0 +1,1 @@
+//! Who is meant: glob, list, pcre, grain, pillar, compound, nodegroup, subnet.

@@ -1,0 +1,1 @@
+//! Sockets that speak Salt's transports: zeromq and tcp, request and publish, both sides.

@@ -1,0 +1,209 @@
+//! The ordered map.
+
+use std::hash::{Hash, Hasher};
+
+use indexmap::{Equivalent, IndexMap};
+
+use crate::Value;
+
+/// A dictionary in insertion order. Keys may be any value; nearly always they are text.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Map(Box<IndexMap<Value, Value>>);
+
+/// A text key that is looked up without being copied.
+struct TextKey<'a>(&'a str);
+
+impl Hash for TextKey<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Equivalent<Value> for TextKey<'_> {
+    fn equivalent(&self, key: &Value) -> bool {
+        matches!(key, Value::Str(text) if text == self.0)
+    }
+}
+
+impl Map {
+    /// Returns an empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns an empty map with room for so many entries.
+    pub fn with_capacity(entries: usize) -> Self {
+        Map(Box::new(IndexMap::with_capacity(entries)))
+    }
+
+    /// Puts a value under a key and returns what was there. A known key keeps its place.
+    pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
+        self.0.insert(key.into(), value.into())
+    }
+
+    /// Returns the value under a text key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(&TextKey(key))
+    }
+
+    /// Returns the value under a text key, to change it.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.0.get_mut(&TextKey(key))
+    }
+
+    /// Returns the value under any key.
+    pub fn get_value(&self, key: &Value) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    /// Returns the value under any key, to change it.
+    pub fn get_value_mut(&mut self, key: &Value) -> Option<&mut Value> {
+        self.0.get_mut(key)
+    }
+
+    /// Returns the value under the key, putting one there first if there is none.
+    pub fn entry_or_insert_with(&mut self, key: impl Into<Value>, make: impl FnOnce() -> Value) -> &mut Value {
+        self.0.entry(key.into()).or_insert_with(make)
+    }
+
+    /// Returns the text under a key, if it is text.
+    pub fn get_str(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+
+    /// Says whether there is an entry under a text key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.0.contains_key(&TextKey(key))
+    }
+
+    /// Takes the entry out, keeping the order of the others.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.0.shift_remove(&TextKey(key))
+    }
+
+    /// Takes the entry under any key out, keeping the order of the others.
+    pub fn remove_value(&mut self, key: &Value) -> Option<Value> {
+        self.0.shift_remove(key)
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Says whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Goes through the entries in order.
+    pub fn iter(&self) -> indexmap::map::Iter<'_, Value, Value> {
+        self.0.iter()
+    }
+
+    /// Goes through the entries in order, to change the values.
+    pub fn iter_mut(&mut self) -> indexmap::map::IterMut<'_, Value, Value> {
+        self.0.iter_mut()
+    }
+
+    /// Goes through the keys in order.
+    pub fn keys(&self) -> indexmap::map::Keys<'_, Value, Value> {
+        self.0.keys()
+    }
+
+    /// Goes through the keys that are text, in order.
+    pub fn text_keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(Value::as_str)
+    }
+
+    /// Goes through the values in order.
+    pub fn values(&self) -> indexmap::map::Values<'_, Value, Value> {
+        self.0.values()
+    }
+
+    /// Keeps only the entries the test is true for.
+    pub fn retain(&mut self, keep: impl FnMut(&Value, &mut Value) -> bool) {
+        self.0.retain(keep);
+    }
+
+    /// Takes all entries out.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Sorts the entries with a comparison of their keys and values.
+    pub fn sort_by(&mut self, compare: impl FnMut(&Value, &Value, &Value, &Value) -> std::cmp::Ordering) {
+        self.0.sort_by(compare);
+    }
+
+    /// Lays the entries of another map over this one, as Python's `update` does.
+    pub fn update(&mut self, other: Map) {
+        self.extend(other);
+    }
+}
+
+impl<K: Into<Value>, V: Into<Value>> Extend<(K, V)> for Map {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Map::new();
+        map.extend(entries);
+        map
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Value, Value);
+    type IntoIter = indexmap::map::IntoIter<Value, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = (&'a Value, &'a Value);
+    type IntoIter = indexmap::map::Iter<'a, Value, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&crate::python::repr_map(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Value, map};
+
+    #[test]
+    fn a_known_key_keeps_its_place() {
+        let mut map = map! { "a" => 1, "b" => 2 };
+        assert_eq!(map.insert("a", 3), Some(Value::Int(1)));
+        assert_eq!(map.text_keys().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn keys_need_not_be_text() {
+        let map = map! { 1 => "one", true => "yes" };
+        assert_eq!(map.get_value(&Value::Int(1)), Some(&Value::from("one")));
+        assert_eq!(map.get("1"), None);
+    }
+
+    #[test]
+    fn removing_keeps_the_order_of_the_rest() {
+        let mut map = map! { "a" => 1, "b" => 2, "c" => 3 };
+        map.remove("a");
+        assert_eq!(map.text_keys().collect::<Vec<_>>(), ["b", "c"]);
+    }
+}

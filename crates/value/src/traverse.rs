@@ -1,0 +1,59 @@
+//! Walking a path of keys, as `grains.get`, `pillar.get` and the matchers do.
+
+use crate::Value;
+
+impl Value {
+    /// Follows a path such as `os:family:0` through maps and lists.
+    ///
+    /// A map is asked for the text first, then for the same key as an integer. A list is asked for an index;
+    /// if the part is not one, the first of its maps that has the key is entered (Salt's
+    /// `traverse_dict_and_list`). An empty path is the value itself.
+    pub fn traverse(&self, path: &str, delimiter: &str) -> Option<&Value> {
+        if path.is_empty() {
+            return Some(self);
+        }
+        if delimiter.is_empty() {
+            return self.step(path);
+        }
+        path.split(delimiter).try_fold(self, |place, part| place.step(part))
+    }
+
+    fn step(&self, part: &str) -> Option<&Value> {
+        match self {
+            Value::Map(map) => map
+                .get(part)
+                .or_else(|| map.get_value(&Value::Int(part.parse().ok()?)))
+                .or_else(|| map.get_value(&Value::Bool(part.parse().ok()?))),
+            Value::List(items) => match part.parse::<i64>() {
+                Ok(index) => at(items, index),
+                Err(_) => items.iter().find_map(|item| item.as_map()?.get(part)),
+            },
+            _ => None,
+        }
+    }
+}
+
+/// An index as Python counts: from the end when negative.
+fn at(items: &[Value], index: i64) -> Option<&Value> {
+    let index = if index < 0 { index + items.len() as i64 } else { index };
+    usize::try_from(index).ok().and_then(|index| items.get(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Value, list, map};
+
+    #[test]
+    fn a_path_goes_through_maps_and_lists() {
+        let tree = Value::from(map! {
+            "a" => map! { "b" => list!["x", map! { "c" => 7 }] },
+            1 => "one",
+        });
+        assert_eq!(tree.traverse("a:b:0", ":"), Some(&Value::from("x")));
+        assert_eq!(tree.traverse("a:b:-1:c", ":"), Some(&Value::Int(7)));
+        assert_eq!(tree.traverse("a:b:c", ":"), Some(&Value::Int(7)));
+        assert_eq!(tree.traverse("1", ":"), Some(&Value::from("one")));
+        assert_eq!(tree.traverse("a:x", ":"), None);
+        assert_eq!(tree.traverse("", ":"), Some(&tree));
+    }
+}

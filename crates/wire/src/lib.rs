@@ -1,0 +1,1 @@
+//! Bytes without sockets: ZMTP, TCP and IPC frames, MessagePack, envelopes and loads.

@@ -1,0 +1,1 @@
+//! YAML as Salt reads and writes it.

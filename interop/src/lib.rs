@@ -1,0 +1,1 @@
+//! The real Salt and ours, side by side.
