@@ -1,1 +1,90 @@
 //! The seam to the outside: clock, randomness, names, connections.
+//!
+//! Daemons receive an [`Rt`] and ask nothing else for the time of day, for random bytes, or for a network
+//! connection; so a whole cluster can run in one deterministic process with other implementations behind the
+//! handle. Durations and timers come from tokio's clock, which a simulation controls by itself.
+
+mod clock;
+mod net;
+mod random;
+mod tokio_net;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+pub use clock::{Clock, WallClock};
+pub use net::{BoxStream, Connect, Connection, Keepalive, Listen, Listener, Net, Stream};
+pub use random::{OsRandom, Random, SeededRandom};
+pub use tokio_net::TokioNet;
+
+/// The handle to the outside. Cheap to clone.
+#[derive(Clone)]
+pub struct Rt {
+    net: Arc<dyn Net>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+}
+
+impl Rt {
+    /// The real world: the operating system's sockets, clock and randomness.
+    pub fn real() -> Self {
+        Rt::new(TokioNet, WallClock, OsRandom)
+    }
+
+    /// A world made of these parts.
+    pub fn new(net: impl Net + 'static, clock: impl Clock + 'static, random: impl Random + 'static) -> Self {
+        Rt { net: Arc::new(net), clock: Arc::new(clock), random: Arc::new(random) }
+    }
+
+    /// The network.
+    pub fn net(&self) -> &dyn Net {
+        self.net.as_ref()
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
+    /// The time of day in whole seconds since 1970.
+    pub fn unix_seconds(&self) -> i64 {
+        self.now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+    }
+
+    /// Fills a buffer with random bytes, fit for keys.
+    pub fn fill(&self, buffer: &mut [u8]) {
+        self.random.fill(buffer);
+    }
+
+    /// Returns random bytes, fit for keys.
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut buffer = [0; N];
+        self.fill(&mut buffer);
+        buffer
+    }
+
+    /// Returns a number from 0 to below `bound`, each about as likely; 0 when `bound` is 0.
+    pub fn below(&self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { u64::from_le_bytes(self.bytes()) % bound }
+    }
+
+    /// Returns a time between two, for jitter, in steps of a millisecond. The order of the two does not matter.
+    pub fn between(&self, a: std::time::Duration, b: std::time::Duration) -> std::time::Duration {
+        let (low, high) = (a.min(b), a.max(b));
+        low + std::time::Duration::from_millis(self.below((high - low).as_millis() as u64 + 1))
+    }
+
+    /// Returns a nonce as Salt's peers send it: the 32 hexadecimal digits of a random (version 4) UUID.
+    pub fn nonce(&self) -> String {
+        let mut bytes: [u8; 16] = self.bytes();
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        hex::encode(bytes)
+    }
+}
+
+impl std::fmt::Debug for Rt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rt")
+    }
+}
