@@ -10,7 +10,7 @@
 //!
 //! it leaves the function as it is and adds `pub static ECHO: Function` with the name, the documentation, the
 //! parameters with their defaults, and a `call` that takes each argument in its type. The context parameter may be
-//! left out. `#[function(name = "list", out = "highstate")]` sets Salt's name and the outputter.
+//! left out. Parameters behind `VarArgs` can only be given by name. `#[function(name = "list", out = "highstate")]` sets Salt's name and the outputter.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -69,6 +69,7 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
     let wait = item.sig.asyncness.map(|_| quote!(.await));
     let summary = format!("The table entry of `{name}`.");
     Ok(quote! {
+        #[allow(clippy::too_many_arguments, reason = "the signature is Salt's")]
         #item
 
         #[doc = #summary]
@@ -142,7 +143,10 @@ fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<
                 (None, Some("Option")) => quote!(Some(|| ::value::Value::Null)),
                 (None, _) => quote!(None),
             };
-            found.params.push(quote!(::exec::Param { name: #name, default: #default }));
+            let keyword_only = found.varargs.is_some();
+            found.params.push(quote!(::exec::Param {
+                name: #name, default: #default, keyword_only: #keyword_only
+            }));
             found.takes.push(quote!(let #ident = bound.take::<#kind>(#name)?;));
         }
     }

@@ -46,7 +46,8 @@ pub fn bind(function: &Function, call: Call, published: &Map) -> Result<Bound> {
     let mut given = args.into_iter();
     for param in function.params {
         let named = kwargs.remove(param.name);
-        let value = match (given.next(), named) {
+        let placed = if param.keyword_only { None } else { given.next() };
+        let value = match (placed, named) {
             (Some(_), Some(_)) => {
                 let text = format!("{}() got multiple values for argument '{}'", function.name, param.name);
                 return Err(Error::Arguments(text));
@@ -85,14 +86,15 @@ fn refuse_unknown_keywords(function: &Function, kwargs: &Map) -> Result<()> {
 }
 
 fn take_surplus(function: &Function, args: &mut Vec<Value>) -> Result<Vec<Value>> {
-    let room = function.params.len();
+    let by_place: Vec<_> = function.params.iter().filter(|param| !param.keyword_only).collect();
+    let room = by_place.len();
     if args.len() <= room {
         return Ok(Vec::new());
     }
     if function.varargs.is_some() {
         return Ok(args.split_off(room));
     }
-    let required = function.params.iter().filter(|param| param.default.is_none()).count();
+    let required = by_place.iter().filter(|param| param.default.is_none()).count();
     let takes = if required == room { format!("{room}") } else { format!("from {required} to {room}") };
     let (plural, verb) = (if room == 1 { "" } else { "s" }, if args.len() == 1 { "was" } else { "were" });
     let text = format!("{}() takes {takes} positional argument{plural} but {} {verb} given", function.name, args.len());
@@ -120,7 +122,10 @@ mod tests {
     const TWO: Function = Function {
         name: "two",
         doc: "",
-        params: &[Param { name: "a", default: None }, Param { name: "b", default: Some(|| Value::Int(7)) }],
+        params: &[
+            Param { name: "a", default: None, keyword_only: false },
+            Param { name: "b", default: Some(|| Value::Int(7)), keyword_only: false },
+        ],
         varargs: None,
         kwargs: None,
         out: None,
@@ -146,6 +151,17 @@ mod tests {
         assert_eq!(text(list![1, 2, 3], map! {}), "two() takes from 1 to 2 positional arguments but 3 were given");
         assert_eq!(text(list![1], map! { "a" => 1 }), "two() got multiple values for argument 'a'");
         assert_eq!(text(list![1], map! { "c" => 1 }), "The following keyword arguments are not valid: c=1");
+    }
+
+    #[test]
+    fn a_parameter_behind_the_surplus_is_given_by_name_alone() {
+        const REST: Function = Function {
+            params: &[Param { name: "b", default: Some(|| Value::Null), keyword_only: true }],
+            varargs: Some("args"),
+            ..TWO
+        };
+        let bound = bind(&REST, call(list![1, 2], map! { "b" => 3 }), &map! {}).unwrap();
+        assert_eq!((bound.values.into(), bound.varargs), (vec![Value::Int(3)], vec![Value::Int(1), Value::Int(2)]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value};
 
-use crate::{Agent, Call, Error, Result};
+use crate::{Agent, Call, Error, Result, bind};
 
 /// The world of one running function. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
@@ -99,10 +99,13 @@ impl Context {
         self.call_with(fun, Call { args, kwargs: Map::new() }).await
     }
 
-    /// The same, with keyword arguments.
+    /// The same, with keyword arguments. As in Salt, the fields of the job are not handed on: a function that
+    /// takes any keyword can tell a call by an operator from one by another function.
     pub async fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
-        agent.registry().call(self, fun, call).await
+        let function = agent.registry().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
+        let bound = bind(function, call, &Map::new())?;
+        (function.call)(self, bound).await
     }
 
     /// Returns an option.

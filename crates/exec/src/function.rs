@@ -59,6 +59,8 @@ pub struct Param {
     pub name: &'static str,
     /// Makes its default; `None` when it must be given.
     pub default: Option<fn() -> Value>,
+    /// Whether it can only be given by name (it stands behind `*args`).
+    pub keyword_only: bool,
 }
 
 /// Arguments in the order of the parameters, ready for a call.

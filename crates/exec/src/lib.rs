@@ -13,6 +13,12 @@ mod function;
 mod registry;
 pub mod testing;
 
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The release of Salt whose behaviour this program follows where the lines differ.
+pub const SALT_LINE: &str = "3008.5";
+
 pub use agent::{Agent, MasterState, MasterStatus, Refresh, RunningJob, Scope};
 pub use args::{FromArg, KwArgs, VarArgs};
 pub use bind::{Call, bind};

@@ -23,6 +23,10 @@ pub struct FakeAgent {
     pub signals: Mutex<Vec<(String, i32)>>,
     /// The masters.
     pub masters: Vec<MasterStatus>,
+    /// What was loaded anew, in order.
+    pub refreshed: Mutex<Vec<Refresh>>,
+    /// Whether the minion was told to end, and then whether to come back.
+    pub stopped: Mutex<Option<bool>>,
 }
 
 impl FakeAgent {
@@ -66,7 +70,8 @@ impl Agent for FakeAgent {
         self.jobs.lock().unwrap().iter().any(|job| job.jid() == jid)
     }
 
-    fn refresh<'a>(&'a self, _what: Refresh) -> BoxFuture<'a, Result<bool>> {
+    fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>> {
+        self.refreshed.lock().unwrap().push(what);
         Box::pin(async { Ok(true) })
     }
 
@@ -83,7 +88,9 @@ impl Agent for FakeAgent {
         Box::pin(async move { known })
     }
 
-    fn stop_minion(&self, _restart: bool) {}
+    fn stop_minion(&self, restart: bool) {
+        *self.stopped.lock().unwrap() = Some(restart);
+    }
 }
 
 /// A context over these modules, options, grains and pillar.
