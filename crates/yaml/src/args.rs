@@ -1,0 +1,105 @@
+//! Arguments of the command line, which Salt reads as YAML with exceptions.
+
+use value::{Map, Value};
+
+use crate::{UNNAMED, load};
+
+/// Reads one argument: a number, a list in brackets, a map in braces, `True`, `None`, or the text itself.
+///
+/// What is not clearly one of the former stays the text as it was typed: digits with underscores, anything with a
+/// tab or a line break, a text before a `#`, a map without braces, whatever YAML refuses.
+///
+/// ```
+/// use saltern_yaml::args::parse_cli_arg;
+/// assert_eq!(parse_cli_arg("[1, two]").to_string(), "[1, 'two']");
+/// assert_eq!(parse_cli_arg("1_000").to_string(), "1_000");
+/// assert_eq!(parse_cli_arg("key: value").to_string(), "key: value");
+/// ```
+pub fn parse_cli_arg(arg: &str) -> Value {
+    let trimmed = python_strip(arg);
+    let underscored = arg.contains('_') && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    if matches!(trimmed, "" | "---" | "...") || underscored || arg.contains(['\t', '\r', '\n']) {
+        return arg.into();
+    }
+    if arg == "None" {
+        return Value::Null;
+    }
+    match load(arg, UNNAMED) {
+        Ok(value) if keeps_meaning(arg, &value) => value,
+        _ => arg.into(),
+    }
+}
+
+fn keeps_meaning(arg: &str, value: &Value) -> bool {
+    let commented = arg.contains('#');
+    match value {
+        // A comment would be lost from a text; anything else is meant as it is read.
+        Value::Str(_) | Value::Null if commented => false,
+        _ if commented => true,
+        Value::Map(_) => arg.starts_with('{'),
+        Value::List(_) => arg.starts_with('['),
+        Value::Str(text) => !(text.is_empty() && matches!(arg, "|" | "!")),
+        Value::Null => arg != "!",
+        Value::Bool(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) => true,
+        Value::Bytes(_) | Value::DateTime(_) | Value::Constant(_) => false,
+    }
+}
+
+/// Python's `str.strip()`: Unicode white space and the four separators of ASCII.
+fn python_strip(text: &str) -> &str {
+    text.trim_matches(|letter: char| letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter))
+}
+
+/// Takes an argument of the form `name=value` apart; `None` for any other.
+///
+/// A name begins with a letter or an underscore and goes on with letters, digits, `.` and `-`. A value that begins
+/// with `=` or holds a line break makes the whole a plain argument.
+pub fn parse_kwarg(arg: &str) -> Option<(&str, &str)> {
+    let (name, rest) = arg.split_once('=')?;
+    let mut letters = name.chars();
+    let first = letters.next()?;
+    let word = |letter: char| letter == '_' || letter.is_alphanumeric();
+    let named = word(first) && !first.is_numeric() && letters.all(|letter| word(letter) || matches!(letter, '.' | '-'));
+    // Python's `$` allows one line break at the very end, which then is not part of the value.
+    let value = rest.strip_suffix('\n').unwrap_or(rest);
+    (named && !rest.starts_with('=') && !value.contains('\n')).then_some((name, value))
+}
+
+/// Reads the arguments of a function: positional ones and those given by name, each as [`parse_cli_arg`] reads it.
+///
+/// With `no_parse`, the named arguments listed there stay text.
+pub fn parse_input<'a>(args: impl IntoIterator<Item = &'a str>, no_parse: &[&str]) -> (Vec<Value>, Map) {
+    let mut positional = Vec::new();
+    let mut named = Map::new();
+    for arg in args {
+        match parse_kwarg(arg) {
+            Some((name, text)) if no_parse.contains(&name) => drop(named.insert(name, text)),
+            Some((name, text)) => drop(named.insert(name, parse_cli_arg(text))),
+            None => positional.push(parse_cli_arg(arg)),
+        }
+    }
+    (positional, named)
+}
+
+/// Puts arguments into the one list that a job carries: job ids as text, the named ones last in a marked map.
+pub fn condition_input(positional: Vec<Value>, named: Map) -> Vec<Value> {
+    let mut list: Vec<Value> = positional
+        .into_iter()
+        .map(|arg| match arg {
+            Value::Int(_) | Value::BigInt(_) if is_jid(&arg.to_string()) => Value::from(arg.to_string()),
+            other => other,
+        })
+        .collect();
+    if !named.is_empty() {
+        let mut marked = Map::with_capacity(named.len() + 1);
+        marked.insert("__kwarg__", true);
+        marked.update(named);
+        list.push(marked.into());
+    }
+    list
+}
+
+/// Says whether a number has the length of a job id, 20 letters; Salt counts a sign as one.
+fn is_jid(digits: &str) -> bool {
+    digits.len() == 20
+}

@@ -1,0 +1,601 @@
+//! Nodes become values, as Salt's loader makes them.
+//!
+//! PyYAML builds containers level by level: all children of a level before any grandchild. Which of several errors
+//! is reported follows from that order, so it is kept here: [`Constructor::run`] fills every node in that order, and
+//! [`Constructor::assemble`] puts the tree together afterwards.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use value::python::repr_str;
+use value::{BigInt, Map, Value};
+
+use crate::compose::{Data, Graph, Id, MAX_DEPTH};
+use crate::error::{Error, Kind, Mark, Report};
+use crate::resolve;
+
+/// How many values a document may grow to through aliases, whatever its size.
+const MAX_EXPANDED: usize = 1_000_000;
+/// Above that, a document may have so many values per node that is written out in it.
+const EXPANSION: usize = 10;
+/// Python refuses to read longer decimal integers.
+const MAX_INT_DIGITS: usize = 4300;
+
+/// Makes the value of a document.
+pub(crate) fn construct(graph: Graph, root: Id, name: &str) -> Result<Value, Error> {
+    let count = graph.nodes.len();
+    let mut constructor = Constructor {
+        nodes: graph.nodes.into_iter().map(|node| Slot { node, built: Built::Nothing, uses: 0 }).collect(),
+        name,
+        waiting: VecDeque::new(),
+        budget: MAX_EXPANDED.max(count.saturating_mul(EXPANSION)),
+    };
+    constructor.run(root)?;
+    constructor.assemble(root, 0, false)
+}
+
+struct Slot {
+    node: crate::compose::Node,
+    built: Built,
+    /// How many containers, merged ones included, still want this node.
+    uses: usize,
+}
+
+/// What a node has become so far.
+#[derive(Clone)]
+enum Built {
+    Nothing,
+    /// Being assembled: meeting it again means that it contains itself.
+    Open,
+    Whole(Value),
+    List(Vec<Id>),
+    Map(Vec<(Value, Id)>),
+    Pairs(Vec<(Id, Id)>),
+}
+
+struct Constructor<'a> {
+    nodes: Vec<Slot>,
+    name: &'a str,
+    /// Containers whose children are still to be made.
+    waiting: VecDeque<Id>,
+    budget: usize,
+}
+
+impl Constructor<'_> {
+    fn run(&mut self, root: Id) -> Result<(), Error> {
+        self.object(root)?;
+        while let Some(id) = self.waiting.pop_front() {
+            self.children(id)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a scalar, or puts a container in line.
+    fn object(&mut self, id: Id) -> Result<(), Error> {
+        self.nodes[id].uses += 1;
+        if !matches!(self.nodes[id].built, Built::Nothing) {
+            return Ok(());
+        }
+        self.nodes[id].built = match kind_of(&self.nodes[id].node.tag) {
+            Some(Shape::Container) => {
+                self.waiting.push_back(id);
+                Built::Open
+            }
+            Some(Shape::Scalar) => Built::Whole(self.scalar(id)?),
+            None => return Err(self.no_constructor(id)),
+        };
+        Ok(())
+    }
+
+    fn no_constructor(&self, id: Id) -> Error {
+        let tag = repr_str(&self.nodes[id].node.tag);
+        self.error(id, format!("could not determine a constructor for the tag {tag}"))
+    }
+
+    fn children(&mut self, id: Id) -> Result<(), Error> {
+        let tag = self.nodes[id].node.tag.clone();
+        self.nodes[id].built = match tag.strip_prefix(PREFIX).unwrap_or(&tag) {
+            "seq" => self.sequence(id)?,
+            "omap" => self.pairs(id, "while constructing an ordered map")?,
+            "pairs" => self.pairs(id, "while constructing pairs")?,
+            "set" => {
+                let keys = self.mapping(id)?.into_iter().map(|(key, _)| key);
+                Built::Whole(Value::List(keys.collect()))
+            }
+            _ => Built::Map(self.mapping(id)?),
+        };
+        Ok(())
+    }
+
+    fn sequence(&mut self, id: Id) -> Result<Built, Error> {
+        let Data::Sequence(items) = &self.nodes[id].node.data else {
+            return Err(self.wrong_kind(id, "expected a sequence node, but found"));
+        };
+        let items = items.clone();
+        for &item in &items {
+            self.object(item)?;
+        }
+        Ok(Built::List(items))
+    }
+
+    fn pairs(&mut self, id: Id, context: &str) -> Result<Built, Error> {
+        let Data::Sequence(items) = &self.nodes[id].node.data else {
+            let problem = format!("expected a sequence, but found {}", self.nodes[id].node.data.kind());
+            return Err(self.error_in(context, id, problem, id));
+        };
+        let mut pairs = Vec::with_capacity(items.len());
+        for item in items.clone() {
+            let (key, value) = match &self.nodes[item].node.data {
+                Data::Mapping(entries) if entries.len() == 1 => entries[0],
+                Data::Mapping(entries) => {
+                    let problem = format!("expected a single mapping item, but found {} items", entries.len());
+                    return Err(self.error_in(context, id, problem, item));
+                }
+                other => {
+                    let problem = format!("expected a mapping of length 1, but found {}", other.kind());
+                    return Err(self.error_in(context, id, problem, item));
+                }
+            };
+            self.object(key)?;
+            self.object(value)?;
+            pairs.push((key, value));
+        }
+        Ok(Built::Pairs(pairs))
+    }
+
+    fn mapping(&mut self, id: Id) -> Result<Vec<(Value, Id)>, Error> {
+        if !matches!(self.nodes[id].node.data, Data::Mapping(_)) {
+            return Err(self.wrong_kind(id, "expected a mapping node, but found"));
+        }
+        self.flatten(id, 0)?;
+        let pairs = self.entries(id).to_vec();
+        let mut known = HashSet::with_capacity(pairs.len());
+        let mut entries = Vec::with_capacity(pairs.len());
+        for (key_node, value_node) in pairs {
+            self.object(key_node)?;
+            let Built::Whole(key) = &self.nodes[key_node].built else {
+                let problem = format!("found unacceptable key {}", self.show(key_node, 0));
+                return Err(self.error_in(IN_MAPPING, id, problem, key_node));
+            };
+            let key = key.clone();
+            self.object(value_node)?;
+            if !known.insert(hashed(&key)) {
+                return Err(self.error_in(IN_MAPPING, id, format!("found conflicting ID '{key}'"), key_node));
+            }
+            entries.push((key, value_node));
+        }
+        Ok(entries)
+    }
+
+    fn entries(&self, id: Id) -> &[(Id, Id)] {
+        match &self.nodes[id].node.data {
+            Data::Mapping(pairs) => pairs,
+            _ => &[],
+        }
+    }
+
+    /// Replaces `<<` entries by what they name. Entries of the map itself win.
+    fn flatten(&mut self, id: Id, depth: usize) -> Result<(), Error> {
+        if depth > MAX_DEPTH {
+            return Err(self.error(id, format!("merged maps are nested deeper than {MAX_DEPTH} levels")));
+        }
+        let mut merged = Vec::new();
+        let mut index = 0;
+        while let Some(&(key, value)) = self.entries(id).get(index) {
+            if self.nodes[key].node.tag == resolve::MERGE {
+                // Taken out before following it: a map that merges itself ends here.
+                if let Data::Mapping(pairs) = &mut self.nodes[id].node.data {
+                    pairs.remove(index);
+                }
+                merged.extend(self.merge_source(id, value, depth)?);
+                if merged.len() > self.budget {
+                    return Err(self.too_large());
+                }
+                continue;
+            }
+            if self.nodes[key].node.tag == resolve::VALUE {
+                self.nodes[key].node.tag = resolve::STR.into();
+            }
+            index += 1;
+        }
+        self.insert_merged(id, merged);
+        Ok(())
+    }
+
+    fn merge_source(&mut self, id: Id, source: Id, depth: usize) -> Result<Vec<(Id, Id)>, Error> {
+        match self.nodes[source].node.data.clone() {
+            Data::Mapping(_) => {
+                self.flatten(source, depth + 1)?;
+                Ok(self.entries(source).to_vec())
+            }
+            Data::Sequence(items) => {
+                let mut lists = Vec::with_capacity(items.len());
+                for item in items {
+                    let kind = self.nodes[item].node.data.kind();
+                    if kind != "mapping" {
+                        let problem = format!("expected a mapping for merging, but found {kind}");
+                        return Err(self.error_in(IN_MAPPING, id, problem, item));
+                    }
+                    self.flatten(item, depth + 1)?;
+                    lists.push(self.entries(item).to_vec());
+                }
+                Ok(lists.into_iter().rev().flatten().collect())
+            }
+            Data::Scalar(_) => {
+                let problem = "expected a mapping or list of mappings for merging, but found scalar".to_owned();
+                Err(self.error_in(IN_MAPPING, id, problem, source))
+            }
+        }
+    }
+
+    fn insert_merged(&mut self, id: Id, merged: Vec<(Id, Id)>) {
+        if merged.is_empty() {
+            return;
+        }
+        let own: HashSet<KeyText> = self.entries(id).iter().map(|&(key, _)| self.key_text(key)).collect();
+        let fresh: Vec<_> = merged.into_iter().filter(|&(key, _)| !own.contains(&self.key_text(key))).collect();
+        if let Data::Mapping(pairs) = &mut self.nodes[id].node.data {
+            pairs.splice(0..0, fresh);
+        }
+    }
+
+    fn key_text(&self, id: Id) -> KeyText {
+        match &self.nodes[id].node.data {
+            Data::Scalar(text) => KeyText::Text(text.clone()),
+            _ => KeyText::Node(id),
+        }
+    }
+
+    /// Puts the finished tree together. What is wanted again later, by this node or one around it, is kept.
+    fn assemble(&mut self, id: Id, depth: usize, keep: bool) -> Result<Value, Error> {
+        if depth > MAX_DEPTH {
+            return Err(self.error(id, format!("lists and maps are nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.budget = self.budget.checked_sub(1).ok_or_else(|| self.too_large())?;
+        let slot = &mut self.nodes[id];
+        if !keep {
+            slot.uses = slot.uses.saturating_sub(1);
+        }
+        let keep = keep || slot.uses > 0;
+        if let (Built::Whole(value), true) = (&slot.built, keep) {
+            return Ok(value.clone());
+        }
+        let built = std::mem::replace(&mut slot.built, Built::Open);
+        let kept = keep.then(|| built.clone());
+        let value = self.finish(id, built, depth + 1, keep)?;
+        if let Some(kept) = kept {
+            self.nodes[id].built = kept;
+        }
+        Ok(value)
+    }
+
+    fn finish(&mut self, id: Id, built: Built, depth: usize, keep: bool) -> Result<Value, Error> {
+        Ok(match built {
+            Built::Whole(value) => value,
+            Built::List(items) => {
+                let mut list = Vec::with_capacity(items.len());
+                for item in items {
+                    list.push(self.assemble(item, depth, keep)?);
+                }
+                Value::List(list)
+            }
+            Built::Map(entries) => {
+                let mut map = Map::with_capacity(entries.len());
+                for (key, node) in entries {
+                    map.insert(key, self.assemble(node, depth, keep)?);
+                }
+                Value::Map(map)
+            }
+            Built::Pairs(pairs) => {
+                let mut list = Vec::with_capacity(pairs.len());
+                for (key, value) in pairs {
+                    let (key, value) = (self.assemble(key, depth, keep)?, self.assemble(value, depth, keep)?);
+                    list.push(Value::List(vec![key, value]));
+                }
+                Value::List(list)
+            }
+            Built::Open | Built::Nothing => {
+                return Err(self.error(id, "found unconstructable recursive node".into()));
+            }
+        })
+    }
+
+    fn too_large(&self) -> Error {
+        Error::limit(self.name, "the document grows too large through its aliases".into())
+    }
+
+    // === scalars ===
+
+    fn scalar(&self, id: Id) -> Result<Value, Error> {
+        let tag = &self.nodes[id].node.tag;
+        let text = self.text(id)?;
+        match tag.strip_prefix(PREFIX).unwrap_or(tag) {
+            "null" => Ok(Value::Null),
+            "bool" => bool_of(text).ok_or_else(|| self.python(id, repr_str(&text.to_lowercase()))),
+            "int" => int_of(text).map_err(|problem| self.python(id, problem)),
+            "float" => float_of(text).map(Value::Float).map_err(|problem| self.python(id, problem)),
+            "binary" => self.binary(id, text),
+            _ => Ok(Value::from(text)),
+        }
+    }
+
+    /// Returns the text of a scalar; a map may stand for one through its `=` entry.
+    fn text(&self, id: Id) -> Result<&str, Error> {
+        match &self.nodes[id].node.data {
+            Data::Scalar(text) => Ok(text),
+            Data::Mapping(pairs) => match pairs.iter().find(|(key, _)| self.nodes[*key].node.tag == resolve::VALUE) {
+                Some(&(_, value)) if value != id => match &self.nodes[value].node.data {
+                    Data::Scalar(text) => Ok(text),
+                    _ => Err(self.wrong_kind(value, "expected a scalar node, but found")),
+                },
+                _ => Err(self.wrong_kind(id, "expected a scalar node, but found")),
+            },
+            Data::Sequence(_) => Err(self.wrong_kind(id, "expected a scalar node, but found")),
+        }
+    }
+
+    fn binary(&self, id: Id, text: &str) -> Result<Value, Error> {
+        if let Some((place, letter)) = text.chars().enumerate().find(|(_, letter)| !letter.is_ascii()) {
+            let shown = match letter as u32 {
+                code @ 0..=0xff => format!("\\x{code:02x}"),
+                code @ 0x100..=0xffff => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            };
+            let problem = format!(
+                "failed to convert base64 data into ascii: 'ascii' codec can't encode character '{shown}' in \
+                 position {place}: ordinal not in range(128)"
+            );
+            return Err(self.error(id, problem));
+        }
+        match lenient_base64(text.as_bytes()) {
+            Ok(bytes) => Ok(Value::from(bytes.as_slice())),
+            Err(problem) => Err(self.error(id, format!("failed to decode base64 data: {problem}"))),
+        }
+    }
+
+    // === errors ===
+
+    fn mark(&self, id: Id) -> Mark {
+        self.nodes[id].node.start
+    }
+
+    fn error(&self, id: Id, problem: String) -> Error {
+        Error::bare(Kind::Constructor, self.name, problem, Some(self.mark(id)))
+    }
+
+    fn python(&self, id: Id, problem: String) -> Error {
+        Error::bare(Kind::Python, self.name, problem, Some(self.mark(id)))
+    }
+
+    fn wrong_kind(&self, id: Id, start: &str) -> Error {
+        self.error(id, format!("{start} {}", self.nodes[id].node.data.kind()))
+    }
+
+    fn error_in(&self, context: &str, outer: Id, problem: String, inner: Id) -> Error {
+        Error::from(Report {
+            kind: Kind::Constructor,
+            name: self.name.to_owned(),
+            context: Some(context.to_owned()),
+            context_mark: Some(self.mark(outer)),
+            problem,
+            problem_mark: Some(self.mark(inner)),
+        })
+    }
+
+    /// Shows the content of a node as Python prints PyYAML's node objects.
+    fn show(&self, id: Id, depth: usize) -> String {
+        const SHOWN_DEPTH: usize = 20;
+        if depth > SHOWN_DEPTH {
+            return "...".into();
+        }
+        let node = |id: Id| {
+            let node = &self.nodes[id].node;
+            let class = match node.data {
+                Data::Scalar(_) => "ScalarNode",
+                Data::Sequence(_) => "SequenceNode",
+                Data::Mapping(_) => "MappingNode",
+            };
+            let value = match &node.data {
+                Data::Scalar(text) => repr_str(text),
+                _ => self.show(id, depth + 1),
+            };
+            format!("{class}(tag={}, value={value})", repr_str(&node.tag))
+        };
+        match &self.nodes[id].node.data {
+            Data::Scalar(text) => text.clone(),
+            Data::Sequence(items) => {
+                format!("[{}]", items.iter().map(|&item| node(item)).collect::<Vec<_>>().join(", "))
+            }
+            Data::Mapping(pairs) => {
+                let pairs = pairs.iter().map(|&(key, value)| format!("({}, {})", node(key), node(value)));
+                format!("[{}]", pairs.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+const PREFIX: &str = "tag:yaml.org,2002:";
+const IN_MAPPING: &str = "while constructing a mapping";
+
+#[derive(PartialEq, Eq, Hash)]
+enum KeyText {
+    Text(String),
+    Node(Id),
+}
+
+enum Shape {
+    Scalar,
+    Container,
+}
+
+/// Returns how a node of this tag is built; `None` for a tag nobody knows.
+fn kind_of(tag: &str) -> Option<Shape> {
+    match tag.strip_prefix(PREFIX)? {
+        "str" | "null" | "bool" | "int" | "float" | "binary" | "timestamp" | "python/unicode" => Some(Shape::Scalar),
+        "seq" | "map" | "omap" | "pairs" | "set" => Some(Shape::Container),
+        _ => None,
+    }
+}
+
+/// Returns a form in which keys that are equal in Python are equal: `1`, `1.0` and `true`.
+fn hashed(key: &Value) -> Value {
+    match key {
+        Value::Bool(flag) => Value::Int(i64::from(*flag)),
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Value::Int(*number as i64),
+        other => other.clone(),
+    }
+}
+
+fn bool_of(text: &str) -> Option<Value> {
+    match text.to_lowercase().as_str() {
+        "yes" | "true" | "on" => Some(Value::Bool(true)),
+        "no" | "false" | "off" => Some(Value::Bool(false)),
+        _ => None,
+    }
+}
+
+/// Reads an integer. A leading zero does not make it octal in Salt, unless a sign stands before it.
+fn int_of(text: &str) -> Result<Value, String> {
+    let text = if text != "0" && text.starts_with('0') && !text.starts_with("0b") && !text.starts_with("0x") {
+        match text.trim_start_matches('0') {
+            "" => "0",
+            rest => rest,
+        }
+    } else {
+        text
+    };
+    let digits = text.replace('_', "");
+    let negative = digits.starts_with('-');
+    let digits = digits.strip_prefix(['-', '+']).unwrap_or(&digits);
+    let number = match digits {
+        "" => return Err("string index out of range".into()),
+        "0" => BigInt::from(0),
+        _ if digits.starts_with("0b") => in_base(&digits[2..], 2)?,
+        _ if digits.starts_with("0x") => in_base(&digits[2..], 16)?,
+        _ if digits.starts_with('0') => in_base(digits, 8)?,
+        _ if digits.contains(':') => sixties(digits)?,
+        _ => in_base(digits, 10)?,
+    };
+    Ok(Value::from(if negative { -number } else { number }))
+}
+
+fn in_base(digits: &str, base: u32) -> Result<BigInt, String> {
+    let trimmed = digits.trim();
+    let plain = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
+    if plain.is_empty() || !plain.chars().all(|letter| letter.is_digit(base)) {
+        return Err(format!("invalid literal for int() with base {base}: {}", repr_str(digits)));
+    }
+    if base == 10 && plain.len() > MAX_INT_DIGITS {
+        return Err(format!(
+            "Exceeds the limit ({MAX_INT_DIGITS} digits) for integer string conversion: value has {} digits; use \
+             sys.set_int_max_str_digits() to increase the limit",
+            plain.len()
+        ));
+    }
+    BigInt::parse_bytes(trimmed.as_bytes(), base).ok_or_else(|| format!("not a number in base {base}"))
+}
+
+fn sixties(digits: &str) -> Result<BigInt, String> {
+    // So many places that the number would no longer be one anybody writes, and quadratic to read.
+    const MAX_PLACES: usize = 1000;
+    let parts: Vec<&str> = digits.split(':').collect();
+    if parts.len() > MAX_PLACES {
+        return Err(format!("a number in base 60 has more than {MAX_PLACES} places"));
+    }
+    let mut number = BigInt::from(0);
+    for part in parts {
+        number = number * 60 + in_base(part, 10)?;
+    }
+    Ok(number)
+}
+
+fn float_of(text: &str) -> Result<f64, String> {
+    let text = text.replace('_', "").to_lowercase();
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(&text);
+    match digits {
+        "" => Err("string index out of range".into()),
+        ".inf" => Ok(sign * f64::INFINITY),
+        ".nan" => Ok(f64::NAN),
+        _ if digits.contains(':') => {
+            let mut number = 0.0;
+            let mut base = 1.0;
+            for part in digits.rsplit(':') {
+                number += decimal(part)? * base;
+                base *= 60.0;
+            }
+            Ok(sign * number)
+        }
+        _ => Ok(sign * decimal(digits)?),
+    }
+}
+
+fn decimal(text: &str) -> Result<f64, String> {
+    text.trim().parse().map_err(|_| format!("could not convert string to float: {}", repr_str(text)))
+}
+
+/// Decodes as Python's `binascii.a2b_base64` does after Salt's padding: letters outside the alphabet are skipped.
+fn lenient_base64(text: &[u8]) -> Result<Vec<u8>, String> {
+    let engine = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
+    );
+    let mut padded = text.to_vec();
+    let missing = text.len() % 4;
+    if missing != 0 {
+        padded.extend(std::iter::repeat_n(b'=', 4 - missing));
+    }
+    let mut digits = Vec::with_capacity(padded.len());
+    let mut padding = 0;
+    for byte in padded {
+        match byte {
+            b'=' => {
+                padding += 1;
+                if digits.len() % 4 >= 2 && digits.len() % 4 + padding >= 4 {
+                    break;
+                }
+            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => {
+                padding = 0;
+                digits.push(byte);
+            }
+            _ => {}
+        }
+    }
+    match digits.len() % 4 {
+        1 => Err(format!(
+            "Invalid base64-encoded string: number of data characters ({}) cannot be 1 more than a multiple of 4",
+            digits.len()
+        )),
+        left if left > 1 && left + padding < 4 => Err("Incorrect padding".into()),
+        _ => engine.decode(&digits).map_err(|error| error.to_string()),
+    }
+}
+
+/// Returns lines of the entries of maps: the path of text keys to the line of the key.
+pub(crate) fn lines(graph: &Graph, root: Id, depth: usize) -> HashMap<Vec<String>, u64> {
+    let mut found = HashMap::new();
+    let mut path = Vec::new();
+    note_lines(graph, root, depth, &mut path, &mut found);
+    found
+}
+
+fn note_lines(graph: &Graph, id: Id, depth: usize, path: &mut Vec<String>, found: &mut HashMap<Vec<String>, u64>) {
+    let Data::Mapping(pairs) = &graph.nodes[id].data else { return };
+    if depth == 0 {
+        return;
+    }
+    for &(key, value) in pairs {
+        if let Data::Scalar(text) = &graph.nodes[key].data {
+            path.push(text.clone());
+            found.insert(path.clone(), graph.nodes[key].start.line);
+            note_lines(graph, value, depth - 1, path, found);
+            path.pop();
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What is wrong with a text, and where, in the words of PyYAML.
+
+use std::fmt;
+
+/// A place in a text: line and column, counted from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Line, from one.
+    pub line: u64,
+    /// Column in characters, from one.
+    pub column: u64,
+}
+
+/// Which step found the problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A character that may not stand in YAML.
+    Reader,
+    /// A token that cannot be read.
+    Scanner,
+    /// Tokens in an impossible order.
+    Parser,
+    /// Anchors, aliases, more than one document.
+    Composer,
+    /// A value that cannot be made, a duplicate key.
+    Constructor,
+    /// A value that PyYAML fails on with an error of Python itself (`ValueError`, `IndexError`).
+    Python,
+    /// One of our limits: size, depth, number of values.
+    Limit,
+}
+
+/// Why a text is not accepted. Printed, it is what PyYAML prints, so that texts people search for are found.
+///
+/// The parts are read through it: `error.problem`, `error.line()`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Report>);
+
+impl std::ops::Deref for Error {
+    type Target = Report;
+
+    fn deref(&self) -> &Report {
+        &self.0
+    }
+}
+
+impl From<Report> for Error {
+    fn from(report: Report) -> Self {
+        Error(Box::new(report))
+    }
+}
+
+/// The parts of an [`Error`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which step found it.
+    pub kind: Kind,
+    /// Name of the text: a path, or `<unicode string>`.
+    pub name: String,
+    /// What was being read.
+    pub context: Option<String>,
+    /// Where that began.
+    pub context_mark: Option<Mark>,
+    /// What is wrong.
+    pub problem: String,
+    /// Where it is.
+    pub problem_mark: Option<Mark>,
+}
+
+impl Report {
+    /// Returns the line of the problem, from one, when it is known.
+    pub fn line(&self) -> Option<u64> {
+        self.problem_mark.or(self.context_mark).map(|mark| mark.line)
+    }
+
+    /// Returns the column of the problem, from one, when it is known.
+    pub fn column(&self) -> Option<u64> {
+        self.problem_mark.or(self.context_mark).map(|mark| mark.column)
+    }
+}
+
+impl Error {
+    pub(crate) fn limit(name: &str, problem: String) -> Self {
+        Self::bare(Kind::Limit, name, problem, None)
+    }
+
+    pub(crate) fn decoding(name: &str, problem: &str, mark: Mark) -> Self {
+        Self::bare(Kind::Reader, name, problem.to_owned(), Some(mark))
+    }
+
+    pub(crate) fn bare(kind: Kind, name: &str, problem: String, mark: Option<Mark>) -> Self {
+        let name = name.to_owned();
+        Report { kind, name, context: None, context_mark: None, problem, problem_mark: mark }.into()
+    }
+
+    /// The reader counts characters or bytes of the whole text, not lines.
+    pub(crate) fn reader(name: &str, value: i64, position: u64, problem: String) -> Self {
+        let problem = format!("unacceptable character #x{value:04x}: {problem}\n  in \"{name}\", position {position}");
+        Self::bare(Kind::Reader, name, problem, None)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = |mark: Mark| format!("  in \"{}\", line {}, column {}", self.name, mark.line, mark.column);
+        let mut lines = Vec::with_capacity(4);
+        lines.extend(self.context.clone());
+        if self.context_mark != self.problem_mark {
+            lines.extend(self.context_mark.map(place));
+        }
+        lines.push(self.problem.clone());
+        lines.extend(self.problem_mark.map(place));
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Error {}
