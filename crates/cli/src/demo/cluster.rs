@@ -1,0 +1,237 @@
+//! The masters and minions of the demonstration, as processes.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The addresses of the two masters.
+pub const MASTERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+/// The ids of the minions.
+pub const MINIONS: [&str; 3] = ["web1", "web2", "db1"];
+
+/// How long anything may take before the demonstration says what it waited for in vain.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Two masters and three minions in a directory of their own.
+pub struct Cluster {
+    dir: PathBuf,
+    keep_dir: bool,
+    ports: Ports,
+    masters: [Option<Child>; 2],
+    minions: Vec<Child>,
+}
+
+#[derive(Clone, Copy)]
+struct Ports {
+    publish: u16,
+    ret: u16,
+}
+
+impl Cluster {
+    /// Makes the directory with all configuration; nothing runs yet.
+    pub fn lay_out(dir: Option<PathBuf>) -> Result<Self> {
+        let keep_dir = dir.is_some();
+        let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("saltern-demo-{}", std::process::id())));
+        fs::create_dir(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
+        let ports = free_ports()?;
+        let cluster = Cluster { dir, keep_dir, ports, masters: [None, None], minions: Vec::new() };
+        cluster.link_names()?;
+        for number in 0..MASTERS.len() {
+            cluster.write_master(number)?;
+        }
+        for id in MINIONS {
+            cluster.write_minion(id)?;
+        }
+        Ok(cluster)
+    }
+
+    /// Where everything lies.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The directory with the programs' names.
+    pub fn bin(&self) -> PathBuf {
+        self.dir.join("bin")
+    }
+
+    /// The configuration directory of a master.
+    pub fn master_dir(&self, number: usize) -> PathBuf {
+        self.dir.join(format!("master{}", number + 1))
+    }
+
+    /// The configuration directory of a minion.
+    pub fn minion_dir(&self, id: &str) -> PathBuf {
+        self.dir.join(id)
+    }
+
+    /// Starts a master and waits until it accepts requests.
+    pub fn start_master(&mut self, number: usize) -> Result<()> {
+        let child = self.spawn("salt-master", &self.master_dir(number), "master")?;
+        self.masters[number] = Some(child);
+        let address: SocketAddr = format!("{}:{}", MASTERS[number], self.ports.ret).parse()?;
+        self.wait_for(&format!("the master on {address} to listen"), || {
+            Ok(std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
+        })
+    }
+
+    /// Starts all minions.
+    pub fn start_minions(&mut self) -> Result<()> {
+        for id in MINIONS {
+            let child = self.spawn("salt-minion", &self.minion_dir(id), "minion")?;
+            self.minions.push(child);
+        }
+        Ok(())
+    }
+
+    /// Kills a master as a power failure would.
+    pub fn kill_master(&mut self, number: usize) -> Result<u32> {
+        let mut child = self.masters[number].take().context("this master does not run")?;
+        let pid = child.id();
+        child.kill()?;
+        child.wait()?;
+        Ok(pid)
+    }
+
+    /// Gives the second master the key pair of the first, as the hot multi-master tutorial does.
+    pub fn copy_master_key(&self) -> Result<()> {
+        let pki = |number| self.master_dir(number).join("pki/master");
+        fs::create_dir_all(pki(1))?;
+        for file in ["master.pem", "master.pub"] {
+            fs::copy(pki(0).join(file), pki(1).join(file)).with_context(|| format!("failed to copy {file}"))?;
+        }
+        Ok(())
+    }
+
+    /// Runs one of the programs and returns what it printed.
+    pub fn run(&self, program: &str, config: &Path, args: &[&str]) -> Result<Output> {
+        let mut command = Command::new(self.bin().join(program));
+        command.arg("-c").arg(config).args(args).stdin(Stdio::null());
+        command.output().with_context(|| format!("failed to run {program}"))
+    }
+
+    /// Waits for a condition, and says what it waited for when it does not come true.
+    pub fn wait_for(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !holds()? {
+            if Instant::now() > end {
+                bail!("waited {} s for {what}; the logs are below {}", PATIENCE.as_secs(), self.dir.display());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Stops everything, minions first, and removes the directory unless it was asked for by name.
+    pub fn stop(mut self) -> Result<()> {
+        self.stop_all();
+        if !self.keep_dir {
+            fs::remove_dir_all(&self.dir).with_context(|| format!("failed to remove {}", self.dir.display()))?;
+        }
+        Ok(())
+    }
+
+    fn stop_all(&mut self) {
+        let masters = self.masters.iter_mut().filter_map(Option::take);
+        for mut child in self.minions.drain(..).chain(masters) {
+            // A daemon that is gone already needs no signal.
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+            let _ = child.wait();
+        }
+    }
+
+    fn link_names(&self) -> Result<()> {
+        let program = std::env::current_exe().context("failed to find the running program")?;
+        fs::create_dir(self.bin())?;
+        for name in ["salt", "salt-key", "salt-call", "salt-run", "salt-cp", "salt-master", "salt-minion"] {
+            std::os::unix::fs::symlink(&program, self.bin().join(name))?;
+        }
+        Ok(())
+    }
+
+    fn write_master(&self, number: usize) -> Result<()> {
+        let dir = self.master_dir(number);
+        fs::create_dir_all(dir.join("srv/salt"))?;
+        fs::create_dir_all(dir.join("srv/pillar"))?;
+        let text = format!(
+            "interface: {}\nroot_dir: {root}\npki_dir: /pki/master\ncachedir: /cache/master\nsock_dir: /run/master\n\
+             pidfile: /run/master.pid\nlog_file: /log/master\nuser: {user}\npublish_port: {}\nret_port: {}\n\
+             file_roots:\n  base: [{root}/srv/salt]\npillar_roots:\n  base: [{root}/srv/pillar]\n",
+            MASTERS[number],
+            self.ports.publish,
+            self.ports.ret,
+            root = dir.display(),
+            user = user_name(),
+        );
+        fs::write(dir.join("srv/salt/motd.txt"), "Several masters, one sea.\n")?;
+        fs::write(dir.join("srv/pillar/top.sls"), "base:\n  'web*':\n    - web\n")?;
+        fs::write(dir.join("srv/pillar/web.sls"), "role: web server\n")?;
+        fs::write(dir.join("master"), text)?;
+        Ok(())
+    }
+
+    fn write_minion(&self, id: &str) -> Result<()> {
+        let dir = self.minion_dir(id);
+        fs::create_dir_all(&dir)?;
+        let masters: Vec<String> = MASTERS.iter().map(|host| format!("  - {host}:{}\n", self.ports.ret)).collect();
+        let text = format!(
+            "id: {id}\nmaster:\n{}root_dir: {root}\npki_dir: /pki/minion\ncachedir: /cache/minion\n\
+             sock_dir: /run/minion\npidfile: /run/minion.pid\nlog_file: /log/minion\nuser: {user}\n\
+             acceptance_wait_time: 1\n",
+            masters.concat(),
+            root = dir.display(),
+            user = user_name(),
+        );
+        fs::write(dir.join("minion"), text)?;
+        Ok(())
+    }
+
+    fn spawn(&self, program: &str, config: &Path, log: &str) -> Result<Child> {
+        let output = fs::File::create(config.join(format!("{log}.out")))?;
+        let mut command = Command::new(self.bin().join(program));
+        command.arg("-c").arg(config).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.spawn().with_context(|| format!("failed to start {program}"))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop_all();
+    }
+}
+
+/// Returns the end of a file, for showing a log.
+pub fn tail(path: &Path, bytes: u64) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
+/// The user the daemons run as: whoever runs the demonstration.
+fn user_name() -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+    user.map_or_else(|| "root".to_owned(), |user| user.name)
+}
+
+/// Finds two ports that are free on both masters' addresses, Salt's own first.
+fn free_ports() -> Result<Ports> {
+    let free = |port: u16| MASTERS.iter().all(|host| TcpListener::bind((*host, port)).is_ok());
+    (4505..65000)
+        .step_by(1000)
+        .find(|port| free(*port) && free(port + 1))
+        .map(|publish| Ports { publish, ret: publish + 1 })
+        .context("found no free pair of ports on 127.0.0.1 and 127.0.0.2")
+}
