@@ -1,1 +1,4 @@
 //! The programs: flags, outputters, exit codes.
+
+pub mod args;
+pub mod outputters;

@@ -1,0 +1,10 @@
+//! Flags: what each program takes, how a command line is read, the help and the completion.
+
+pub mod completion;
+pub mod help;
+pub mod option;
+pub mod parse;
+pub mod programs;
+
+pub use parse::{Parsed, Stop, parse};
+pub use programs::Program;

@@ -1,0 +1,57 @@
+//! `key`: the lists of `salt-key`.
+
+use std::borrow::Cow;
+
+use ::value::Value;
+
+use super::Unfit;
+use super::settings::Settings;
+use super::text::{sorted, strip_escapes};
+
+/// Returns a heading for each class of keys and a line for each key.
+pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
+    let mut lines = Vec::new();
+    for (class, keys) in sorted(data.as_map().ok_or(Unfit)?)? {
+        let look = look(class.as_str().ok_or(Unfit)?, settings)?;
+        let end = &settings.colors.end;
+        lines.push(format!("{}{} Keys:{end}", look.heading_color, look.heading));
+        match keys {
+            Value::List(ids) => {
+                let mut ids: Vec<String> = ids.iter().map(|id| shown(id, settings)).collect();
+                ids.sort_unstable();
+                lines.extend(ids.iter().map(|id| format!("{}{id}{end}", look.color)));
+            }
+            Value::Map(map) => {
+                for (id, content) in sorted(map)? {
+                    lines.push(format!("{}{}:  {content}{end}", look.color, shown(id, settings)));
+                }
+            }
+            _ => return Err(Unfit),
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+struct Look<'a> {
+    heading: &'static str,
+    heading_color: &'a str,
+    color: &'a str,
+}
+
+fn look<'a>(class: &str, settings: &'a Settings) -> Result<Look<'a>, Unfit> {
+    let colors = &settings.colors;
+    let (heading, heading_color, color) = match class {
+        "minions" => ("Accepted", &colors.light_green, &colors.green),
+        "minions_pre" => ("Unaccepted", &colors.light_red, &colors.red),
+        "minions_denied" => ("Denied", &colors.light_magenta, &colors.magenta),
+        "minions_rejected" => ("Rejected", &colors.light_blue, &colors.blue),
+        "local" => ("Local", &colors.light_magenta, &colors.magenta),
+        _ => return Err(Unfit),
+    };
+    Ok(Look { heading, heading_color, color })
+}
+
+fn shown(id: &Value, settings: &Settings) -> String {
+    let text: Cow<str> = id.to_string().into();
+    if settings.strip_colors { strip_escapes(&text) } else { text.into_owned() }
+}

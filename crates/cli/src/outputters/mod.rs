@@ -1,0 +1,194 @@
+//! Outputters: how a result becomes text on the screen.
+//!
+//! Each is a file of its own and returns what Salt's outputter of that name returns, byte for byte; the table
+//! test at the end compares them with recorded output of the real ones. Printing, to the screen or to
+//! `--out-file`, is [`display`].
+
+mod color;
+mod highstate;
+mod json;
+mod key;
+mod nested;
+mod newline_values_only;
+mod no_return;
+mod pprint;
+mod settings;
+mod table;
+mod text;
+mod txt;
+mod yaml;
+
+use std::io::Write;
+
+use ::value::Value;
+
+pub use color::Colors;
+pub use settings::{Indent, Settings};
+
+/// The outputters' names, as `--out` takes them.
+pub const NAMES: [&str; 14] = [
+    "highstate",
+    "json",
+    "key",
+    "nested",
+    "newline_values_only",
+    "no_return",
+    "pprint",
+    "progress",
+    "quiet",
+    "raw",
+    "table",
+    "text",
+    "txt",
+    "yaml",
+];
+
+/// The data have not the shape an outputter is made for.
+#[derive(Debug, thiserror::Error)]
+#[error("the data have not the shape this outputter prints")]
+pub struct Unfit;
+
+/// Returns the text of a result.
+///
+/// `out` is what the function asks for; `--out` wins over it, except that `--out=highstate` leaves other
+/// results as they are. Data that an outputter cannot print are printed by `nested`, an unknown outputter is
+/// `nested` too. A return code other than zero colours `nested` red.
+pub fn format(data: &Value, out: Option<&str>, settings: &Settings, retcode: i64) -> String {
+    let name = settings.choose(out);
+    let text = match by_name(&name, data, settings, retcode) {
+        Ok(text) => text,
+        Err(Unfit) => nested::output(data, settings, retcode, 0),
+    };
+    text::trim_end(&text).to_owned()
+}
+
+fn by_name(name: &str, data: &Value, settings: &Settings, retcode: i64) -> Result<String, Unfit> {
+    match name {
+        "highstate" => highstate::output(data, settings),
+        "json" => Ok(json::output(data, settings)),
+        "key" => key::output(data, settings),
+        "newline_values_only" => newline_values_only::output(data),
+        "no_return" => Ok(no_return::output(data, settings)),
+        "pprint" => Ok(pprint::output(data, settings)),
+        // The bar itself is drawn while returns are gathered.
+        "quiet" | "progress" => Ok(String::new()),
+        "raw" => Ok(data.to_string()),
+        "table" => table::output(data, settings),
+        "txt" | "text" => Ok(txt::output(data)),
+        "yaml" => yaml::output(data, settings),
+        "nested" => Ok(nested::output(data, settings, retcode, 0)),
+        // Old minions ask for `grains`, which has long been `nested`.
+        "grains" => Ok(nested::output(data, settings, retcode, 0)),
+        _ => {
+            tracing::error!("Invalid outputter {name} specified, fall back to nested");
+            Ok(nested::output(data, settings, retcode, 0))
+        }
+    }
+}
+
+/// Prints a result to standard output, or appends it to the file of `--out-file`.
+///
+/// Fails when the file cannot be written. A reader that went away is no failure.
+pub fn display(data: &Value, out: Option<&str>, settings: &Settings, retcode: i64) -> std::io::Result<()> {
+    print(&format(data, out, settings, retcode), settings)
+}
+
+/// Prints a text that is ready, where [`display`] would; an empty one not at all.
+pub fn print(text: &str, settings: &Settings) -> std::io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let written = match &settings.output_file {
+        Some(path) => std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .and_then(|mut file| writeln!(file, "{text}")),
+        None => print_line(text),
+    };
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes a line to standard output.
+pub fn print_line(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Returns Python's `pprint.pformat` of a value.
+pub fn pformat(data: &Value) -> String {
+    pprint::pformat(data, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use ::value::{Bytes, Map};
+    use base64::Engine;
+
+    use super::*;
+
+    /// Undoes the tags the recorder writes for what JSON has no form for.
+    fn untag(value: Value) -> Value {
+        match value {
+            Value::List(items) => Value::List(items.into_iter().map(untag).collect()),
+            Value::Map(map) => untag_map(map),
+            other => other,
+        }
+    }
+
+    fn untag_map(map: Map) -> Value {
+        let Some((key, inner)) = map.iter().next() else { return map.into() };
+        match key.as_str() {
+            Some("$bytes") => {
+                let text = inner.as_str().expect("text");
+                Value::Bytes(Bytes::from(base64::engine::general_purpose::STANDARD.decode(text).expect("base64")))
+            }
+            Some("$int") => Value::from(inner.as_str().expect("text").parse::<::value::BigInt>().expect("digits")),
+            Some("$float") => Value::Float(inner.as_str().expect("text").parse().expect("a float")),
+            Some("$pairs") => {
+                let pairs = inner.as_list().expect("a list").iter().map(|pair| {
+                    let pair = pair.as_list().expect("a pair");
+                    (untag(pair[0].clone()), untag(pair[1].clone()))
+                });
+                Value::Map(pairs.collect())
+            }
+            _ => Value::Map(map.into_iter().map(|(key, value)| (key, untag(value))).collect()),
+        }
+    }
+
+    fn check(recorded: &str) {
+        let cases: Value = serde_json::from_str(recorded).expect("the record is JSON");
+        let mut wrong = Vec::new();
+        for case in cases.as_list().expect("a list of cases") {
+            let mut options = case.get("opts").and_then(Value::as_map).expect("opts").clone();
+            options.insert("force_color", case.get("color").expect("color").clone());
+            let settings = Settings::from_options(&options, false);
+            let data = untag(case.get("data").expect("data").clone());
+            let out = case.get("out").and_then(Value::as_str);
+            let retcode = case.get("retcode").and_then(Value::as_i64).unwrap_or(0);
+            let expected = case.get("text").expect("text").as_str().unwrap_or("");
+            let found = format(&data, out, &settings, retcode);
+            if found != expected {
+                let name = case.get("name").expect("name");
+                wrong.push(format!("{name} as {out:?} with {options:?}:\n{expected}\n-- but got --\n{found}\n"));
+            }
+        }
+        let few: String = wrong.iter().take(12).map(String::as_str).collect();
+        assert!(wrong.is_empty(), "{} differ from the real output:\n{few}", wrong.len());
+    }
+
+    #[test]
+    fn every_outputter_prints_what_the_real_one_prints() {
+        check(include_str!("../../testdata/outputters/recorded.json"));
+    }
+
+    #[test]
+    fn outputters_of_older_releases_print_what_theirs_printed() {
+        check(include_str!("../../testdata/outputters/recorded-3006.json"));
+    }
+}

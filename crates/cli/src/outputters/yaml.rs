@@ -1,0 +1,22 @@
+//! `yaml`: block style, keys sorted, as PyYAML dumps it.
+
+use ::value::Value;
+use ::yaml::{Flow, Style};
+
+use super::Unfit;
+use super::settings::{Indent, Settings};
+
+/// Returns the YAML text.
+pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
+    let style = match settings.indent {
+        Indent::Width(width) if width < 0 => Style { indent: 2, ..Style::from(Flow::All) },
+        // The emitter takes 2 to 9 and falls back to 2.
+        Indent::Width(width @ 2..=9) => Style { indent: width as i32, ..Style::from(Flow::Block) },
+        Indent::Unset | Indent::Width(_) => Style { indent: 2, ..Style::from(Flow::Block) },
+        Indent::OneLine | Indent::Pretty => return Err(Unfit),
+    };
+    ::yaml::dump_with(data, style).map_err(|error| {
+        tracing::error!("{error}");
+        Unfit
+    })
+}
