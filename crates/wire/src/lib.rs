@@ -1,1 +1,28 @@
-//! Bytes without sockets: ZMTP, TCP and IPC frames, MessagePack, envelopes and loads.
+//! Bytes without sockets: everything Salt's programs say to each other, as types.
+//!
+//! This crate turns bytes into typed messages and back. It opens no socket, reads no clock and holds no key: sealed
+//! loads pass through it as opaque bytes (the crate `crypto` opens them), times come from the caller.
+//!
+//! * [`msgpack`]: the encoding below everything;
+//! * [`zmtp`], [`tcp`], [`ipc`]: how messages are cut out of streams;
+//! * [`envelope`], [`event`], [`loads`]: the messages themselves;
+//! * [`id`], [`jid`], [`topic`]: names that have rules.
+//!
+//! Formats follow Salt 3006, 3007 and 3008; where they differ the type says so.
+
+pub mod envelope;
+pub mod event;
+pub mod id;
+pub mod ipc;
+pub mod jid;
+pub mod loads;
+pub mod msgpack;
+pub mod tcp;
+pub mod topic;
+pub mod zmtp;
+
+pub use id::{InvalidId, MinionId};
+pub use jid::{InvalidJid, Jid};
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -1,0 +1,192 @@
+//! Signing in: `_auth` and its answers.
+
+use bytes::Bytes;
+use value::{Map, Value, map};
+
+use super::LoadError;
+use super::field::{load, wrong};
+use crate::MinionId;
+use crate::msgpack::{self, Decode, Packing};
+
+load! {
+    /// A minion introduces itself and asks for the keys.
+    pub struct AuthRequest {
+        cmd "_auth";
+        /// Who it is.
+        pub id: MinionId,
+        /// 32 hex digits, to be repeated in the answer; from envelope version 2 on.
+        pub nonce: Option<String>,
+        /// How the answer's keys are to be encrypted; missing from older releases.
+        pub enc_algo: Option<String>,
+        /// How the answer is to be signed; missing from older releases.
+        pub sig_algo: Option<String>,
+        /// Grains to be accepted by, as the minion's `autosign_grains` lists them.
+        pub autosign_grains: Option<Map>,
+        /// A random text encrypted to the master's key, when the minion knows that key.
+        pub token: Option<Bytes>,
+        /// The minion's public key in PEM, cleaned.
+        pub pub_key: String = "pub",
+    }
+}
+
+load! {
+    /// The inner answer to an accepted minion.
+    pub struct AuthAccepted {
+        /// Always `pub`.
+        pub enc: String,
+        /// The master's public key in PEM, cleaned.
+        pub pub_key: String,
+        /// Where publications are sent from.
+        pub publish_port: u16,
+        /// A Base64 line: the signature of `pub_key` by the signing key, with `master_sign_pubkey`.
+        pub pub_sig: Option<String>,
+        /// The minion's token, encrypted back to it.
+        pub token: Option<Bytes>,
+        /// The master's AES key string, encrypted to the minion.
+        pub aes: Bytes,
+        /// The minion's session key string, encrypted to the minion; missing from older releases.
+        pub session: Option<Bytes>,
+        /// X9.31 over the hex SHA-256 of the AES key string.
+        pub sig: Option<Bytes>,
+        /// The nonce of the request.
+        pub nonce: Option<String>,
+    }
+}
+
+load! {
+    /// The inner answer to a minion that is not (yet) accepted.
+    pub struct AuthRefused {
+        /// What became of the key.
+        pub verdict: Verdict = "ret",
+        /// The nonce of the request.
+        pub nonce: Option<String>,
+    }
+}
+
+/// What became of a key that was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Rejected or denied, or the id or key is invalid: `False`.
+    Rejected,
+    /// Waiting to be accepted: `True`.
+    Pending,
+    /// There are `max_minions` already: `"full"`.
+    Full,
+}
+
+impl super::field::Content for Verdict {
+    fn from_value(value: Value) -> Result<Self, super::Problem> {
+        match &value {
+            Value::Str(text) if text == "full" => Ok(Verdict::Full),
+            value if value.truthy() => Ok(Verdict::Pending),
+            Value::Bool(_) | Value::Null => Ok(Verdict::Rejected),
+            other => Err(wrong("a verdict", other)),
+        }
+    }
+
+    fn into_value(self) -> Value {
+        match self {
+            Verdict::Rejected => false.into(),
+            Verdict::Pending => true.into(),
+            Verdict::Full => "full".into(),
+        }
+    }
+}
+
+/// The inner answer of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AuthAnswer {
+    /// The keys.
+    Accepted(AuthAccepted),
+    /// No keys.
+    Refused(AuthRefused),
+}
+
+impl AuthAnswer {
+    /// Reads the signed bytes of a reply.
+    pub fn decode(load: &Bytes) -> Result<Self, LoadError> {
+        let unreadable = |problem| LoadError { load: "AuthAnswer", field: "load", problem };
+        let value = msgpack::unpack_bytes(load, Decode::Default).unwrap_or(Value::Null);
+        match value {
+            Value::Map(map) if map.contains_key("ret") => AuthRefused::from_map(map).map(AuthAnswer::Refused),
+            Value::Map(map) => AuthAccepted::from_map(map).map(AuthAnswer::Accepted),
+            other => Err(unreadable(wrong("a packed map", &other))),
+        }
+    }
+
+    /// Returns the bytes to be signed.
+    pub fn encode(&self) -> Bytes {
+        let map = match self {
+            AuthAnswer::Accepted(accepted) => accepted.to_map(),
+            AuthAnswer::Refused(refused) => refused.to_map(),
+        };
+        let mut out = Vec::new();
+        msgpack::pack_map_into(&mut out, &map, Packing::Wire);
+        out.into()
+    }
+
+    /// Returns the nonce of the request this answers.
+    pub fn nonce(&self) -> Option<&str> {
+        match self {
+            AuthAnswer::Accepted(accepted) => accepted.nonce.as_deref(),
+            AuthAnswer::Refused(refused) => refused.nonce.as_deref(),
+        }
+    }
+}
+
+/// The outer reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AuthReply {
+    /// An [`AuthAnswer`] in packed form with the master's signature over those bytes.
+    Signed {
+        /// The packed answer.
+        load: Bytes,
+        /// PKCS #1 v1.5 with the `sig_algo` of the request.
+        sig: Bytes,
+    },
+    /// An answer without a signature: to requests below version 2, and complaints like `bad enc algo` in `ret`.
+    Unsigned(Map),
+    /// Anything else, mostly the text `bad load`.
+    Malformed(Value),
+}
+
+impl AuthReply {
+    /// Sorts a reply.
+    pub fn from_value(value: Value) -> Self {
+        let Value::Map(map) = &value else { return AuthReply::Malformed(value) };
+        match (map.get("load"), map.get("sig")) {
+            (Some(Value::Map(load)), _) => AuthReply::Unsigned(load.clone()),
+            (Some(load), Some(sig)) => match (as_bytes(load), as_bytes(sig)) {
+                (Some(load), Some(sig)) => AuthReply::Signed { load, sig },
+                _ => AuthReply::Malformed(value),
+            },
+            (None, _) if map.contains_key("enc") || map.contains_key("ret") => AuthReply::Unsigned(map.clone()),
+            _ => AuthReply::Malformed(value),
+        }
+    }
+
+    /// Returns the reply as it travels.
+    pub fn to_value(&self) -> Value {
+        match self {
+            AuthReply::Signed { load, sig } => {
+                map! { "enc" => "clear", "load" => load.clone(), "sig" => sig.clone() }.into()
+            }
+            AuthReply::Unsigned(load) if load.get_str("enc") == Some("pub") => load.clone().into(),
+            AuthReply::Unsigned(load) => map! { "enc" => "clear", "load" => load.clone() }.into(),
+            AuthReply::Malformed(value) => value.clone(),
+        }
+    }
+
+    /// Returns the complaint about an unsupported algorithm: `parameter` is `enc` or `sig`.
+    pub fn bad_algorithm(parameter: &str) -> Self {
+        AuthReply::Unsigned(map! { "ret" => format!("bad {parameter} algo") })
+    }
+}
+
+fn as_bytes(value: &Value) -> Option<Bytes> {
+    match value {
+        Value::Bytes(bytes) => Some(bytes.clone()),
+        Value::Str(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
+        _ => None,
+    }
+}

@@ -1,0 +1,46 @@
+//! Events that minions send to the master's bus: `_minion_event`.
+
+use value::{Map, Value};
+
+use super::field::{Nullable, load};
+use crate::MinionId;
+
+load! {
+    /// One event. On the bus its data are the whole load, so that readers find theirs under `data`.
+    pub struct MinionEvent {
+        /// Who sends it.
+        pub id: MinionId,
+        cmd "_minion_event";
+        /// What to put in front of the tag, or `None`.
+        pub pretag: Option<Nullable<String>>,
+        /// The data.
+        pub data: Value,
+        /// The tag.
+        pub tag: String,
+        /// The minion's grains, in start events.
+        pub grains: Option<Value>,
+    }
+}
+
+load! {
+    /// Several events.
+    pub struct MinionEvents {
+        /// Who sends them.
+        pub id: MinionId,
+        cmd "_minion_event";
+        /// What to put in front of the tags, or `None`.
+        pub pretag: Option<Nullable<String>>,
+        /// The events, each an [`EventItem`].
+        pub events: Vec<Map>,
+    }
+}
+
+load! {
+    /// One of several events.
+    pub struct EventItem {
+        /// The tag.
+        pub tag: String,
+        /// The data; when missing, the item itself is the data.
+        pub data: Option<Value>,
+    }
+}

@@ -1,0 +1,141 @@
+//! Publishing a job: the request of a command line, the job itself, and the message that carries it.
+
+use bytes::Bytes;
+use value::{Map, Value, map};
+
+use super::field::{Nullable, load};
+use crate::msgpack::{self, Decode, Packing};
+
+load! {
+    /// A local user asks the master to publish a job (clear command `publish`).
+    pub struct PublishRequest {
+        cmd "publish";
+        /// Whom: text, or a list for the target type `list`.
+        pub tgt: Value,
+        /// The function, or a list of functions.
+        pub fun: Value,
+        /// The arguments; a list of lists for several functions.
+        pub arg: Value,
+        /// The local user's key; empty for external authentication.
+        pub key: Value,
+        /// How `tgt` is meant; `glob` if missing.
+        pub tgt_type: Option<String>,
+        /// Comma-separated returners.
+        pub ret: Option<Value>,
+        /// The wished job id; mostly empty.
+        pub jid: Option<Value>,
+        /// Options of the publication, and credentials.
+        pub kwargs: Option<Map>,
+        /// The local user, perhaps with `sudo_` in front.
+        pub user: Option<String>,
+        /// Seconds syndics should wait; with `order_masters`.
+        pub to: Option<Value>,
+    }
+}
+
+load! {
+    /// A job on its way to the minions.
+    pub struct Publication {
+        /// The function, or a list of functions.
+        pub fun: Value,
+        /// The arguments; a list of lists for several functions.
+        pub arg: Value,
+        /// Whom: text or a list.
+        pub tgt: Value,
+        /// The job id.
+        pub jid: String,
+        /// Comma-separated returners; empty for none.
+        pub ret: Option<Value>,
+        /// Who publishes, if the master has a `master_id`.
+        pub master_id: Option<Value>,
+        /// What separates the parts of grain and pillar targets, if not `:`.
+        pub delimiter: Option<String>,
+        /// The minion that asked for the job, with peer publishing.
+        pub id: Option<String>,
+        /// How `tgt` is meant; `glob` if missing.
+        pub tgt_type: Option<String>,
+        /// Seconds syndics should wait; with `order_masters`.
+        pub to: Option<Value>,
+        /// Configuration for the returners.
+        pub ret_config: Option<Value>,
+        /// What the caller wants to find with the job later.
+        pub metadata: Option<Value>,
+        /// Executors to use instead of the minion's.
+        pub module_executors: Option<Value>,
+        /// Options for those executors.
+        pub executor_opts: Option<Value>,
+        /// Arguments for the returners.
+        pub ret_kwargs: Option<Value>,
+        /// Whether minions should tell when they begin.
+        pub start_event: Option<Value>,
+        /// Who asked for the job.
+        pub user: Option<Value>,
+        /// What the user may do, for syndics.
+        pub auth_list: Option<Value>,
+        /// Counts the publications of a master's AES key.
+        pub serial: Option<i64>,
+    }
+}
+
+load! {
+    /// A publication as minions receive it: the sealed [`Publication`], perhaps signed.
+    pub struct PublicationMessage {
+        /// Always `aes`.
+        pub enc: String,
+        /// The job, sealed with the master's AES key.
+        pub load: Bytes,
+        /// How it is signed; missing from older releases.
+        pub sig_algo: Option<String>,
+        /// PKCS #1 v1.5 by the master's key over `load`; missing with `sign_pub_messages: False`.
+        pub sig: Option<Bytes>,
+    }
+}
+
+impl PublicationMessage {
+    /// Returns the message without a signature.
+    pub fn unsigned(load: Bytes) -> Self {
+        PublicationMessage { enc: "aes".into(), load, sig_algo: None, sig: None, extra: Map::new() }
+    }
+
+    /// Reads the message from the payload of a publication.
+    pub fn decode(payload: &Bytes) -> Result<Self, PublicationError> {
+        Ok(Self::from_value(msgpack::unpack_bytes(payload, Decode::Default)?)?)
+    }
+
+    /// Returns the payload of the publication.
+    pub fn encode(&self) -> Bytes {
+        msgpack::pack(&self.to_value(), Packing::Wire).into()
+    }
+}
+
+/// A payload that is no publication.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublicationError {
+    /// The MessagePack is broken.
+    #[error(transparent)]
+    Msgpack(#[from] msgpack::Error),
+    /// The fields are not those of a publication.
+    #[error(transparent)]
+    Load(#[from] super::LoadError),
+}
+
+load! {
+    /// The answer to a [`PublishRequest`] that was allowed, inside `{"enc": "clear", "load": …}`.
+    pub struct Published {
+        /// The job id; `None` when nobody matched.
+        pub jid: Nullable<String>,
+        /// The minions expected to answer.
+        pub minions: Vec<String>,
+        /// Ids of a list target that are not accepted.
+        pub missing: Option<Vec<Value>>,
+        /// Why nothing was published.
+        pub error: Option<Value>,
+    }
+}
+
+impl Published {
+    /// Returns the answer as it travels.
+    pub fn into_reply(self) -> Value {
+        map! { "enc" => "clear", "load" => self.into_map() }.into()
+    }
+}

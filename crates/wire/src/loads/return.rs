@@ -1,0 +1,76 @@
+//! Returning results: `_return`, and the bundles of syndics.
+
+use value::{Map, Value};
+
+use super::field::load;
+use crate::MinionId;
+
+load! {
+    /// The result of a job on one minion.
+    pub struct Return {
+        cmd "_return";
+        /// Who returns.
+        pub id: MinionId,
+        /// Whether `retcode` is 0; a map for several functions.
+        pub success: Option<Value>,
+        /// What the function returned.
+        pub ret: Value = "return",
+        /// The function's exit code; a map for several functions.
+        pub retcode: Option<Value>,
+        /// The job id, `req` (the master is to make one) or `nocache` (not to be kept).
+        pub jid: String,
+        /// The function, or a list of functions.
+        pub fun: Option<Value>,
+        /// The arguments it was called with.
+        pub fun_args: Option<Value>,
+        /// Who asked for the job.
+        pub user: Option<Value>,
+        /// The master that published it.
+        pub master_id: Option<Value>,
+        /// What the caller wants to find with the job later.
+        pub metadata: Option<Value>,
+        /// The outputter that shows the result best.
+        pub out: Option<Value>,
+        /// Configuration for the returners.
+        pub ret_config: Option<Value>,
+        /// Arguments for the returners.
+        pub ret_kwargs: Option<Value>,
+    }
+}
+
+load! {
+    /// Results a syndic has gathered.
+    pub struct SyndicReturn {
+        cmd "_syndic_return";
+        /// One [`SyndicJob`] or a list of them.
+        pub load: Value,
+    }
+}
+
+load! {
+    /// The results of one job below a syndic.
+    pub struct SyndicJob {
+        /// The syndic.
+        pub id: MinionId,
+        /// The job id.
+        pub jid: String,
+        /// The function, or a list of functions.
+        pub fun: Option<Value>,
+        /// The arguments.
+        pub arg: Option<Value>,
+        /// Whom the job was for.
+        pub tgt: Option<Value>,
+        /// How `tgt` is meant.
+        pub tgt_type: Option<Value>,
+        /// The original publication.
+        pub load: Option<Value>,
+        /// Minion id to its result.
+        pub ret: Map = "return",
+        /// The master that published it.
+        pub master_id: Option<Value>,
+        /// The arguments it was called with.
+        pub fun_args: Option<Value>,
+        /// The outputter that shows the result best.
+        pub out: Option<Value>,
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading values.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use value::{Map, Value};
+
+use super::{Error, MAX_DEPTH, ext};
+
+/// How bytes become text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decode {
+    /// Whatever is valid UTF-8 becomes text, all else stays bytes: loads, replies, publications.
+    Default,
+    /// Everything stays bytes, keys too: file chunks.
+    Raw,
+    /// `str` and raw become text, `bin` stays bytes; when a text is not valid UTF-8 the whole document is read as
+    /// with [`Decode::Raw`]: events.
+    Utf8,
+}
+
+/// Reads one value that fills the input.
+pub fn unpack(input: &[u8], mode: Decode) -> Result<Value, Error> {
+    whole(input, None, mode)
+}
+
+/// Reads one value that fills the input; byte strings share its memory instead of being copied.
+pub fn unpack_bytes(input: &Bytes, mode: Decode) -> Result<Value, Error> {
+    whole(input, Some(input), mode)
+}
+
+/// Reads the value at the start of the input and returns it with its length in bytes.
+pub fn unpack_prefix(input: &[u8], mode: Decode) -> Result<(Value, usize), Error> {
+    prefix(input, None, mode)
+}
+
+fn whole(input: &[u8], shared: Option<&Bytes>, mode: Decode) -> Result<Value, Error> {
+    let (value, used) = prefix(input, shared, mode)?;
+    match input.len() - used {
+        0 => Ok(value),
+        rest => Err(Error::Trailing(rest)),
+    }
+}
+
+fn prefix(input: &[u8], shared: Option<&Bytes>, mode: Decode) -> Result<(Value, usize), Error> {
+    let run = |mode| {
+        let mut reader = Reader { input, at: 0, shared, mode };
+        reader.value(MAX_DEPTH).map(|value| (value, reader.at))
+    };
+    match run(mode) {
+        Ok(found) => Ok(found),
+        Err(Stop::NotText) => run(Decode::Raw).map_err(Stop::into_error),
+        Err(stop) => Err(stop.into_error()),
+    }
+}
+
+/// Why reading ended early.
+enum Stop {
+    Error(Error),
+    /// A text is not valid UTF-8 where the mode insists on it.
+    NotText,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Error(error)
+    }
+}
+
+impl Stop {
+    fn into_error(self) -> Error {
+        match self {
+            Stop::Error(error) => error,
+            // Only reached with Decode::Utf8, which is then read again in raw mode.
+            Stop::NotText => Error::Truncated,
+        }
+    }
+}
+
+struct Reader<'a> {
+    input: &'a [u8],
+    at: usize,
+    shared: Option<&'a Bytes>,
+    mode: Decode,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, depth: usize) -> Result<Value, Stop> {
+        let marker = self.take(1)?[0];
+        Ok(match marker {
+            0x00..=0x7f => Value::Int(i64::from(marker)),
+            0x80..=0x8f => self.map(usize::from(marker & 0x0f), depth)?,
+            0x90..=0x9f => self.list(usize::from(marker & 0x0f), depth)?,
+            0xa0..=0xbf => self.text(usize::from(marker & 0x1f))?,
+            0xc0 => Value::Null,
+            0xc1 => return Err(Error::Reserved.into()),
+            0xc2 | 0xc3 => Value::Bool(marker == 0xc3),
+            0xc4..=0xc6 => {
+                let len = self.length(marker - 0xc4)?;
+                self.binary(len)?
+            }
+            0xc7..=0xc9 => {
+                let len = self.length(marker - 0xc7)?;
+                self.extension(len, depth)?
+            }
+            0xca => Value::Float(f64::from(f32::from_be_bytes(self.array()?))),
+            0xcb => Value::Float(f64::from_be_bytes(self.array()?)),
+            0xcc => Value::from(self.array::<1>()?[0]),
+            0xcd => Value::from(u16::from_be_bytes(self.array()?)),
+            0xce => Value::from(u32::from_be_bytes(self.array()?)),
+            0xcf => Value::from(u64::from_be_bytes(self.array()?)),
+            0xd0 => Value::from(i8::from_be_bytes(self.array()?)),
+            0xd1 => Value::from(i16::from_be_bytes(self.array()?)),
+            0xd2 => Value::from(i32::from_be_bytes(self.array()?)),
+            0xd3 => Value::from(i64::from_be_bytes(self.array()?)),
+            0xd4..=0xd8 => self.extension(1 << (marker - 0xd4), depth)?,
+            0xd9..=0xdb => {
+                let len = self.length(marker - 0xd9)?;
+                self.text(len)?
+            }
+            0xdc | 0xdd => {
+                let len = self.length(marker - 0xdc + 1)?;
+                self.list(len, depth)?
+            }
+            0xde | 0xdf => {
+                let len = self.length(marker - 0xde + 1)?;
+                self.map(len, depth)?
+            }
+            0xe0.. => Value::Int(i64::from(marker as i8)),
+        })
+    }
+
+    fn list(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+        let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
+        let mut items = Vec::with_capacity(len.min(self.left()).min(ROOM));
+        for _ in 0..len {
+            items.push(self.value(depth)?);
+        }
+        Ok(Value::List(items))
+    }
+
+    fn map(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+        let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
+        let mut map = Map::with_capacity(len.min(self.left() / 2).min(ROOM));
+        for _ in 0..len {
+            let key = self.value(depth)?;
+            let value = self.value(depth)?;
+            map.insert(key, value);
+        }
+        Ok(Value::Map(map))
+    }
+
+    /// Content of the raw and `str` family.
+    fn text(&mut self, len: usize) -> Result<Value, Stop> {
+        let content = self.take(len)?;
+        match (self.mode, std::str::from_utf8(content)) {
+            (Decode::Raw, _) | (Decode::Default, Err(_)) => Ok(self.bytes(content)),
+            (_, Ok(text)) => Ok(Value::Str(text.to_owned())),
+            (Decode::Utf8, Err(_)) => Err(Stop::NotText),
+        }
+    }
+
+    /// Content of the `bin` family, and of extensions nobody knows.
+    fn binary(&mut self, len: usize) -> Result<Value, Stop> {
+        match self.mode {
+            Decode::Default => self.text(len),
+            Decode::Raw | Decode::Utf8 => {
+                let content = self.take(len)?;
+                Ok(self.bytes(content))
+            }
+        }
+    }
+
+    fn extension(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+        let code = self.take(1)?[0] as i8;
+        match code {
+            ext::DATE_TIME => Ok(Value::DateTime(ext::date_time(self.take(len)?)?)),
+            ext::CONSTANT => self.constant(len, depth),
+            _ => self.binary(len),
+        }
+    }
+
+    fn constant(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+        let content = self.take(len)?;
+        let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
+        let mut inner = Reader { input: content, at: 0, shared: None, mode: Decode::Utf8 };
+        match inner.value(depth) {
+            Ok(Value::List(pair)) if inner.left() == 0 => match <[Value; 2]>::try_from(pair) {
+                Ok([Value::Str(name), value]) => Ok(Value::Constant(Arc::new((name, value)))),
+                _ => Err(Error::Extension(ext::CONSTANT).into()),
+            },
+            Err(Stop::Error(Error::TooDeep)) => Err(Error::TooDeep.into()),
+            _ => Err(Error::Extension(ext::CONSTANT).into()),
+        }
+    }
+
+    fn bytes(&self, content: &[u8]) -> Value {
+        Value::Bytes(match self.shared {
+            Some(shared) if !content.is_empty() => shared.slice_ref(content),
+            _ => Bytes::copy_from_slice(content),
+        })
+    }
+
+    /// Reads a length of 1, 2 or 4 bytes (`width` 0, 1, 2).
+    fn length(&mut self, width: u8) -> Result<usize, Stop> {
+        Ok(match width {
+            0 => usize::from(self.array::<1>()?[0]),
+            1 => usize::from(u16::from_be_bytes(self.array()?)),
+            _ => u32::from_be_bytes(self.array()?) as usize,
+        })
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N)?);
+        Ok(out)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Stop> {
+        let end = self.at.checked_add(len).filter(|end| *end <= self.input.len()).ok_or(Error::Truncated)?;
+        let content = &self.input[self.at..end];
+        self.at = end;
+        Ok(content)
+    }
+
+    fn left(&self) -> usize {
+        self.input.len() - self.at
+    }
+}
+
+/// The most items room is made for in advance; larger containers grow as they fill, so that nested announcements
+/// cannot multiply.
+const ROOM: usize = 1024;

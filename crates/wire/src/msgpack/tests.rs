@@ -1,0 +1,133 @@
+use bytes::{Bytes, BytesMut};
+use value::Value;
+
+use super::*;
+use crate::testing::{Random, bytes, integer, vectors};
+
+/// The Python expression of a vector as a value, as far as the decoded form shows it.
+fn repr(value: &Value) -> String {
+    match value {
+        Value::Constant(_) => "_Constant".into(),
+        other => value::python::repr(other),
+    }
+}
+
+#[test]
+fn vectors_decode_in_every_mode() {
+    for case in vectors("msgpack")["cases"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        for (hex, mode, expected) in [
+            ("wire_hex", Decode::Default, "wire_decoded_default"),
+            ("wire_hex", Decode::Raw, "wire_decoded_raw"),
+            ("file_or_event_hex", Decode::Utf8, "event_decoded_utf8"),
+        ] {
+            let input = bytes(&case[hex]);
+            let expected = case[expected].as_str().unwrap();
+            assert_eq!(repr(&unpack(&input, mode).unwrap()), expected, "{name} {mode:?}");
+            assert_eq!(repr(&unpack_bytes(&input, mode).unwrap()), expected, "{name} {mode:?} shared");
+        }
+    }
+}
+
+#[test]
+fn vectors_encode_in_both_packings() {
+    for case in vectors("msgpack")["cases"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        let recorded = bytes(&case["file_or_event_hex"]);
+        let value = match name {
+            "int_2^64_becomes_string" => integer(case["python"].as_str().unwrap()),
+            _ => unpack(&recorded, Decode::Utf8).unwrap(),
+        };
+        assert_eq!(pack(&value, Packing::Bin), recorded, "{name}");
+        assert_eq!(pack(&value, Packing::Wire), bytes(&case["wire_hex"]), "{name}");
+    }
+}
+
+#[test]
+fn random_values_survive() {
+    let mut random = Random::new(1);
+    for _ in 0..300 {
+        let value = random.value(4);
+        assert_eq!(unpack(&pack(&value, Packing::Bin), Decode::Utf8).as_ref(), Ok(&value));
+        let wire = Bytes::from(pack(&value, Packing::Wire));
+        assert_eq!(unpack_bytes(&wire, Decode::Default).as_ref(), Ok(&value));
+        assert!(!has_str8(&wire), "{value:?}");
+    }
+}
+
+/// Looks for `str8` and `bin` markers where values begin.
+fn has_str8(document: &[u8]) -> bool {
+    document.first().is_some_and(|marker| (0xc4..=0xc6).contains(marker) || *marker == 0xd9)
+}
+
+#[test]
+fn garbage_never_panics_and_framing_agrees_with_decoding() {
+    let mut random = Random::new(2);
+    for round in 0..20_000 {
+        let mut input = match round % 2 {
+            0 => random.bytes(40),
+            _ => pack(&random.value(2), Packing::Wire),
+        };
+        if let Some(at) = (random.below(input.len() as u64 + 1) as usize).checked_sub(1) {
+            input[at] = random.next() as u8;
+        }
+        let decoded = unpack_prefix(&input, Decode::Default);
+        let framed = Framer::new(1 << 20).next(&mut BytesMut::from(&input[..]));
+        match (&decoded, framed) {
+            (Ok((_, used)), Ok(Some(document))) => assert_eq!(document.len(), *used),
+            (Err(Error::Truncated), Ok(None) | Err(Error::TooLarge { .. })) => {}
+            // Found wrong before, or besides, being cut short.
+            (Err(Error::Reserved | Error::TooDeep | Error::Extension(_)), _) | (Err(Error::Truncated), Err(_)) => {}
+            (decoded, framed) => panic!("{input:x?}: {decoded:?} but {framed:?}"),
+        }
+    }
+}
+
+#[test]
+fn utf8_mode_falls_back_to_bytes_everywhere() {
+    let decoded = unpack(b"\x82\xa1a\xa1\xff\xa1b\x01", Decode::Utf8).unwrap();
+    assert_eq!(value::python::repr(&decoded), "{b'a': b'\\xff', b'b': 1}");
+    let text = unpack(b"\x81\xa1a\xc4\x01b", Decode::Utf8).unwrap();
+    assert_eq!(value::python::repr(&text), "{'a': b'b'}");
+}
+
+#[test]
+fn unknown_extensions_are_bytes() {
+    assert_eq!(unpack(b"\xd4\x01\xff", Decode::Default).unwrap(), Value::Bytes(Bytes::from_static(b"\xff")));
+    assert_eq!(unpack(b"\xd4\x01x", Decode::Default).unwrap(), Value::from("x"));
+    assert_eq!(unpack(b"\xd4\x01x", Decode::Utf8).unwrap(), Value::Bytes(Bytes::from_static(b"x")));
+}
+
+#[test]
+fn broken_documents_say_why() {
+    for (input, error) in [
+        (&b""[..], Error::Truncated),
+        (b"\xc1", Error::Reserved),
+        (b"\x01\x02", Error::Trailing(1)),
+        (b"\xdb\xff\xff\xff\xff", Error::Truncated),
+        (b"\xdd\xff\xff\xff\xff", Error::Truncated),
+        (b"\xd4\x4ex", Error::Extension(78)),
+        (b"\xc7\x18\x4e20240230T13:14:15.678901", Error::Extension(78)),
+        (b"\xd4\x4f\x01", Error::Extension(79)),
+        (&[0x91; 600], Error::TooDeep),
+    ] {
+        assert_eq!(unpack(input, Decode::Default), Err(error), "{input:x?}");
+    }
+}
+
+#[test]
+fn what_is_nested_too_deep_is_written_as_a_text() {
+    let deep = (0..MAX_DEPTH + 10).fold(Value::Null, |inner, _| Value::List(vec![inner]));
+    let packed = pack(&deep, Packing::Wire);
+    assert_eq!(packed.len(), MAX_DEPTH + 18);
+    assert!(unpack(&packed, Decode::Default).is_ok());
+}
+
+#[test]
+fn the_framer_bounds_nesting_and_size() {
+    let next = |input: &[u8], limit| Framer::new(limit).next(&mut BytesMut::from(input));
+    assert_eq!(next(&[0x91; 600], 10_000), Err(Error::TooDeep));
+    assert_eq!(next(b"\xc6\x7f\xff\xff\xff", 100), Err(Error::TooLarge { size: 0x7fff_ffff + 5, limit: 100 }));
+    assert!(matches!(next(b"\xdd\x00\x00\x01\x00", 100), Err(Error::TooLarge { .. })));
+    assert_eq!(next(b"\x92\x01", 100), Ok(None));
+}

@@ -1,0 +1,172 @@
+//! The frames of the `tcp` transport: packed maps of `head` and `body`, one after the other, without lengths.
+//!
+//! Salt writes these frames in bin packing (text over 31 bytes as `str8`, bytes as `bin`) and reads either.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use value::{Map, Value};
+
+use crate::msgpack::{self, Decode, Framer, Packing};
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// Request id (`mid`), or empty.
+    pub head: Map,
+    /// A map, text or bytes, depending on the direction.
+    pub body: Value,
+}
+
+/// A frame that cannot be read. The stream it came from cannot be read on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The MessagePack inside is broken or too large.
+    #[error(transparent)]
+    Msgpack(#[from] msgpack::Error),
+    /// The document is no map of `head` and `body`.
+    #[error("frame is not a map with a head map and a body")]
+    Shape,
+}
+
+impl Frame {
+    /// Returns a frame with an empty head.
+    pub fn plain(body: impl Into<Value>) -> Self {
+        Frame { head: Map::new(), body: body.into() }
+    }
+
+    /// Returns a frame that belongs to the request with this id.
+    pub fn with_mid(mid: &str, body: impl Into<Value>) -> Self {
+        Frame { head: value::map! { "mid" => mid }, body: body.into() }
+    }
+
+    /// Returns the request id, if the head has one.
+    pub fn mid(&self) -> Option<&str> {
+        self.head.get_str("mid")
+    }
+
+    /// Returns the frame as bytes.
+    pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(64);
+        self.encode_head(&mut out);
+        msgpack::pack_into(&mut out, &self.body, Packing::Bin);
+        out.into()
+    }
+
+    fn encode_head(&self, out: &mut Vec<u8>) {
+        msgpack::pack_map_header(out, 2);
+        msgpack::pack_into(out, &Value::from("head"), Packing::Bin);
+        msgpack::pack_map_into(out, &self.head, Packing::Bin);
+        msgpack::pack_into(out, &Value::from("body"), Packing::Bin);
+    }
+
+    /// Returns a frame around bytes, which are copied once.
+    pub fn encode_bytes(head: Map, body: &[u8]) -> Bytes {
+        let mut out = Vec::with_capacity(64 + body.len());
+        Frame { head, body: Value::Null }.encode_head(&mut out);
+        msgpack::pack_bytes_header(&mut out, body.len(), Packing::Bin);
+        out.put_slice(body);
+        out.into()
+    }
+
+    /// Reads a frame from the bytes of exactly one document.
+    pub fn decode(document: &Bytes) -> Result<Self, Error> {
+        let Value::Map(mut frame) = msgpack::unpack_bytes(document, Decode::Default)? else { return Err(Error::Shape) };
+        match (frame.remove("head"), frame.remove("body")) {
+            (Some(Value::Map(head)), Some(body)) => Ok(Frame { head, body }),
+            // Some releases leave the head out or send None.
+            (None | Some(Value::Null), Some(body)) => Ok(Frame::plain(body)),
+            _ => Err(Error::Shape),
+        }
+    }
+}
+
+/// Reads frames from a stream.
+#[derive(Debug)]
+pub struct Decoder(Framer);
+
+impl Decoder {
+    /// Returns a decoder that refuses frames of more than `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Decoder(Framer::new(limit))
+    }
+
+    /// Takes the next frame off the front of the buffer; `None` when more bytes are needed.
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Frame>, Error> {
+        match self.0.next(buffer)? {
+            Some(document) => Frame::decode(&document).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the bytes of the next frame off the front of the buffer, undecoded.
+    pub fn next_document(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, Error> {
+        Ok(self.0.next(buffer)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{bytes, vectors};
+
+    #[test]
+    fn request_and_reply_vectors() {
+        let all = vectors("tcp");
+        let mid = all["mid"].as_str().unwrap();
+        for (name, body) in [
+            (
+                "request_frame_hex",
+                value::map! {"enc" => "clear", "load" => value::map!{"cmd" => "ping"}, "version" => 3},
+            ),
+            ("reply_frame_hex", value::map! {"cmd" => "ping"}),
+        ] {
+            let recorded = bytes(&all[name]);
+            let frame = Frame::decode(&recorded).unwrap();
+            assert_eq!(frame, Frame::with_mid(mid, body));
+            assert_eq!(frame.mid(), Some(mid));
+            assert_eq!(frame.encode(), recorded);
+        }
+    }
+
+    #[test]
+    fn client_id_vector() {
+        let recorded = bytes(&vectors("tcp")["publish_client_id_frame_hex"]);
+        let frame = Frame::decode(&recorded).unwrap();
+        assert_eq!(frame.body.get("enc"), Some(&Value::from("aes")));
+        assert_eq!(frame.encode(), recorded);
+    }
+
+    #[test]
+    fn publication_vectors() {
+        for message in vectors("publish")["messages"].as_array().unwrap() {
+            let payload = bytes(&message["wire_hex"]);
+            let recorded = bytes(&message["tcp_frame_hex"]);
+            assert_eq!(Frame::encode_bytes(Map::new(), &payload), recorded);
+            assert_eq!(Frame::decode(&recorded).unwrap(), Frame::plain(payload));
+        }
+    }
+
+    #[test]
+    fn frames_are_cut_wherever_the_pieces_end() {
+        let frame = bytes(&vectors("tcp")["request_frame_hex"]);
+        let mut decoder = Decoder::new(1000);
+        let mut buffer = BytesMut::new();
+        let mut found = 0;
+        for byte in frame.iter().chain(frame.iter()) {
+            buffer.extend_from_slice(&[*byte]);
+            found += usize::from(decoder.decode(&mut buffer).unwrap().is_some());
+        }
+        assert_eq!((found, buffer.len()), (2, 0));
+    }
+
+    #[test]
+    fn garbage_and_huge_announcements_are_refused() {
+        for (input, limit) in
+            [(&b"\xc1"[..], 100), (b"\xdb\x7f\xff\xff\xff", 1 << 20), (b"\xdf\xff\xff\xff\xff", 1 << 20)]
+        {
+            let mut buffer = BytesMut::from(input);
+            assert!(matches!(Decoder::new(limit).decode(&mut buffer), Err(Error::Msgpack(_))), "{input:x?}");
+        }
+        let mut buffer = BytesMut::from(&b"\x01"[..]);
+        assert_eq!(Decoder::new(100).decode(&mut buffer), Err(Error::Shape));
+    }
+}

@@ -1,0 +1,175 @@
+//! Commands: READY, ERROR, PING, PONG, SUBSCRIBE, CANCEL.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::frame::command_header;
+use super::{Error, SocketType};
+
+/// The longest context of a PING, in bytes.
+pub const MAX_CONTEXT: usize = 16;
+
+/// What peers tell each other besides messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// End of the handshake.
+    Ready(Ready),
+    /// The peer refuses the connection.
+    Error(String),
+    /// The peer wants a sign of life.
+    Ping {
+        /// After how many tenths of a second without traffic the sender may be taken for dead; 0: no opinion.
+        ttl: u16,
+        /// To be repeated in the answer; at most [`MAX_CONTEXT`] bytes.
+        context: Bytes,
+    },
+    /// A sign of life.
+    Pong {
+        /// The context of the PING.
+        context: Bytes,
+    },
+    /// Messages that begin with these bytes are wanted.
+    Subscribe(Bytes),
+    /// One such subscription ends.
+    Cancel(Bytes),
+    /// A command of a later version; to be ignored.
+    Unknown(Bytes),
+}
+
+/// What a peer says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The kind of its socket.
+    pub socket_type: SocketType,
+    /// Its routing id; empty when it has none. Not to be trusted: anybody may claim any.
+    pub identity: Bytes,
+}
+
+impl Command {
+    /// Returns the command as a frame.
+    pub fn encode(&self) -> Bytes {
+        let mut body = BytesMut::with_capacity(64);
+        self.write(&mut body);
+        let mut out = BytesMut::with_capacity(body.len() + 9);
+        out.put_slice(&command_header(body.len()));
+        out.put_slice(&body);
+        out.freeze()
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        let mut name = |name: &str| {
+            out.put_u8(name.len() as u8);
+            out.put_slice(name.as_bytes());
+        };
+        match self {
+            Command::Ready(ready) => {
+                name("READY");
+                write_property(out, "Socket-Type", ready.socket_type.name().as_bytes());
+                // libzmq says it for these three kinds, even when empty, and never for others.
+                let always = matches!(ready.socket_type, SocketType::Req | SocketType::Dealer | SocketType::Router);
+                if always || !ready.identity.is_empty() {
+                    write_property(out, "Identity", &ready.identity);
+                }
+            }
+            Command::Error(reason) => {
+                name("ERROR");
+                let reason = &reason.as_bytes()[..reason.len().min(255)];
+                out.put_u8(reason.len() as u8);
+                out.put_slice(reason);
+            }
+            Command::Ping { ttl, context } => {
+                name("PING");
+                out.put_u16(*ttl);
+                out.put_slice(context);
+            }
+            Command::Pong { context } => {
+                name("PONG");
+                out.put_slice(context);
+            }
+            Command::Subscribe(prefix) => {
+                name("SUBSCRIBE");
+                out.put_slice(prefix);
+            }
+            Command::Cancel(prefix) => {
+                name("CANCEL");
+                out.put_slice(prefix);
+            }
+            Command::Unknown(body) => out.put_slice(body),
+        }
+    }
+
+    /// Reads the body of a command frame.
+    pub fn decode(body: &Bytes) -> Result<Self, Error> {
+        let len = usize::from(*body.first().ok_or(Error::Command("empty"))?);
+        let name = body.get(1..1 + len).ok_or(Error::Command("nameless"))?;
+        let rest = body.slice(1 + len..);
+        Ok(match name {
+            b"READY" => Command::Ready(ready(rest)?),
+            b"ERROR" => Command::Error(error_reason(&rest)?),
+            b"PING" => {
+                if !(2..=2 + MAX_CONTEXT).contains(&rest.len()) {
+                    return Err(Error::Command("PING"));
+                }
+                Command::Ping { ttl: u16::from_be_bytes([rest[0], rest[1]]), context: rest.slice(2..) }
+            }
+            b"PONG" => Command::Pong { context: rest },
+            b"SUBSCRIBE" => Command::Subscribe(rest),
+            b"CANCEL" => Command::Cancel(rest),
+            _ => Command::Unknown(body.clone()),
+        })
+    }
+
+    /// Returns a subscription or its end in the form of ZMTP 3.0: an ordinary message with a first byte 1 or 0.
+    pub fn encode_legacy(&self) -> Bytes {
+        match self {
+            Command::Subscribe(prefix) => super::encode_message(&[[&[1], &prefix[..]].concat()]),
+            Command::Cancel(prefix) => super::encode_message(&[[&[0], &prefix[..]].concat()]),
+            _ => self.encode(),
+        }
+    }
+}
+
+/// Reads a subscription in the form of ZMTP 3.0 out of a message; `None` if the message is none.
+pub fn subscription(parts: &[Bytes]) -> Option<Command> {
+    match parts {
+        [only] if only.first() == Some(&1) => Some(Command::Subscribe(only.slice(1..))),
+        [only] if only.first() == Some(&0) => Some(Command::Cancel(only.slice(1..))),
+        _ => None,
+    }
+}
+
+fn write_property(out: &mut BytesMut, name: &str, content: &[u8]) {
+    out.put_u8(name.len() as u8);
+    out.put_slice(name.as_bytes());
+    out.put_u32(content.len() as u32);
+    out.put_slice(content);
+}
+
+fn ready(mut rest: Bytes) -> Result<Ready, Error> {
+    let mut socket_type = None;
+    let mut identity = Bytes::new();
+    while !rest.is_empty() {
+        let (name, content) = property(&mut rest).ok_or(Error::Command("READY"))?;
+        // Names are compared without regard to case.
+        if name.eq_ignore_ascii_case(b"Socket-Type") {
+            socket_type = SocketType::from_name(&content);
+        } else if name.eq_ignore_ascii_case(b"Identity") {
+            identity = content;
+        }
+    }
+    Ok(Ready { socket_type: socket_type.ok_or(Error::NoSocketType)?, identity })
+}
+
+fn property(rest: &mut Bytes) -> Option<(Bytes, Bytes)> {
+    let len = usize::from(*rest.first()?);
+    let lengths = rest.get(1 + len..5 + len)?;
+    let content = u32::from_be_bytes(lengths.try_into().ok()?) as usize;
+    let end = (5 + len).checked_add(content).filter(|end| *end <= rest.len())?;
+    let property = rest.split_to(end);
+    Some((property.slice(1..1 + len), property.slice(5 + len..)))
+}
+
+fn error_reason(rest: &Bytes) -> Result<String, Error> {
+    let len = usize::from(*rest.first().ok_or(Error::Command("ERROR"))?);
+    let reason = rest.get(1..1 + len).ok_or(Error::Command("ERROR"))?;
+    Ok(String::from_utf8_lossy(reason).into_owned())
+}

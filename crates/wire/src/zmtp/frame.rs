@@ -1,0 +1,134 @@
+//! Frames: one byte of flags, a short or long length, the body.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{Command, Error};
+
+/// The most frames a message may have; Salt's have one to three.
+pub const MAX_PARTS: usize = 64;
+
+const MORE: u8 = 1;
+const LONG: u8 = 2;
+const COMMAND: u8 = 4;
+
+/// What a peer has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// A message, frame by frame; at least one.
+    Message(Vec<Bytes>),
+    /// A command.
+    Command(Command),
+}
+
+/// The bytes in front of a frame's body: flags and length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    bytes: [u8; 9],
+    len: u8,
+}
+
+impl std::ops::Deref for Header {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// Returns what precedes a body of a message, for writing large bodies without copying them.
+pub fn message_header(body_len: usize, more: bool) -> Header {
+    header(if more { MORE } else { 0 }, body_len)
+}
+
+pub(super) fn command_header(body_len: usize) -> Header {
+    header(COMMAND, body_len)
+}
+
+fn header(flags: u8, body_len: usize) -> Header {
+    let mut bytes = [0; 9];
+    match u8::try_from(body_len) {
+        Ok(short) => {
+            (bytes[0], bytes[1]) = (flags, short);
+            Header { bytes, len: 2 }
+        }
+        Err(_) => {
+            bytes[0] = flags | LONG;
+            bytes[1..].copy_from_slice(&(body_len as u64).to_be_bytes());
+            Header { bytes, len: 9 }
+        }
+    }
+}
+
+/// Returns a message as bytes that may be sent on any number of connections.
+pub fn encode_message<B: AsRef<[u8]>>(parts: &[B]) -> Bytes {
+    let size: usize = parts.iter().map(|part| part.as_ref().len() + 9).sum();
+    let mut out = BytesMut::with_capacity(size);
+    for (place, part) in parts.iter().enumerate() {
+        let part = part.as_ref();
+        out.put_slice(&message_header(part.len(), place + 1 < parts.len()));
+        out.put_slice(part);
+    }
+    out.freeze()
+}
+
+/// Cuts the stream that follows the handshake into messages and commands.
+#[derive(Debug)]
+pub struct Decoder {
+    limit: usize,
+    parts: Vec<Bytes>,
+    size: usize,
+}
+
+impl Decoder {
+    /// Returns a decoder that refuses messages and commands of more than `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Decoder { limit, parts: Vec::new(), size: 0 }
+    }
+
+    /// Takes the next message or command off the front of the buffer; `None` when more bytes are needed.
+    ///
+    /// Commands may stand between the frames of a message. After an error the stream cannot be read on.
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Incoming>, Error> {
+        while let Some((flags, body)) = self.frame(buffer)? {
+            if flags & COMMAND != 0 {
+                return Command::decode(&body).map(|command| Some(Incoming::Command(command)));
+            }
+            if self.parts.len() == MAX_PARTS {
+                return Err(Error::TooManyParts);
+            }
+            self.size += body.len();
+            self.parts.push(body);
+            if flags & MORE == 0 {
+                self.size = 0;
+                return Ok(Some(Incoming::Message(std::mem::take(&mut self.parts))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn frame(&self, buffer: &mut BytesMut) -> Result<Option<(u8, Bytes)>, Error> {
+        let Some(&flags) = buffer.first() else { return Ok(None) };
+        if flags & !(MORE | LONG | COMMAND) != 0 || flags & (COMMAND | MORE) == COMMAND | MORE {
+            return Err(Error::Flags(flags));
+        }
+        let Some((start, len)) = length(buffer, flags) else { return Ok(None) };
+        let size = len.saturating_add(self.size as u64);
+        if size > self.limit as u64 {
+            return Err(Error::TooLarge { size, limit: self.limit });
+        }
+        let end = start + len as usize;
+        if buffer.len() < end {
+            return Ok(None);
+        }
+        Ok(Some((flags, buffer.split_to(end).freeze().slice(start..))))
+    }
+}
+
+/// Returns where the body starts and how long it is; `None` if that has not arrived yet.
+fn length(buffer: &[u8], flags: u8) -> Option<(usize, u64)> {
+    if flags & LONG == 0 {
+        return buffer.get(1).map(|len| (2, u64::from(*len)));
+    }
+    let bytes = buffer.get(1..9)?;
+    Some((9, u64::from_be_bytes(bytes.try_into().ok()?)))
+}
