@@ -1,1 +1,30 @@
 //! The event bus: tags, subscriptions, the sockets local programs use.
+//!
+//! [`Bus`] carries the events of one daemon: an event is published once, each [`Subscription`] gets a handle to the
+//! same bytes through a bounded queue of its own. [`serve`] opens the bus to other programs on the host through the
+//! two sockets Salt uses (`master_event_pub.ipc` to listen, `master_event_pull.ipc` to send), in the form each release
+//! of Salt understands. [`Remote`] is the other end of these sockets, for programs that talk to a daemon of ours or to
+//! one of Salt's.
+//!
+//! What is never done here: waiting for a slow reader (it loses its connection, or old events), looking for events at
+//! intervals, copying an event for each reader.
+
+mod bus;
+mod endpoint;
+mod filter;
+mod peer;
+mod remote;
+mod server;
+mod shared;
+mod stamp;
+
+pub use bus::{Bus, Lag, Limits, Subscription};
+pub use endpoint::{Endpoint, Endpoints, PlaceholderSocket};
+pub use filter::{Filter, InvalidPattern, MatchType};
+pub use peer::{FormChoice, Release};
+pub use remote::{Listening, Remote, RemoteError};
+pub use server::{ServeError, ServeOptions, Server, serve};
+pub use shared::Event;
+pub use stamp::{STAMP, stamp};
+pub use wire::event::{DEFAULT_MAX_SIZE, Error as EventError, tag};
+pub use wire::ipc::Form;

@@ -1,0 +1,252 @@
+//! Where the sockets of a bus are.
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::sys::stat::{self, FileStat};
+use rt::{BoxStream, Connect, Listen, Listener, Rt};
+use tokio::net::{UnixListener, UnixStream};
+
+/// One socket of a bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Unix socket.
+    Path(PathBuf),
+    /// A port of the loopback interface (`ipc_mode: tcp`).
+    Port(SocketAddr),
+}
+
+/// The two sockets of a bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Where programs listen.
+    pub publish: Endpoint,
+    /// Where programs send.
+    pub pull: Endpoint,
+    /// The mode of the publish socket's file. The pull socket always has 0600.
+    pub publish_mode: u32,
+}
+
+impl Endpoints {
+    /// The sockets of a master: `master_event_pub.ipc` (0660) and `master_event_pull.ipc` (0600) in `sock_dir`.
+    pub fn master(sock_dir: &Path) -> Self {
+        Endpoints {
+            publish: Endpoint::Path(sock_dir.join("master_event_pub.ipc")),
+            pull: Endpoint::Path(sock_dir.join("master_event_pull.ipc")),
+            publish_mode: 0o660,
+        }
+    }
+
+    /// The sockets of a minion, named with the first ten digits of the hash of its id: `hash_type`
+    /// (sha256) in hexadecimal over the option `hash_id`, or `id` when there is none.
+    pub fn minion(sock_dir: &Path, id_hash: &str) -> Self {
+        let hash = id_hash.get(..10).unwrap_or(id_hash);
+        Endpoints {
+            publish: Endpoint::Path(sock_dir.join(format!("minion_event_{hash}_pub.ipc"))),
+            pull: Endpoint::Path(sock_dir.join(format!("minion_event_{hash}_pull.ipc"))),
+            publish_mode: 0o600,
+        }
+    }
+
+    /// The ports of `ipc_mode: tcp`: on `::1` with the option `ipv6`, on 127.0.0.1 otherwise. Masters use
+    /// `tcp_master_pub_port` 4512 and `tcp_master_pull_port` 4513, minions `tcp_pub_port` 4510 and `tcp_pull_port`
+    /// 4511.
+    pub fn tcp(publish_port: u16, pull_port: u16, ipv6: bool) -> Self {
+        let host = if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
+        Endpoints {
+            publish: Endpoint::Port(SocketAddr::new(host, publish_port)),
+            pull: Endpoint::Port(SocketAddr::new(host, pull_port)),
+            publish_mode: 0o600,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Path(path) => write!(f, "{}", path.display()),
+            Endpoint::Port(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// A connection and the process at its other end, where the system tells.
+pub(crate) struct Peer {
+    pub(crate) stream: BoxStream,
+    pub(crate) pid: Option<i32>,
+}
+
+impl Peer {
+    fn unix(stream: UnixStream) -> Self {
+        // A process outside of this PID namespace has the number 0.
+        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0);
+        Peer { stream: Box::new(stream), pid }
+    }
+}
+
+/// Connects to a socket.
+pub(crate) async fn connect(rt: &Rt, endpoint: &Endpoint) -> io::Result<Peer> {
+    match endpoint {
+        Endpoint::Path(path) => UnixStream::connect(path).await.map(Peer::unix),
+        Endpoint::Port(address) => {
+            let connection = rt.net().connect(&Connect { keepalive: None, ..Connect::to(*address) }).await?;
+            Ok(Peer { stream: connection.stream, pid: None })
+        }
+    }
+}
+
+/// A socket that accepts connections; its file goes away with it.
+pub(crate) enum Door {
+    Unix { listener: UnixListener, _file: SocketFile },
+    Tcp(Box<dyn Listener>),
+}
+
+impl Door {
+    /// Opens a socket. A file left by a process that is gone is replaced, one that somebody listens on is not.
+    pub(crate) async fn open(rt: &Rt, endpoint: &Endpoint, mode: u32) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Path(path) => {
+                refuse_living(path).await?;
+                let (listener, file) = place(path, mode, |path| UnixListener::bind(path))?;
+                Ok(Door::Unix { listener, _file: file })
+            }
+            Endpoint::Port(address) => rt.net().listen(&Listen::at(*address)).await.map(Door::Tcp),
+        }
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<Peer> {
+        match self {
+            Door::Unix { listener, .. } => listener.accept().await.map(|(stream, _)| Peer::unix(stream)),
+            Door::Tcp(listener) => {
+                listener.accept().await.map(|connection| Peer { stream: connection.stream, pid: None })
+            }
+        }
+    }
+}
+
+/// A socket file that only has to exist: Salt's command line refuses to talk to a master whose
+/// `publish_pull.ipc` is missing, but never connects to it. Nor can anybody else: nothing listens.
+#[derive(Debug)]
+pub struct PlaceholderSocket {
+    _socket: std::os::unix::net::UnixDatagram,
+    _file: SocketFile,
+}
+
+impl PlaceholderSocket {
+    /// Makes the file with mode 0600. It is removed when this is dropped.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let (socket, file) = place(path, 0o600, |path| std::os::unix::net::UnixDatagram::bind(path))?;
+        Ok(PlaceholderSocket { _socket: socket, _file: file })
+    }
+}
+
+/// A socket's file. Removed on drop, if it still is the same one.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if stat::lstat(&self.path).is_ok_and(|found| identity(&found) == self.identity) {
+            // Failing leaves a file nobody listens on, which the next start replaces.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(file: &FileStat) -> (u64, u64) {
+    (file.st_dev, file.st_ino)
+}
+
+/// Binds under a passing name, sets the mode and renames, so that nobody ever meets the socket with a wrong mode and a
+/// stale file is replaced in one step.
+fn place<T>(path: &Path, mode: u32, bind: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(T, SocketFile)> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let passing = directory.join(format!(".{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    let _ = fs::remove_file(&passing);
+    let socket = bind(&passing)?;
+    let placed = fs::set_permissions(&passing, Permissions::from_mode(mode))
+        .and_then(|()| stat::lstat(&passing).map_err(io::Error::from))
+        .and_then(|file| fs::rename(&passing, path).map(|()| identity(&file)));
+    match placed {
+        Ok(identity) => Ok((socket, SocketFile { path: path.to_owned(), identity })),
+        Err(error) => {
+            let _ = fs::remove_file(&passing);
+            Err(error)
+        }
+    }
+}
+
+async fn refuse_living(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(file) if !file.file_type().is_socket() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"))
+        }
+        Ok(_) if UnixStream::connect(path).await.is_ok() => {
+            Err(io::Error::new(io::ErrorKind::AddrInUse, "another process is listening on it"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn the_names_are_those_of_salt() {
+        let dir = Path::new("/run");
+        assert_eq!(Endpoints::master(dir).pull.to_string(), "/run/master_event_pull.ipc");
+        let minion = Endpoints::minion(dir, "0123456789abcdef");
+        assert_eq!(minion.publish.to_string(), "/run/minion_event_0123456789_pub.ipc");
+        assert_eq!(Endpoints::tcp(4512, 4513, true).pull.to_string(), "[::1]:4513");
+    }
+
+    #[tokio::test]
+    async fn a_stale_file_is_replaced_and_a_living_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipc");
+        let endpoint = Endpoint::Path(path.clone());
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let first = Door::open(&Rt::real(), &endpoint, 0o660).await.unwrap();
+        assert_eq!(mode(&path), 0o660);
+        let second = Door::open(&Rt::real(), &endpoint, 0o660).await;
+        assert_eq!(second.err().unwrap().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        assert!(!path.exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_ordinary_file_in_the_way_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipc");
+        fs::write(&path, "mine").unwrap();
+        assert!(Door::open(&Rt::real(), &Endpoint::Path(path.clone()), 0o600).await.is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn the_placeholder_exists_while_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("publish_pull.ipc");
+        let first = PlaceholderSocket::create(&path).unwrap();
+        let second = PlaceholderSocket::create(&path).unwrap();
+        drop(first);
+        assert_eq!(mode(&path), 0o600);
+        drop(second);
+        assert!(!path.exists());
+    }
+}

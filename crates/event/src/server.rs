@@ -1,0 +1,242 @@
+//! The sockets through which other programs on the host share the bus.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use rt::BoxStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::{debug, error, warn};
+use wire::ipc::{self, Form};
+
+use crate::endpoint::{Door, Peer};
+use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Subscription};
+
+/// How many frames are written with one call.
+const BATCH: usize = 64;
+
+/// The smallest limit for a frame on the pull socket: programs may have a larger `max_event_size` than we.
+const MIN_FRAME_LIMIT: usize = 16 << 20;
+
+/// How a bus is served.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// The form of frames for programs that listen (`ipc_event_format`).
+    pub form: FormChoice,
+    /// The most bytes that wait for one program that listens before it is disconnected (`ipc_write_buffer`);
+    /// 0 stands for 64 MiB.
+    pub write_buffer: usize,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        ServeOptions { form: FormChoice::Auto, write_buffer: 0 }
+    }
+}
+
+/// A socket that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open event socket {endpoint}")]
+pub struct ServeError {
+    /// Where.
+    pub endpoint: Endpoint,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// The open sockets of a bus. Dropping it closes them, disconnects everybody and removes the files.
+#[derive(Debug)]
+pub struct Server {
+    tasks: [JoinHandle<()>; 2],
+}
+
+/// Opens a bus to other programs on the host.
+///
+/// Programs that connect to the publish socket get every event; whoever leaves more than
+/// [`ServeOptions::write_buffer`] unread is disconnected. Events sent to the pull socket, in the form of any release,
+/// are put on the bus as they are; a connection that sends something else is closed with a warning.
+pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> Result<Server, ServeError> {
+    let pull = open(bus, &endpoints.pull, 0o600).await?;
+    let publish = open(bus, &endpoints.publish, endpoints.publish_mode).await?;
+    let listeners = Listeners { bus: bus.clone(), options, endpoint: Arc::new(endpoints.publish.clone()) };
+    let senders = Senders { bus: bus.clone(), endpoint: Arc::new(endpoints.pull.clone()) };
+    Ok(Server {
+        tasks: [
+            tokio::spawn(accept_all(publish, endpoints.publish.clone(), move |peer| listeners.clone().attend(peer))),
+            tokio::spawn(accept_all(pull, endpoints.pull.clone(), move |peer| senders.clone().attend(peer))),
+        ],
+    })
+}
+
+impl Server {
+    /// Closes the sockets and returns when their files are gone.
+    pub async fn close(mut self) {
+        for task in &mut self.tasks {
+            task.abort();
+            // An aborted task ends with an error, which is what was wanted.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+async fn open(bus: &Bus, endpoint: &Endpoint, mode: u32) -> Result<Door, ServeError> {
+    let opened = Door::open(bus.rt(), endpoint, mode).await;
+    opened.map_err(|source| ServeError { endpoint: endpoint.clone(), source })
+}
+
+/// Accepts connections for ever. The tasks of all connections end with this one.
+async fn accept_all<F>(door: Door, endpoint: Endpoint, attend: impl Fn(Peer) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = door.accept() => match accepted {
+                Ok(peer) => {
+                    connections.spawn(attend(peer));
+                }
+                Err(error) => {
+                    // Most likely there are too many open files; that takes a moment to pass.
+                    error!(%endpoint, %error, "cannot accept a connection to the event bus");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+// === Programs that listen ===
+
+#[derive(Clone)]
+struct Listeners {
+    bus: Bus,
+    options: ServeOptions,
+    endpoint: Arc<Endpoint>,
+}
+
+impl Listeners {
+    /// Sends every event until the other side leaves or falls behind.
+    ///
+    /// Not an `async fn`: the subscription has to exist before the first await, so that nothing is missed while the
+    /// form is being found out.
+    fn attend(self, peer: Peer) -> impl Future<Output = ()> + Send + 'static {
+        let bytes = if self.options.write_buffer == 0 { 64 << 20 } else { self.options.write_buffer };
+        let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
+        let events = self.bus.subscribe_within(Filter::all(), limits);
+        async move {
+            let form = self.options.form.to_listener(peer.pid).await;
+            let (read, write) = tokio::io::split(peer.stream);
+            tokio::select! {
+                () = until_gone(read) => {}
+                () = self.send_all(events, write, form, peer.pid) => {}
+            }
+        }
+    }
+
+    async fn send_all(&self, mut events: Subscription, mut stream: WriteHalf<BoxStream>, form: Form, pid: Option<i32>) {
+        let overrun = events.overrun();
+        let sending = async {
+            while let Some(event) = events.next().await {
+                write_frames(&mut stream, batch(event, &mut events, form)).await?;
+            }
+            io::Result::Ok(())
+        };
+        tokio::select! {
+            biased;
+            () = overrun => {
+                let endpoint = &self.endpoint;
+                warn!(%endpoint, pid, "disconnecting a program that reads events too slowly");
+            }
+            result = sending => if let Err(error) = result {
+                debug!(endpoint = %self.endpoint, pid, %error, "a program that listened to events has left");
+            }
+        }
+    }
+}
+
+/// Collects the frames that wait already.
+fn batch(first: Event, events: &mut Subscription, form: Form) -> Vec<Bytes> {
+    let rest = std::iter::from_fn(|| events.try_next());
+    std::iter::once(first).chain(rest.take(BATCH - 1)).map(|event| event.frame(form)).collect()
+}
+
+async fn write_frames(stream: &mut WriteHalf<BoxStream>, mut frames: Vec<Bytes>) -> io::Result<()> {
+    let mut first = 0;
+    while first < frames.len() {
+        let slices: Vec<IoSlice<'_>> = frames[first..].iter().map(|frame| IoSlice::new(frame)).collect();
+        let mut written = stream.write_vectored(&slices).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        while written > 0 {
+            let step = written.min(frames[first].len());
+            frames[first].advance(step);
+            written -= step;
+            if frames[first].is_empty() {
+                first += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the other side closes; what it may send means nothing.
+async fn until_gone(mut stream: ReadHalf<BoxStream>) {
+    let mut ignored = [0; 512];
+    while let Ok(1..) = stream.read(&mut ignored).await {}
+}
+
+// === Programs that send ===
+
+#[derive(Clone)]
+struct Senders {
+    bus: Bus,
+    endpoint: Arc<Endpoint>,
+}
+
+impl Senders {
+    /// Puts what the other side sends on the bus until it leaves or sends something that is no frame.
+    async fn attend(self, peer: Peer) {
+        let pid = peer.pid;
+        if let Err(error) = self.receive(peer.stream).await {
+            warn!(endpoint = %self.endpoint, pid, %error, "closing a connection that sends no events");
+        }
+    }
+
+    async fn receive(&self, mut stream: BoxStream) -> Result<(), ipc::Error> {
+        let limit = MIN_FRAME_LIMIT.max(self.bus.max_size().saturating_mul(4));
+        let mut decoder = ipc::Decoder::new(limit);
+        let mut buffer = BytesMut::new();
+        loop {
+            while let Some(bytes) = decoder.decode(&mut buffer)? {
+                self.publish(&bytes);
+            }
+            buffer.reserve(4096);
+            match stream.read_buf(&mut buffer).await {
+                Ok(1..) => {}
+                // Leaving in the middle of a frame loses that frame only.
+                Ok(0) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn publish(&self, bytes: &Bytes) {
+        match Event::from_bytes(bytes) {
+            Ok(event) => self.bus.publish(&event),
+            Err(error) => warn!(endpoint = %self.endpoint, %error, "dropping an event that cannot be read"),
+        }
+    }
+}

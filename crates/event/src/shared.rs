@@ -1,0 +1,142 @@
+//! An event as many readers share it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use value::Map;
+use wire::ipc::{self, Form};
+
+use crate::EventError;
+
+/// An event, shared by all who read it. Cheap to clone.
+///
+/// It is packed when the first socket wants it, and at most once, for both forms of frames.
+#[derive(Clone)]
+pub struct Event(Arc<Shared>);
+
+struct Shared {
+    event: wire::event::Event,
+    max_size: usize,
+    packed: OnceLock<Packed>,
+}
+
+/// The frame with its length, and where the event's own bytes begin in it.
+struct Packed {
+    frame: Bytes,
+    body_at: usize,
+}
+
+impl Event {
+    /// Returns an event. Data of more than `max_size` packed bytes are trimmed for those who read the bytes.
+    ///
+    /// An empty tag is refused, and so is one that contains the separator of tag and data.
+    pub fn new(tag: impl Into<String>, data: Map, max_size: usize) -> Result<Self, EventError> {
+        let tag = tag.into();
+        if tag.is_empty() {
+            return Err(EventError::EmptyTag);
+        }
+        if tag.contains("\n\n") || tag.ends_with('\n') {
+            return Err(EventError::TagWithSeparator(tag));
+        }
+        let event = wire::event::Event::new(tag, data);
+        Ok(Event(Arc::new(Shared { event, max_size, packed: OnceLock::new() })))
+    }
+
+    /// Reads an event from the bytes a frame carried.
+    pub fn from_bytes(bytes: &Bytes) -> Result<Self, EventError> {
+        let event = wire::event::Event::decode(bytes)?;
+        if event.tag.is_empty() {
+            return Err(EventError::EmptyTag);
+        }
+        let packed = OnceLock::from(Packed::new(bytes));
+        Ok(Event(Arc::new(Shared { event, max_size: usize::MAX, packed })))
+    }
+
+    /// The tag, for instance `salt/job/20240229131415678901/ret/web1`.
+    pub fn tag(&self) -> &str {
+        &self.0.event.tag
+    }
+
+    /// The data.
+    pub fn data(&self) -> &Map {
+        &self.0.event.data
+    }
+
+    /// The bytes of the event: tag, separator, packed data.
+    pub fn bytes(&self) -> Bytes {
+        let packed = self.packed();
+        packed.frame.slice(packed.body_at..)
+    }
+
+    /// The frame to write to a socket.
+    pub fn frame(&self, form: Form) -> Bytes {
+        let frame = &self.packed().frame;
+        match form {
+            Form::LengthPrefix => frame.clone(),
+            Form::Bare => frame.slice(4..),
+        }
+    }
+
+    /// About how much memory the packed event takes, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.packed().frame.len() + 256
+    }
+
+    fn packed(&self) -> &Packed {
+        self.0.packed.get_or_init(|| {
+            let bytes = self.0.event.encode(self.0.max_size).unwrap_or_else(|error| {
+                // The tag was checked when the event was made; nothing else can fail.
+                unreachable!("cannot pack an event that was checked: {error}")
+            });
+            Packed::new(&bytes)
+        })
+    }
+}
+
+impl Packed {
+    fn new(bytes: &[u8]) -> Self {
+        let frame = ipc::encode(bytes, Form::LengthPrefix);
+        let body_at = frame.len() - bytes.len();
+        Packed { frame, body_at }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").field("tag", &self.tag()).field("data", self.data()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn the_frame_is_made_once_for_both_forms() {
+        let event = Event::new("t", map! { "a" => 1 }, 1000).unwrap();
+        let long = event.frame(Form::LengthPrefix);
+        let bare = event.frame(Form::Bare);
+        assert_eq!(bare, ipc::encode(&event.bytes(), Form::Bare));
+        assert_eq!(long, ipc::encode(&event.bytes(), Form::LengthPrefix));
+        assert_eq!(bare.as_ptr(), long[4..].as_ptr());
+        assert_eq!(event.bytes(), b"t\n\n\x81\xa1a\x01"[..]);
+    }
+
+    #[test]
+    fn tags_that_cannot_be_read_back_are_refused() {
+        assert_eq!(Event::new("", Map::new(), 9).unwrap_err(), EventError::EmptyTag);
+        assert!(matches!(Event::new("a\n", Map::new(), 9).unwrap_err(), EventError::TagWithSeparator(_)));
+        assert_eq!(Event::from_bytes(&Bytes::from_static(b"\n\n\x80")).unwrap_err(), EventError::EmptyTag);
+    }
+
+    #[test]
+    fn only_the_bytes_are_trimmed() {
+        let event = Event::new("t", map! { "big" => "x".repeat(900), "id" => "web1" }, 500).unwrap();
+        assert_eq!(event.data().get_str("big").unwrap().len(), 900);
+        let read = Event::from_bytes(&event.bytes()).unwrap();
+        assert_eq!(read.data(), &map! { "big" => "VALUE_TRIMMED", "id" => "web1" });
+    }
+}
