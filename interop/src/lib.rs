@@ -1,1 +1,37 @@
 //! The real Salt and ours, side by side.
+//!
+//! A test names installations ([`Salt`]), builds masters and minions from them in a [`Sandbox`], and drives them with the
+//! programs a person would type. "Ours" and "theirs" differ only in the folder the programs are found in, so every
+//! scenario runs on any mix of the two; with `SALTERN_INTEROP_OURS=3008.5` even the real Salt against itself, which is
+//! how the scenarios themselves were checked.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `SALTERN_SALT_DIR` | where the virtual environments of the real Salt are (default `~/.cache/saltern/salt`) |
+//! | `SALTERN_BIN` | the program under test (default: `saltern` of the newest build beside the test) |
+//! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs stand in for ours |
+//! | `SALTERN_INTEROP_KEEP` | keep the scratch directories |
+//! | `CI` | `true` makes a missing real Salt a failure instead of a skip |
+
+mod checks;
+mod compare;
+mod master;
+pub mod measure;
+mod minion;
+mod process;
+mod salt;
+mod sandbox;
+mod settings;
+mod slots;
+mod wait;
+
+pub use checks::Checks;
+pub use compare::{differences, stable};
+pub use master::{Master, MasterBuilder, Transport};
+pub use minion::{Minion, MinionBuilder};
+pub use process::{Daemon, Output, Program};
+pub use salt::{LINES, Salt, missing};
+pub use sandbox::{Sandbox, scenario};
+pub use settings::Settings;
+pub use slots::Slot;
+pub use wait::{until, until_some};

@@ -1,0 +1,140 @@
+//! A scratch directory for one scenario, and everything that has to be gone when it ends.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::slots::Slot;
+
+/// Variable that marks every process a scenario starts, however it forks; the value is the scratch directory.
+pub(crate) const MARK: &str = "SALTERN_INTEROP_SANDBOX";
+
+/// Lines of each log file shown when a scenario fails.
+const SHOWN_LINES: usize = 60;
+
+/// A scratch directory; its processes are killed and its files removed when it is dropped.
+pub struct Sandbox {
+    dir: Option<TempDir>,
+    root: PathBuf,
+}
+
+/// Runs a scenario in its own [`Sandbox`] when a slot is free; shows the logs and panics when it fails.
+pub fn scenario(name: &str, body: impl FnOnce(&Sandbox) -> Result<()>) {
+    let slot = Slot::one().expect("a slot to run in");
+    let sandbox = Sandbox::new().expect("a scratch directory");
+    println!("{name} in {}", sandbox.root().display());
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&sandbox)));
+    if !matches!(outcome, Ok(Ok(()))) {
+        sandbox.show_logs();
+    }
+    drop((sandbox, slot));
+    match outcome {
+        Ok(Ok(())) => (),
+        Ok(Err(error)) => panic!("{name}: {error:#}"),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+impl Sandbox {
+    /// Creates an empty scratch directory. The path is short: socket paths below it must fit in 107 bytes.
+    pub fn new() -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("si-").tempdir().context("failed to create a scratch directory")?;
+        let root = dir.path().to_owned();
+        Ok(Self { dir: Some(dir), root })
+    }
+
+    /// The scratch directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Creates a folder in the scratch directory.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join(name);
+        fs::create_dir_all(&path).with_context(|| format!("failed to create {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Gives a loopback address nobody else uses, on which the given ports are free.
+    pub fn address(&self, ports: &[u16]) -> Ipv4Addr {
+        loop {
+            let [_, b, c, d]: [u8; 4] = rand::random();
+            let address = Ipv4Addr::new(127, b | 64, c, d.clamp(2, 250));
+            if ports.iter().all(|port| TcpListener::bind((address, *port)).is_ok()) {
+                return address;
+            }
+        }
+    }
+
+    /// Prints the end of every log and captured output below the scratch directory.
+    pub fn show_logs(&self) {
+        let mut files = Vec::new();
+        collect_logs(&self.root, &mut files);
+        files.sort();
+        for path in files {
+            let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+            let lines: Vec<_> = text.lines().collect();
+            if lines.is_empty() {
+                continue;
+            }
+            println!("===== {} ({} lines)", path.display(), lines.len());
+            lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES)).for_each(|line| println!("{line}"));
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        kill_marked(&self.root);
+        if std::env::var_os("SALTERN_INTEROP_KEEP").is_some() {
+            println!("kept {}", self.root.display());
+            let _ = self.dir.take().map(TempDir::keep);
+        }
+    }
+}
+
+fn collect_logs(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => collect_logs(&path, files),
+            Ok(kind) if kind.is_file() && path.extension().is_some_and(|e| e == "log" || e == "out") => {
+                files.push(path)
+            }
+            _ => (),
+        }
+    }
+}
+
+/// Kills every process that carries the mark of this scratch directory, until none is found.
+fn kill_marked(root: &Path) {
+    for _ in 0..20 {
+        let found = marked(root);
+        if found.is_empty() {
+            return;
+        }
+        found.into_iter().for_each(|pid| {
+            let _ = kill(pid, Signal::SIGKILL);
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Lists the living processes that were started for the scratch directory.
+pub(crate) fn marked(root: &Path) -> Vec<Pid> {
+    let mark = format!("{MARK}={}", root.display()).into_bytes();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|variable| variable == mark)
+    })
+    .map(Pid::from_raw)
+    .collect()
+}

@@ -1,0 +1,61 @@
+//! A limit on how many scenarios run at once, across threads and processes of all test runners of a user.
+//!
+//! A real master with its minions is a dozen processes and half a gigabyte; two such sets keep two cores busy.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use nix::fcntl::{Flock, FlockArg};
+
+/// The right to run one scenario; given back when dropped, and by the system when the process dies.
+pub struct Slot {
+    _locks: Vec<Flock<File>>,
+}
+
+impl Slot {
+    /// Waits for one of the slots.
+    pub fn one() -> Result<Self> {
+        let dir = folder()?;
+        loop {
+            for number in 0..count() {
+                if let Some(lock) = lock(&dir, number, FlockArg::LockExclusiveNonblock)? {
+                    return Ok(Self { _locks: vec![lock] });
+                }
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits for all slots: nothing else runs meanwhile, so that times can be measured.
+    pub fn all() -> Result<Self> {
+        let dir = folder()?;
+        // Always from the first on, so two that want all do not each hold half.
+        let locks = (0..count()).map(|number| lock(&dir, number, FlockArg::LockExclusive));
+        let locks: Result<Vec<_>> = locks.collect();
+        Ok(Self { _locks: locks?.into_iter().flatten().collect() })
+    }
+}
+
+fn count() -> usize {
+    thread::available_parallelism().map_or(2, usize::from).clamp(1, 8)
+}
+
+fn folder() -> Result<PathBuf> {
+    let dir = std::env::temp_dir().join(format!("saltern-interop-slots-{}", nix::unistd::getuid()));
+    fs::create_dir_all(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
+    Ok(dir)
+}
+
+fn lock(dir: &std::path::Path, number: usize, how: FlockArg) -> Result<Option<Flock<File>>> {
+    let path = dir.join(number.to_string());
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.with_context(|| format!("failed to open {}", path.display()))?;
+    match Flock::lock(file, how) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(error).with_context(|| format!("failed to lock {}", path.display())),
+    }
+}
