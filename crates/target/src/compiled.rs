@@ -1,0 +1,235 @@
+//! A target read once and asked many times.
+
+use value::{Map, Value};
+
+use crate::compound::{Expression, Side, Token, parse, parse_word};
+use crate::ipcidr::Subnet;
+use crate::{
+    Compare, DEFAULT_DELIMITER, Error, Glob, PyRegex, SubdictMatcher, TargetType, expand_nodegroup, split_list,
+};
+
+/// What a target is read with besides its own text.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What parts keys in grain and pillar targets; `:` unless the publication says otherwise.
+    pub delimiter: &'a str,
+    /// The option `nodegroups`.
+    pub nodegroups: Option<&'a Map>,
+}
+
+impl Default for Context<'_> {
+    fn default() -> Self {
+        Context { delimiter: DEFAULT_DELIMITER, nodegroups: None }
+    }
+}
+
+/// What is known about a minion, by itself or by a pillar compiler.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The minion's id.
+    pub id: &'a str,
+    /// Its grains.
+    pub grains: &'a Map,
+    /// Its pillar.
+    pub pillar: &'a Map,
+}
+
+/// A target that is ready to be asked about minions.
+#[derive(Debug)]
+pub struct Compiled {
+    pub(crate) atoms: Vec<Atom>,
+    pub(crate) expression: Expression,
+    /// Ids named in lists, for the master's `missing`; not those behind a `not`.
+    pub(crate) named: Vec<String>,
+}
+
+/// One word of a target.
+#[derive(Debug)]
+pub(crate) enum Atom {
+    Glob(Glob),
+    List(Vec<String>),
+    Pcre(PyRegex),
+    Grain(SubdictMatcher),
+    Pillar(SubdictMatcher),
+    Ipcidr(Subnet),
+    /// `M@`: this very id on the minion, a glob on the master.
+    Manager(String),
+    /// `T@`: a resource, of which there are none here.
+    Resource,
+}
+
+impl Compiled {
+    /// Reads a target the way minions do.
+    pub fn new(target: &Value, kind: TargetType, context: &Context) -> Result<Self, Error> {
+        Builder { side: Side::Minion, exact_pillar: false, context }.target(target, kind)
+    }
+
+    /// Reads a target the way masters do when they say who should answer.
+    pub fn for_master(target: &Value, kind: TargetType, context: &Context) -> Result<Self, Error> {
+        Builder { side: Side::Master, exact_pillar: kind == TargetType::CompoundPillarExact, context }
+            .target(target, kind)
+    }
+
+    /// Says whether the minion is meant.
+    pub fn matches(&self, facts: &Facts) -> bool {
+        let mut atom = |number: usize| self.atoms[number].matches(facts);
+        self.expression.evaluate(&mut atom, &|inner| !inner).unwrap_or(false)
+    }
+}
+
+impl Atom {
+    fn matches(&self, facts: &Facts) -> bool {
+        match self {
+            Atom::Glob(glob) => glob.matches(facts.id),
+            Atom::List(ids) => ids.iter().any(|id| id == facts.id),
+            Atom::Pcre(regex) => regex.is_match(facts.id),
+            Atom::Grain(path) => path.matches(facts.grains),
+            Atom::Pillar(path) => path.matches(facts.pillar),
+            Atom::Ipcidr(subnet) => subnet.matches(facts.grains),
+            Atom::Manager(id) => id == facts.id,
+            Atom::Resource => false,
+        }
+    }
+}
+
+struct Builder<'a> {
+    side: Side,
+    exact_pillar: bool,
+    context: &'a Context<'a>,
+}
+
+impl Builder<'_> {
+    fn target(&self, target: &Value, kind: TargetType) -> Result<Compiled, Error> {
+        match kind {
+            TargetType::Compound | TargetType::CompoundPillarExact => self.compound(target),
+            TargetType::Nodegroup => {
+                let empty = Map::new();
+                let groups = self.context.nodegroups.unwrap_or(&empty);
+                self.words(expand_nodegroup(self.text(target, kind)?, groups)?)
+            }
+            _ => Ok(Compiled {
+                named: if kind == TargetType::List { split_list(target)? } else { Vec::new() },
+                atoms: vec![self.simple(target, kind)?],
+                expression: Expression::Atom(0),
+            }),
+        }
+    }
+
+    fn simple(&self, target: &Value, kind: TargetType) -> Result<Atom, Error> {
+        if kind == TargetType::List {
+            return split_list(target).map(Atom::List);
+        }
+        let text = self.text(target, kind)?;
+        Ok(match kind {
+            TargetType::Pcre => Atom::Pcre(PyRegex::new(text)?),
+            TargetType::Ipcidr => Atom::Ipcidr(Subnet::new(text)?),
+            TargetType::Grain => Atom::Grain(self.path(text, kind, Compare::Glob)?),
+            TargetType::GrainPcre => Atom::Grain(self.path(text, kind, Compare::Regex)?),
+            TargetType::Pillar => Atom::Pillar(self.path(text, kind, Compare::Glob)?),
+            TargetType::PillarPcre => Atom::Pillar(self.path(text, kind, Compare::Regex)?),
+            TargetType::PillarExact => Atom::Pillar(self.path(text, kind, Compare::Exact)?),
+            _ => Atom::Glob(Glob::new(text)),
+        })
+    }
+
+    fn text<'v>(&self, target: &'v Value, kind: TargetType) -> Result<&'v str, Error> {
+        match (target, self.side) {
+            (Value::Str(text), _) => Ok(text),
+            // Clients send "no target" as nothing, which a master takes for an empty text.
+            (Value::Null, Side::Master) => Ok(""),
+            (other, _) => Err(wrong_type(other, kind)),
+        }
+    }
+
+    fn path(&self, text: &str, kind: TargetType, compare: Compare) -> Result<SubdictMatcher, Error> {
+        let delimiter = self.context.delimiter;
+        if !text.contains(delimiter) {
+            return Err(Error::NoDelimiter { kind: kind.name(), target: text.to_owned() });
+        }
+        Ok(SubdictMatcher::new(text, delimiter, compare))
+    }
+
+    fn compound(&self, target: &Value) -> Result<Compiled, Error> {
+        let words = match target {
+            Value::Str(text) => text.split_whitespace().map(str::to_owned).collect(),
+            Value::List(items) => {
+                let word = |item: &Value| Ok(self.text(item, TargetType::Compound)?.to_owned());
+                items.iter().map(word).collect::<Result<Vec<_>, Error>>()?
+            }
+            other => return Err(wrong_type(other, TargetType::Compound)),
+        };
+        self.words(words)
+    }
+
+    /// Builds the expression; groups are replaced by their words where they stand.
+    fn words(&self, words: Vec<String>) -> Result<Compiled, Error> {
+        let target = words.join(" ");
+        let mut compiled = Compiled { atoms: Vec::new(), expression: Expression::Nothing, named: Vec::new() };
+        let mut tokens = Vec::with_capacity(words.len());
+        let mut open: Vec<String> = words.into_iter().rev().collect();
+        while let Some(word) = open.pop() {
+            if tokens.len() + open.len() > WORD_LIMIT {
+                return Err(Error::Compound { target: shortened(&target), reason: "too many words".into() });
+            }
+            if let Some(operator) = Token::operator(&word) {
+                tokens.push(operator);
+                continue;
+            }
+            let parsed = parse_word(&word);
+            if parsed.engine == Some('N') {
+                let empty = Map::new();
+                let groups = self.context.nodegroups.unwrap_or(&empty);
+                // An unknown group leaves a gap, as in Salt; the gap then mostly makes the expression invalid.
+                let group = expand_nodegroup(parsed.pattern, groups).unwrap_or_default();
+                open.extend(group.into_iter().rev());
+                continue;
+            }
+            let atom = self.word(&word)?;
+            if let Atom::List(ids) = &atom
+                && tokens.last() != Some(&Token::Not)
+            {
+                compiled.named.extend(ids.iter().cloned());
+            }
+            tokens.push(Token::Atom(compiled.atoms.len()));
+            compiled.atoms.push(atom);
+        }
+        let invalid = |reason: &str| Error::Compound { target: shortened(&target), reason: reason.into() };
+        compiled.expression = parse(tokens, self.side).map_err(invalid)?;
+        Ok(compiled)
+    }
+
+    fn word(&self, word: &str) -> Result<Atom, Error> {
+        let parsed = parse_word(word);
+        let mut delimiter = [0; 4];
+        let delimiter = parsed.delimiter.map_or(DEFAULT_DELIMITER, |letter| letter.encode_utf8(&mut delimiter));
+        let path = |compare| SubdictMatcher::new(parsed.pattern, delimiter, compare);
+        Ok(match parsed.engine {
+            None => Atom::Glob(Glob::new(word)),
+            Some('G') => Atom::Grain(path(Compare::Glob)),
+            Some('P') => Atom::Grain(path(Compare::Regex)),
+            Some('I' | 'J') if self.exact_pillar => Atom::Pillar(path(Compare::Exact)),
+            Some('I') => Atom::Pillar(path(Compare::Glob)),
+            Some('J') => Atom::Pillar(path(Compare::Regex)),
+            Some('L') => Atom::List(split_list(&Value::from(parsed.pattern))?),
+            Some('E') => Atom::Pcre(PyRegex::new(parsed.pattern)?),
+            Some('S') => Atom::Ipcidr(Subnet::new(parsed.pattern)?),
+            Some('M') => Atom::Manager(parsed.pattern.to_owned()),
+            Some('T') => Atom::Resource,
+            Some(engine) => return Err(Error::UnknownEngine { engine, word: word.to_owned() }),
+        })
+    }
+}
+
+/// More words than any sane expression has; groups that repeat each other could make any number.
+const WORD_LIMIT: usize = 100_000;
+
+fn shortened(target: &str) -> String {
+    match target.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &target[..end]),
+        None => target.to_owned(),
+    }
+}
+
+fn wrong_type(found: &Value, kind: TargetType) -> Error {
+    Error::WrongType { kind: kind.name(), found: found.type_name() }
+}

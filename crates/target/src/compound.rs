@@ -1,0 +1,242 @@
+//! Compound targets: words of every kind, joined by `and`, `or`, `not` and brackets.
+//!
+//! Salt turns the words into a Python expression and lets Python evaluate it: on the minion with `True` and `False`, on
+//! the master with sets of ids. Both come to the same here, except for two things the master forgives and the minion
+//! does not: it closes brackets left open at the end, and it takes `not` for the next word or bracket only.
+
+use crate::nodegroup::OPERATORS;
+
+/// Who evaluates, which decides what is forgiven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Minion,
+    Master,
+}
+
+/// An expression over atoms, which are known by their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expression {
+    Atom(usize),
+    Not(Box<Expression>),
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    /// `( )`, to Python an empty tuple: false.
+    Nothing,
+    /// Something followed by a bracket, to Python a call of something that cannot be called: an error when reached.
+    Call,
+}
+
+/// A word of a compound target, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word<'a> {
+    pub engine: Option<char>,
+    pub delimiter: Option<char>,
+    pub pattern: &'a str,
+}
+
+const ENGINES: &str = "GPIJLNSERTM";
+const ENGINES_WITH_DELIMITER: &str = "GPIJ";
+
+/// Takes a word such as `G@os:Debian` or `I|@a|b` apart; one without an engine is a glob.
+pub(crate) fn parse_word(word: &str) -> Word<'_> {
+    let plain = Word { engine: None, delimiter: None, pattern: word };
+    // The dot of the pattern that Salt takes words apart with does not stand for a line end.
+    if word.strip_suffix('\n').unwrap_or(word).contains('\n') {
+        return plain;
+    }
+    let mut letters = word.chars();
+    let Some(engine) = letters.next().filter(|letter| ENGINES.contains(*letter)) else { return plain };
+    let after = letters.as_str();
+    if ENGINES_WITH_DELIMITER.contains(engine)
+        && let Some(delimiter) = letters.next()
+        && let Some(pattern) = letters.as_str().strip_prefix('@').filter(|pattern| !pattern.is_empty())
+    {
+        return Word { engine: Some(engine), delimiter: Some(delimiter), pattern };
+    }
+    match after.strip_prefix('@').filter(|pattern| !pattern.is_empty()) {
+        Some(pattern) => Word { engine: Some(engine), delimiter: None, pattern },
+        None => plain,
+    }
+}
+
+/// A word once it is known what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    And,
+    Or,
+    Not,
+    Open,
+    Close,
+    Atom(usize),
+}
+
+impl Token {
+    pub fn operator(word: &str) -> Option<Token> {
+        let tokens = [Token::And, Token::Or, Token::Not, Token::Open, Token::Close];
+        OPERATORS.iter().position(|operator| *operator == word).map(|place| tokens[place].clone())
+    }
+}
+
+/// Puts tokens together as Python would; the error says what is wrong with them.
+pub(crate) fn parse(tokens: Vec<Token>, side: Side) -> Result<Expression, &'static str> {
+    let mut tokens = with_implied_and(tokens)?;
+    if side == Side::Master {
+        close_brackets(&mut tokens);
+    }
+    let mut parser = Parser { tokens, place: 0, depth: 0, side };
+    let expression = parser.or()?;
+    match parser.peek() {
+        None => Ok(expression),
+        Some(Token::Close) => Err("unexpected right parenthesis"),
+        Some(_) => Err("missing operator between two words"),
+    }
+}
+
+/// Checks the beginnings and puts an `and` before a `not` that follows a word.
+fn with_implied_and(tokens: Vec<Token>) -> Result<Vec<Token>, &'static str> {
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match (&token, out.last()) {
+            (Token::And | Token::Or | Token::Close, None) => return Err("expression begins with an operator"),
+            (Token::And | Token::Or, Some(Token::Open)) => return Err("operator after an opening bracket"),
+            (Token::Not, Some(Token::Atom(_) | Token::Close | Token::Not)) => out.push(Token::And),
+            _ => {}
+        }
+        out.push(token);
+    }
+    Ok(out)
+}
+
+fn close_brackets(tokens: &mut Vec<Token>) {
+    let mut open = 0_usize;
+    for token in tokens.iter() {
+        match token {
+            Token::Open => open += 1,
+            Token::Close => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    tokens.extend(std::iter::repeat_n(Token::Close, open));
+}
+
+/// How deep brackets may nest; Python's own parser stops at about the same depth.
+const DEPTH_LIMIT: usize = 90;
+
+struct Parser {
+    tokens: Vec<Token>,
+    place: usize,
+    depth: usize,
+    side: Side,
+}
+
+impl Parser {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.place)
+    }
+
+    fn take(&mut self, token: Token) -> bool {
+        let found = self.peek() == Some(&token);
+        self.place += usize::from(found);
+        found
+    }
+
+    fn or(&mut self) -> Result<Expression, &'static str> {
+        let mut parts = vec![self.and()?];
+        while self.take(Token::Or) {
+            parts.push(self.and()?);
+        }
+        Ok(join(parts, Expression::Or))
+    }
+
+    fn and(&mut self) -> Result<Expression, &'static str> {
+        let mut parts = vec![self.not()?];
+        while self.take(Token::And) {
+            parts.push(self.not()?);
+        }
+        Ok(join(parts, Expression::And))
+    }
+
+    fn not(&mut self) -> Result<Expression, &'static str> {
+        if !self.take(Token::Not) {
+            return self.primary();
+        }
+        Ok(Expression::Not(Box::new(self.primary()?)))
+    }
+
+    fn primary(&mut self) -> Result<Expression, &'static str> {
+        let first = self.atom()?;
+        let mut called = false;
+        while self.peek() == Some(&Token::Open) {
+            self.atom()?;
+            called = true;
+        }
+        match (called, self.side) {
+            (false, _) => Ok(first),
+            (true, Side::Minion) => Ok(Expression::Call),
+            (true, Side::Master) => Err("missing operator before a bracket"),
+        }
+    }
+
+    fn atom(&mut self) -> Result<Expression, &'static str> {
+        match self.peek().cloned() {
+            Some(Token::Atom(number)) => {
+                self.place += 1;
+                Ok(Expression::Atom(number))
+            }
+            Some(Token::Open) => {
+                self.place += 1;
+                self.bracket()
+            }
+            Some(_) => Err("operator where a word should be"),
+            None => Err("expression ends too early"),
+        }
+    }
+
+    fn bracket(&mut self) -> Result<Expression, &'static str> {
+        if self.take(Token::Close) {
+            return if self.side == Side::Minion { Ok(Expression::Nothing) } else { Err("empty brackets") };
+        }
+        self.depth += 1;
+        if self.depth > DEPTH_LIMIT {
+            return Err("brackets nest too deep");
+        }
+        let inside = self.or()?;
+        self.depth -= 1;
+        if self.take(Token::Close) { Ok(inside) } else { Err("missing right parenthesis") }
+    }
+}
+
+fn join(mut parts: Vec<Expression>, kind: fn(Vec<Expression>) -> Expression) -> Expression {
+    match parts.len() {
+        1 => parts.remove(0),
+        _ => kind(parts),
+    }
+}
+
+impl Expression {
+    /// Evaluates left to right and no further than needed; `None` when a [`Expression::Call`] is reached.
+    pub fn evaluate(&self, atom: &mut dyn FnMut(usize) -> bool, not: &dyn Fn(bool) -> bool) -> Option<bool> {
+        match self {
+            Expression::Atom(number) => Some(atom(*number)),
+            Expression::Not(inner) => Some(not(inner.evaluate(atom, not)?)),
+            Expression::And(parts) => {
+                for part in parts {
+                    if !part.evaluate(atom, not)? {
+                        return Some(false);
+                    }
+                }
+                Some(true)
+            }
+            Expression::Or(parts) => {
+                for part in parts {
+                    if part.evaluate(atom, not)? {
+                        return Some(true);
+                    }
+                }
+                Some(false)
+            }
+            Expression::Nothing => Some(false),
+            Expression::Call => None,
+        }
+    }
+}

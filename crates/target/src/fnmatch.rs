@@ -1,0 +1,161 @@
+//! Shell globs as Python's `fnmatch` reads them.
+//!
+//! `*` is any text, `?` any character, `[abc]`, `[a-z]` and `[!abc]` one character of (or outside) a set. There is
+//! no escape character and letter case counts. A bracket that never closes stands for itself.
+
+/// A glob, read once and matched many times.
+///
+/// Matching takes at most (length of the text) × (length of the pattern) steps, whatever the pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Literal(char),
+    AnyOne,
+    AnyText,
+    Set { negated: bool, ranges: Vec<(char, char)> },
+}
+
+/// Says whether the text matches the glob; [`Glob::new`] for a pattern that is used more than once.
+///
+/// ```
+/// assert!(saltern_target::fnmatch("web12", "web[0-9]*"));
+/// assert!(!saltern_target::fnmatch("Web12", "web*"));
+/// ```
+pub fn fnmatch(text: &str, pattern: &str) -> bool {
+    Glob::new(pattern).matches(text)
+}
+
+impl Glob {
+    /// Reads a pattern; every text is a valid one.
+    pub fn new(pattern: &str) -> Self {
+        let letters: Vec<char> = pattern.chars().collect();
+        let mut steps = Vec::with_capacity(letters.len());
+        let mut place = 0;
+        while place < letters.len() {
+            let (step, next) = read_step(&letters, place);
+            if step != Step::AnyText || steps.last() != Some(&Step::AnyText) {
+                steps.push(step);
+            }
+            place = next;
+        }
+        Glob { steps }
+    }
+
+    /// Says whether the whole text matches.
+    pub fn matches(&self, text: &str) -> bool {
+        let mut rest = text.chars();
+        let mut step = 0;
+        // Where to go on when the attempt fails: after the last `*`, one character further.
+        let mut retry = None;
+        loop {
+            match self.steps.get(step) {
+                Some(Step::AnyText) => {
+                    step += 1;
+                    retry = Some((step, rest.clone()));
+                    continue;
+                }
+                Some(wanted) => {
+                    let mut ahead = rest.clone();
+                    if ahead.next().is_some_and(|letter| wanted.accepts(letter)) {
+                        rest = ahead;
+                        step += 1;
+                        continue;
+                    }
+                }
+                None if rest.as_str().is_empty() => return true,
+                None => {}
+            }
+            // Stuck: the last `*` takes one character more.
+            let Some((after_star, from)) = &mut retry else { return false };
+            if from.next().is_none() {
+                return false;
+            }
+            step = *after_star;
+            rest = from.clone();
+        }
+    }
+
+    /// Says whether the pattern is a plain text, without any wildcard.
+    pub fn is_literal(&self) -> bool {
+        self.steps.iter().all(|step| matches!(step, Step::Literal(_)))
+    }
+}
+
+impl Step {
+    fn accepts(&self, letter: char) -> bool {
+        match self {
+            Step::Literal(wanted) => *wanted == letter,
+            Step::AnyOne => true,
+            Step::AnyText => false,
+            Step::Set { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&letter)) != *negated
+            }
+        }
+    }
+}
+
+/// Reads the step that starts at `place` and says where the next one does.
+fn read_step(letters: &[char], place: usize) -> (Step, usize) {
+    match letters[place] {
+        '*' => (Step::AnyText, place + 1),
+        '?' => (Step::AnyOne, place + 1),
+        '[' => match closing_bracket(letters, place + 1) {
+            Some(end) => (read_set(&letters[place + 1..end]), end + 1),
+            None => (Step::Literal('['), place + 1),
+        },
+        letter => (Step::Literal(letter), place + 1),
+    }
+}
+
+/// A `]` right after `[` or `[!` belongs to the set.
+fn closing_bracket(letters: &[char], start: usize) -> Option<usize> {
+    let mut place = start;
+    if letters.get(place) == Some(&'!') {
+        place += 1;
+    }
+    if letters.get(place) == Some(&']') {
+        place += 1;
+    }
+    (place..letters.len()).find(|&at| letters[at] == ']')
+}
+
+/// Reads the inside of the brackets. A range whose ends are the wrong way round is empty.
+fn read_set(inside: &[char]) -> Step {
+    let negated = inside.first() == Some(&'!');
+    let inside = if negated { &inside[1..] } else { inside };
+    let mut ranges = Vec::new();
+    let mut place = 0;
+    while place < inside.len() {
+        if place + 2 < inside.len() && inside[place + 1] == '-' {
+            ranges.push((inside[place], inside[place + 2]));
+            place += 3;
+        } else {
+            ranges.push((inside[place], inside[place]));
+            place += 1;
+        }
+    }
+    Step::Set { negated, ranges }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_stars_take_no_time() {
+        let pattern = "a*".repeat(200) + "b";
+        assert!(!fnmatch(&"a".repeat(5_000), &pattern));
+    }
+
+    #[test]
+    fn plain_texts_are_told_from_patterns() {
+        assert!(Glob::new("web1").is_literal());
+        assert!(Glob::new("web[").is_literal());
+        assert!(!Glob::new("web[1]").is_literal());
+        assert!(!Glob::new("web?").is_literal());
+    }
+}

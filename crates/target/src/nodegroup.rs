@@ -1,0 +1,77 @@
+//! Nodegroups: names for compound expressions, which may name each other.
+
+use value::{Map, Value};
+
+use crate::Error;
+
+/// Words with a meaning of their own between the others.
+pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
+
+/// Returns the words of a compound target that stand for the group.
+///
+/// A definition is text or a list of words; `N@name` words are replaced by that group in brackets. A plain list of
+/// names becomes one `L@` word, a list with signs of regular expressions one `E@` word. A nested group that is
+/// unknown or contains itself is left out, as Salt does after logging an error.
+pub fn expand_nodegroup(name: &str, groups: &Map) -> Result<Vec<String>, Error> {
+    expand(name, groups, &mut Vec::new())
+}
+
+fn expand(name: &str, groups: &Map, open: &mut Vec<String>) -> Result<Vec<String>, Error> {
+    let error = |reason| Error::Nodegroup { name: name.to_owned(), reason };
+    if open.iter().any(|outer| outer == name) {
+        return Err(error("illegal nested nodegroup"));
+    }
+    let words = words(groups.get(name).ok_or_else(|| error("unknown nodegroup"))?)
+        .ok_or_else(|| error("neither a string nor a list"))?;
+    open.push(name.to_owned());
+    let mut expanded = false;
+    let mut out = Vec::with_capacity(words.len() + 2);
+    for word in &words {
+        match nested_name(word) {
+            Some(inner) => {
+                expanded = true;
+                out.extend(expand(inner, groups, open).unwrap_or_default());
+            }
+            None => out.push(word.clone()),
+        }
+    }
+    open.pop();
+    if !expanded && open.is_empty() {
+        return Ok(plain_words(&words).unwrap_or(words));
+    }
+    if !out.is_empty() {
+        out.insert(0, "(".into());
+        out.push(")".into());
+    }
+    match plain_words(&words) {
+        Some(joined) if !open.is_empty() => Ok(joined),
+        _ => Ok(out),
+    }
+}
+
+fn words(definition: &Value) -> Option<Vec<String>> {
+    match definition {
+        Value::Str(text) => Some(text.split_whitespace().map(str::to_owned).collect()),
+        Value::List(items) => Some(items.iter().map(Value::to_string).collect()),
+        _ => None,
+    }
+}
+
+fn nested_name(word: &str) -> Option<&str> {
+    word.strip_prefix("N@").filter(|name| !name.is_empty())
+}
+
+/// Joins words without operators, wildcards and engines: to a list of ids, or to a regular expression.
+fn plain_words(words: &[String]) -> Option<Vec<String>> {
+    let special = |word: &String| {
+        let engine =
+            word.as_bytes().first().is_some_and(u8::is_ascii_uppercase) && word.as_bytes().get(1) == Some(&b'@');
+        OPERATORS.contains(&word.as_str()) || word.contains('*') || engine
+    };
+    if words.iter().any(special) {
+        return None;
+    }
+    let regex = words.iter().any(|word| word.contains(['(', '[', '{', '\\', '?', '}', ']', ')']));
+    let engine = if regex { "E@" } else { "L@" };
+    Some(vec![format!("{engine}{}", words.join(","))])
+}

@@ -1,0 +1,86 @@
+//! Matchers over plain text: lists, expressions that are glob or regex, the minion's data store.
+
+use value::Value;
+
+use crate::{Error, PyRegex, fnmatch};
+
+/// Returns the ids of a list target: a list, or text with commas. Empty parts are left out.
+pub fn split_list(target: &Value) -> Result<Vec<String>, Error> {
+    match target {
+        Value::Str(text) => Ok(text.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()),
+        Value::List(ids) => Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()),
+        other => Err(Error::WrongType { kind: "list", found: other.type_name() }),
+    }
+}
+
+/// Says whether the id is on the list, which is a list or text with commas.
+pub fn list_match(target: &Value, id: &str) -> bool {
+    match target {
+        Value::Str(text) => text == id || text.split(',').any(|part| part == id),
+        Value::List(ids) => ids.iter().any(|item| item.as_str() == Some(id)),
+        Value::Map(ids) => ids.contains_key(id),
+        _ => false,
+    }
+}
+
+/// Says whether the text matches an expression: as a glob, else as a regular expression for the whole text.
+///
+/// An expression that is not a valid regular expression is a glob only.
+pub fn expr_match(text: &str, expression: &str) -> bool {
+    fnmatch(text, expression) || PyRegex::whole(expression).is_ok_and(|regex| regex.is_match(text))
+}
+
+/// Says whether a whitelist and a blacklist of [`expr_match`] expressions let the text pass.
+///
+/// The blacklist comes first. An empty list is no list.
+pub fn allowed_by_lists(text: &str, whitelist: &[String], blacklist: &[String]) -> bool {
+    let on = |list: &[String]| list.iter().any(|expression| expr_match(text, expression));
+    !on(blacklist) && (whitelist.is_empty() || on(whitelist))
+}
+
+/// Says whether `key:pattern` matches an entry of the minion's data store, which `get` reads by key.
+///
+/// A list matches by its members (letter case aside), a map by having the key, text as a glob.
+pub fn data_match(target: &str, get: impl FnOnce(&str) -> Option<Value>) -> bool {
+    let mut parts = target.split(':');
+    let (Some(key), Some(pattern)) = (parts.next(), parts.next()) else { return false };
+    match get(key) {
+        Some(Value::List(members)) => {
+            let pattern = pattern.to_lowercase();
+            members.iter().any(|member| fnmatch(&member.to_string().to_lowercase(), &pattern))
+        }
+        Some(Value::Map(map)) => map.contains_key(pattern),
+        Some(Value::Str(text)) => fnmatch(&text, pattern),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Value, list, map};
+
+    use super::*;
+
+    #[test]
+    fn data_of_each_shape_match_in_their_way() {
+        let store = |key: &str| match key {
+            "roles" => Some(list!["Web", 12]),
+            "site" => Some(Value::from(map! { "city" => "Oslo" })),
+            "name" => Some(Value::from("blue")),
+            _ => None,
+        };
+        for (target, expected) in [
+            ("roles:w*", true),
+            ("roles:12", true),
+            ("roles:db", false),
+            ("site:city", true),
+            ("site:Oslo", false),
+            ("name:bl*", true),
+            ("name:BL*", false),
+            ("none:x", false),
+            ("roles", false),
+        ] {
+            assert_eq!(data_match(target, store), expected, "{target}");
+        }
+    }
+}
