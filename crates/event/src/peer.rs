@@ -103,18 +103,25 @@ async fn release_of(pid: Option<i32>) -> Option<Release> {
 
 fn find_release(process: &Path) -> Option<Release> {
     // The command line can be read for any process and names the interpreter for every installed script. The maps show
-    // where a module of Salt's was really loaded from, but take the same user or root.
-    by_command_line(process).or_else(|| by_maps(process))
+    // where a module of Salt's was really loaded from, but take the same user or root, and so does the link to the
+    // program, which is the system's interpreter also when a virtual environment is used.
+    by_command_line(process).or_else(|| by_maps(process)).or_else(|| by_program(process))
 }
 
 fn by_command_line(process: &Path) -> Option<Release> {
     let line = fs::read(process.join("cmdline")).ok()?;
-    // A process that changed its title has blanks between the words.
+    // A process that changed its title has blanks between the words, or one word that is no path.
     let first = line.split(|byte| *byte == 0 || *byte == b' ').next()?;
-    let interpreter = match std::str::from_utf8(first).ok()? {
-        path if path.starts_with('/') => PathBuf::from(path),
-        _ => fs::read_link(process.join("exe")).ok()?,
-    };
+    let interpreter = Path::new(std::str::from_utf8(first).ok()?);
+    interpreter.is_absolute().then(|| installed_for(interpreter)).flatten()
+}
+
+fn by_program(process: &Path) -> Option<Release> {
+    installed_for(&fs::read_link(process.join("exe")).ok()?)
+}
+
+/// The release of Salt installed for a Python interpreter.
+fn installed_for(interpreter: &Path) -> Option<Release> {
     interpreter.file_name()?.to_str()?.starts_with("python").then_some(())?;
     site_directories(interpreter.parent()?.parent()?).iter().find_map(|site| release_in(site))
 }
@@ -223,7 +230,7 @@ mod tests {
     fn a_loaded_module_leads_to_the_release_as_well() {
         let host = Host::new();
         host.file("site/salt-3008.5.dist-info/METADATA", "");
-        host.file("proc/cmdline", "watcher\0");
+        host.file("proc/cmdline", "EventPublisher\0");
         host.file(
             "proc/maps",
             "7f00-7f01 r-xp 00000000 08:01 12 /usr/lib/libc.so.6\n\
