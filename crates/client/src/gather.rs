@@ -1,0 +1,528 @@
+//! Which minions answered a job, which still work on it, and which keep silent: decided from events and the time.
+//!
+//! The rules are those of Salt's client. Returns are collected until every expected minion answered. After
+//! `timeout` the missing ones are asked with `saltutil.find_job` whether they still run the job; those that do get
+//! `timeout` once more, and so on; a round that nobody answers within `gather_job_timeout` is the last. One thing is
+//! done sooner than Salt does it: a minion that did not answer such a question is named right after it, and not only
+//! when the last of the others has finished.
+//!
+//! Nothing here waits, sends or prints. Times are durations since any fixed moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use value::{Map, Value};
+
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long returns may take before the missing minions are asked (`timeout`).
+    pub timeout: Duration,
+    /// How long these questions may take (`gather_job_timeout`).
+    pub gather: Duration,
+    /// With `order_masters`: how long masters below may take to tell whom they expect (`syndic_wait`).
+    pub syndics: Option<Duration>,
+}
+
+/// What a minion sent back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Return {
+    /// The minion, or the resource it manages.
+    pub id: String,
+    /// The whole event: `return`, `retcode`, `out`, `success`, `jid`…
+    pub data: Map,
+}
+
+/// What the caller has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A minion answered; show it.
+    Answer(Return),
+    /// Ask these minions whether they still run the job, and tell [`Gather::asked`] the job id of the question.
+    Ask(BTreeSet<String>),
+    /// These minions did not answer.
+    Silent(BTreeSet<String>),
+    /// The master refused the job.
+    Refused,
+    /// Everything is there that will come.
+    Finished,
+}
+
+/// One job whose returns are gathered.
+#[derive(Debug)]
+pub struct Gather {
+    jid: String,
+    patience: Patience,
+    /// Whether the master may add minions that were not expected at first.
+    open: bool,
+    expected: BTreeSet<String>,
+    answered: BTreeSet<String>,
+    /// Ids the caller was already told to be silent.
+    named: BTreeSet<String>,
+    /// Ids of a list target the master does not know.
+    missing: BTreeSet<String>,
+    /// Until when each minion may take.
+    deadlines: BTreeMap<String, Duration>,
+    phase: Phase,
+    started: Duration,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Returns come in; at this time the missing minions are asked.
+    Waiting { until: Duration },
+    /// They have been asked.
+    Asking { until: Duration, question: Option<String>, asked: BTreeSet<String>, running: BTreeSet<String>, heard: BTreeSet<String> },
+    /// Nobody runs the job any more; only deadlines are waited for.
+    Closing,
+    /// All is said.
+    Done,
+}
+
+impl Gather {
+    /// Begins to gather the returns of a job that was published now to these minions.
+    pub fn new(jid: impl Into<String>, expected: impl IntoIterator<Item = String>, patience: Patience, now: Duration) -> Self {
+        let expected: BTreeSet<String> = expected.into_iter().collect();
+        let deadlines = expected.iter().map(|id| (id.clone(), now + patience.timeout)).collect();
+        Gather {
+            jid: jid.into(),
+            patience,
+            open: true,
+            expected,
+            answered: BTreeSet::new(),
+            named: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            deadlines,
+            phase: Phase::Waiting { until: now + patience.timeout },
+            started: now,
+        }
+    }
+
+    /// Takes only the returns of the minions expected from the start. A batch gathers several parts of one job.
+    pub fn closed(mut self) -> Self {
+        self.open = false;
+        self
+    }
+
+    /// Returns the job id.
+    pub fn jid(&self) -> &str {
+        &self.jid
+    }
+
+    /// Returns how many minions are expected to answer.
+    pub fn expected(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Returns the tags of the events that concern this job, as prefixes.
+    pub fn tags(&self) -> Vec<String> {
+        let mut tags = vec![format!("salt/job/{}", self.jid)];
+        if let Phase::Asking { question: Some(question), .. } = &self.phase {
+            tags.push(format!("salt/job/{question}"));
+        }
+        tags
+    }
+
+    /// Says whether everything is there that will come.
+    pub fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done)
+    }
+
+    /// Notes that the question was published under this job id, or could not be published.
+    pub fn asked(&mut self, jid: Option<String>) {
+        if let Phase::Asking { question, .. } = &mut self.phase {
+            *question = jid;
+        }
+    }
+
+    /// Takes an event of the bus.
+    pub fn event(&mut self, tag: &str, data: &Map, now: Duration) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.is_done() {
+            return actions;
+        }
+        match self.kind(tag) {
+            Kind::Return => actions.extend(self.answer(data)),
+            Kind::Job => actions.extend(self.job(data, now)),
+            Kind::Question => self.question(data, now),
+            Kind::Other => {}
+        }
+        actions.extend(self.tick(now));
+        actions
+    }
+
+    /// Looks at the time. To be called when [`Gather::wake_at`] has come, and after every event.
+    pub fn tick(&mut self, now: Duration) -> Vec<Action> {
+        if self.is_done() {
+            return Vec::new();
+        }
+        if self.complete(now) {
+            return self.finish();
+        }
+        match self.phase {
+            Phase::Waiting { until } if now >= until => self.ask(now),
+            Phase::Asking { until, .. } if now >= until => self.end_of_question(now),
+            Phase::Closing if self.expired(now) => self.finish(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns when [`Gather::tick`] has to be called next.
+    pub fn wake_at(&self) -> Option<Duration> {
+        match &self.phase {
+            Phase::Done => None,
+            Phase::Waiting { until } | Phase::Asking { until, .. } => Some(self.before_syndics(*until)),
+            Phase::Closing => self.pending().filter_map(|id| self.deadlines.get(id)).max().copied().or(Some(self.started)),
+        }
+    }
+
+    /// With all answers there, the end comes when the masters below had their time.
+    fn before_syndics(&self, until: Duration) -> Duration {
+        match self.patience.syndics {
+            Some(wait) if self.all_answered() && self.started + wait < until => self.started + wait,
+            _ => until,
+        }
+    }
+
+    fn kind(&self, tag: &str) -> Kind {
+        if let Some(rest) = tag.strip_prefix("salt/job/") {
+            let (jid, rest) = rest.split_once('/').unwrap_or((rest, ""));
+            if jid == self.jid {
+                return if rest.starts_with("ret/") { Kind::Return } else { Kind::Job };
+            }
+            let question = match &self.phase {
+                Phase::Asking { question, .. } => question.as_deref(),
+                _ => None,
+            };
+            return if question == Some(jid) { Kind::Question } else { Kind::Other };
+        }
+        // Masters below tell under `syndic/<id>/<jid>` whom they expect.
+        let syndic = self.patience.syndics.is_some() && tag.starts_with("syndic/");
+        if syndic && tag.rsplit('/').next() == Some(&self.jid) { Kind::Job } else { Kind::Other }
+    }
+
+    fn answer(&mut self, data: &Map) -> Option<Action> {
+        let id = return_id(data)?;
+        if !data.contains_key("return") {
+            tracing::warn!(minion = id, jid = self.jid, "Malformed event return");
+            return None;
+        }
+        if !self.open && !self.expected.contains(&id) {
+            return None;
+        }
+        // A return may come twice, for instance from a relay master.
+        self.answered.insert(id.clone()).then(|| Action::Answer(Return { id, data: data.clone() }))
+    }
+
+    /// Another event of the job: whom the master expects, or why it refused.
+    fn job(&mut self, data: &Map, now: Duration) -> Option<Action> {
+        if data.contains_key("error") {
+            return Some(Action::Refused);
+        }
+        if self.open {
+            for id in texts(data.get("minions")) {
+                self.expect(id, now);
+            }
+            self.missing.extend(texts(data.get("missing")));
+        }
+        None
+    }
+
+    fn expect(&mut self, id: String, now: Duration) {
+        if self.expected.insert(id.clone()) {
+            self.deadlines.insert(id, now + self.patience.timeout);
+        }
+    }
+
+    /// An answer to the question whether the job still runs.
+    fn question(&mut self, data: &Map, now: Duration) {
+        if self.open {
+            for id in texts(data.get("minions")) {
+                // The question's own announcement names those it went to; they are expected anyway.
+                self.expect(id, now);
+            }
+        }
+        let Some(id) = return_id(data) else { return };
+        if data.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0) {
+            tracing::error!(minion = id, "saltutil returning errors on minion");
+            self.expected.remove(&id);
+            return;
+        }
+        let Phase::Asking { running, heard, .. } = &mut self.phase else { return };
+        match data.get("return") {
+            None => return,
+            Some(Value::Str(_)) => tracing::error!(minion = id, "unexpected return from minion"),
+            Some(state) if is_running(state) => {
+                running.insert(id.clone());
+                self.deadlines.insert(id.clone(), now + self.patience.timeout);
+                if self.open {
+                    self.expected.insert(id.clone());
+                }
+            }
+            Some(_) => {}
+        }
+        heard.insert(id);
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &String> {
+        self.expected.difference(&self.answered)
+    }
+
+    fn all_answered(&self) -> bool {
+        self.pending().next().is_none()
+    }
+
+    fn complete(&self, now: Duration) -> bool {
+        match self.patience.syndics {
+            None => self.all_answered(),
+            Some(wait) => self.all_answered() && !self.expected.is_empty() && now > self.started + wait,
+        }
+    }
+
+    fn expired(&self, now: Duration) -> bool {
+        self.pending().all(|id| self.deadlines.get(id).is_none_or(|deadline| now >= *deadline))
+    }
+
+    fn ask(&mut self, now: Duration) -> Vec<Action> {
+        let asked: BTreeSet<String> = self.pending().cloned().collect();
+        let until = now + self.patience.gather + self.patience.syndics.unwrap_or_default();
+        self.phase = Phase::Asking {
+            until,
+            question: None,
+            asked: asked.clone(),
+            running: BTreeSet::new(),
+            heard: BTreeSet::new(),
+        };
+        if asked.is_empty() { Vec::new() } else { vec![Action::Ask(asked)] }
+    }
+
+    fn end_of_question(&mut self, now: Duration) -> Vec<Action> {
+        let Phase::Asking { asked, running, heard, .. } = &self.phase else { return Vec::new() };
+        let still_running = !running.is_empty();
+        // With masters below, answers come late and under other ids; naming waits for the end there.
+        let silent: BTreeSet<String> = if still_running && self.patience.syndics.is_none() {
+            let unheard = asked.iter().filter(|id| !heard.contains(*id) && !self.answered.contains(*id));
+            unheard.filter(|id| !self.named.contains(*id)).cloned().collect()
+        } else {
+            BTreeSet::new()
+        };
+        let mut actions = Vec::new();
+        if !silent.is_empty() {
+            self.named.extend(silent.iter().cloned());
+            actions.push(Action::Silent(silent));
+        }
+        if still_running {
+            actions.extend(self.ask(now));
+        } else {
+            self.phase = Phase::Closing;
+            actions.extend(self.tick(now));
+        }
+        actions
+    }
+
+    fn finish(&mut self) -> Vec<Action> {
+        self.phase = Phase::Done;
+        let mut actions = Vec::new();
+        let silent: BTreeSet<String> = self.pending().filter(|id| !self.named.contains(*id)).cloned().collect();
+        let unknown = self.missing.iter().filter(|id| !self.answered.contains(*id) && !self.named.contains(*id));
+        let unknown: BTreeSet<String> = unknown.filter(|id| !silent.contains(*id)).cloned().collect();
+        for ids in [silent, unknown] {
+            if !ids.is_empty() {
+                actions.push(Action::Silent(ids));
+            }
+        }
+        actions.push(Action::Finished);
+        actions
+    }
+}
+
+enum Kind {
+    Return,
+    Job,
+    Question,
+    Other,
+}
+
+/// A return of a managed resource names the resource beside the minion.
+fn return_id(data: &Map) -> Option<String> {
+    let text = |key| data.get_str(key).filter(|id| !id.is_empty());
+    text("resource_id").or_else(|| text("id")).map(str::to_owned)
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    list.and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// `find_job` answers with the job's map, or with an empty one.
+fn is_running(state: &Value) -> bool {
+    let inner_empty = state.get("return").and_then(Value::as_map).is_some_and(Map::is_empty);
+    state.truthy() && !inner_empty
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    const PATIENCE: Patience =
+        Patience { timeout: Duration::from_secs(5), gather: Duration::from_secs(10), syndics: None };
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn ids(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn gather(expected: &[&str]) -> Gather {
+        Gather::new("1", ids(expected), PATIENCE, at(0))
+    }
+
+    fn ret(gather: &mut Gather, id: &str, now: u64) -> Vec<Action> {
+        gather.event(&format!("salt/job/1/ret/{id}"), &map! { "id" => id, "return" => true, "jid" => "1" }, at(now))
+    }
+
+    fn find_job(gather: &mut Gather, id: &str, state: Map, now: u64) -> Vec<Action> {
+        gather.event(&format!("salt/job/2/ret/{id}"), &map! { "id" => id, "return" => state, "retcode" => 0 }, at(now))
+    }
+
+    fn answered(actions: &[Action]) -> Vec<&str> {
+        let ids = actions.iter().filter_map(|action| match action {
+            Action::Answer(answer) => Some(answer.id.as_str()),
+            _ => None,
+        });
+        ids.collect()
+    }
+
+    #[test]
+    fn all_answers_end_the_job_at_once() {
+        let mut gather = gather(&["a", "b"]);
+        assert_eq!(answered(&ret(&mut gather, "b", 1)), ["b"]);
+        let last = ret(&mut gather, "a", 1);
+        assert_eq!(answered(&last), ["a"]);
+        assert_eq!(last.last(), Some(&Action::Finished));
+        assert_eq!(gather.wake_at(), None);
+    }
+
+    #[test]
+    fn an_answer_counts_once() {
+        let mut gather = gather(&["a", "b"]);
+        ret(&mut gather, "a", 1);
+        assert_eq!(ret(&mut gather, "a", 2), []);
+    }
+
+    #[test]
+    fn silent_minions_are_asked_and_then_named() {
+        let mut gather = gather(&["a", "b"]);
+        ret(&mut gather, "a", 1);
+        assert_eq!(gather.wake_at(), Some(at(5)));
+        assert_eq!(gather.tick(at(5)), [Action::Ask(ids(&["b"]))]);
+        gather.asked(Some("2".into()));
+        assert_eq!(gather.wake_at(), Some(at(15)));
+        assert_eq!(gather.tick(at(15)), [Action::Silent(ids(&["b"])), Action::Finished]);
+    }
+
+    #[test]
+    fn a_minion_that_still_works_is_waited_for() {
+        let mut gather = gather(&["a"]);
+        gather.tick(at(5));
+        gather.asked(Some("2".into()));
+        assert_eq!(find_job(&mut gather, "a", map! { "pid" => 7 }, 6), []);
+        assert_eq!(gather.tick(at(15)), [Action::Ask(ids(&["a"]))]);
+        gather.asked(Some("3".into()));
+        let end = ret(&mut gather, "a", 17);
+        assert_eq!(answered(&end), ["a"]);
+        assert_eq!(end.last(), Some(&Action::Finished));
+    }
+
+    #[test]
+    fn a_silent_minion_is_named_while_another_still_works() {
+        let mut gather = gather(&["dead", "slow"]);
+        gather.tick(at(5));
+        gather.asked(Some("2".into()));
+        find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
+        let round = gather.tick(at(15));
+        assert_eq!(round, [Action::Silent(ids(&["dead"])), Action::Ask(ids(&["dead", "slow"]))]);
+        gather.asked(Some("2".into()));
+        find_job(&mut gather, "slow", map! { "pid" => 7 }, 16);
+        assert_eq!(gather.tick(at(25)), [Action::Ask(ids(&["dead", "slow"]))]);
+        let end = ret(&mut gather, "slow", 26);
+        assert_eq!(answered(&end), ["slow"]);
+        gather.asked(Some("2".into()));
+        // It is not named again.
+        assert_eq!(gather.tick(at(36)), [Action::Finished]);
+    }
+
+    #[test]
+    fn a_minion_named_too_early_may_still_answer() {
+        let mut gather = gather(&["late", "slow"]);
+        gather.tick(at(5));
+        gather.asked(Some("2".into()));
+        find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
+        gather.tick(at(15));
+        assert_eq!(answered(&ret(&mut gather, "late", 16)), ["late"]);
+    }
+
+    #[test]
+    fn not_running_any_more_is_no_reason_to_wait() {
+        let mut gather = gather(&["a"]);
+        gather.tick(at(5));
+        gather.asked(Some("2".into()));
+        find_job(&mut gather, "a", map! {}, 6);
+        assert_eq!(gather.tick(at(15)), [Action::Silent(ids(&["a"])), Action::Finished]);
+    }
+
+    #[test]
+    fn a_minion_that_cannot_say_is_given_up() {
+        let mut gather = gather(&["a"]);
+        gather.tick(at(5));
+        gather.asked(Some("2".into()));
+        let answer = map! { "id" => "a", "return" => "no such function", "retcode" => 254 };
+        assert_eq!(gather.event("salt/job/2/ret/a", &answer, at(6)), [Action::Finished]);
+    }
+
+    #[test]
+    fn the_master_may_expect_more_minions_and_miss_some() {
+        let mut gather = gather(&["a"]);
+        let new = map! { "minions" => vec!["a", "b"], "missing" => vec!["ghost"] };
+        assert_eq!(gather.event("salt/job/1/new", &new, at(0)), []);
+        ret(&mut gather, "a", 1);
+        let end = ret(&mut gather, "b", 1);
+        assert_eq!(end[1..], [Action::Silent(ids(&["ghost"])), Action::Finished]);
+    }
+
+    #[test]
+    fn parts_of_a_batch_mind_their_own_minions() {
+        let mut gather = Gather::new("1", ids(&["a"]), PATIENCE, at(0)).closed();
+        assert_eq!(gather.event("salt/job/1/new", &map! { "minions" => vec!["a", "b"] }, at(0)), []);
+        assert_eq!(ret(&mut gather, "b", 1), []);
+        assert_eq!(ret(&mut gather, "a", 1).last(), Some(&Action::Finished));
+    }
+
+    #[test]
+    fn masters_below_get_their_time() {
+        let patience = Patience { syndics: Some(at(5)), ..PATIENCE };
+        let mut gather = Gather::new("1", ids(&[]), patience, at(0));
+        assert_eq!(gather.event("syndic/relay/1", &map! { "minions" => vec!["far"] }, at(1)), []);
+        assert_eq!(answered(&ret(&mut gather, "far", 2)), ["far"]);
+        assert!(!gather.is_done());
+        assert_eq!(gather.tick(at(6)), [Action::Finished]);
+    }
+
+    #[test]
+    fn a_refusal_is_told() {
+        let mut gather = gather(&["a"]);
+        let actions = gather.event("salt/job/1/error", &map! { "error" => "no" }, at(0));
+        assert_eq!(actions, [Action::Refused]);
+    }
+
+    #[test]
+    fn foreign_and_broken_events_are_passed_over() {
+        let mut gather = gather(&["a"]);
+        assert_eq!(gather.event("salt/job/9/ret/a", &map! { "id" => "a", "return" => 1 }, at(0)), []);
+        assert_eq!(gather.event("salt/job/1/ret/a", &map! { "id" => "a" }, at(0)), []);
+        assert_eq!(gather.event("salt/job/1/ret/a", &map! { "return" => 1 }, at(0)), []);
+    }
+}
