@@ -1,0 +1,157 @@
+//! Names of the machine: `fqdn`, `host`, `domain`, `localhost`, `fqdn_ip4`, `fqdn_ip6`, `fqdns`.
+//!
+//! The resolver may be slow or dead, so all questions to it are asked at once and waited for a limited time.
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use value::{Map, map};
+
+use crate::system;
+
+/// How long all look-ups together may take. The C library gives up on a dead name server after ten seconds or more.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Look-ups under way.
+pub struct Lookups {
+    hostname: String,
+    deadline: Instant,
+    named: Receiver<Named>,
+    reverse: Option<Receiver<Option<String>>>,
+}
+
+/// What the resolver says of the host's own name.
+struct Named {
+    fqdn: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl Lookups {
+    /// Starts asking for the host's full name and its addresses, and, if wanted, for the names of `addresses`.
+    pub fn start(hostname: String, addresses: Option<Vec<IpAddr>>) -> Self {
+        let (sender, named) = channel();
+        let host = hostname.clone();
+        in_background(move || {
+            let fqdn = system::canonical_name(&host).unwrap_or(host);
+            let addresses = addresses_of(&fqdn);
+            // Nobody waits any more when the time is over.
+            let _ = sender.send(Named { fqdn, addresses });
+        });
+        let reverse = addresses.map(|addresses| {
+            let (sender, names) = channel();
+            for address in addresses {
+                let sender = sender.clone();
+                in_background(move || drop(sender.send(full_name_of(address))));
+            }
+            names
+        });
+        Lookups { hostname, deadline: Instant::now() + LIMIT, named, reverse }
+    }
+
+    /// Returns the grains, waiting for the answers as long as there is time. `has_v4` and `has_v6` tell which kinds
+    /// of addresses the machine has at all.
+    pub fn finish(self, has_v4: bool, has_v6: bool) -> Map {
+        let named = self.named.recv_timeout(left(self.deadline)).unwrap_or_else(|_| {
+            tracing::warn!("the name of this host was not resolved within {LIMIT:?}; taking {}", self.hostname);
+            Named { fqdn: self.hostname.clone(), addresses: Vec::new() }
+        });
+        let mut grains = own_names(&self.hostname, &named, has_v4, has_v6);
+        grains.insert("fqdns", collect(self.reverse, self.deadline));
+        grains
+    }
+}
+
+/// A thread for a call that cannot be interrupted. Without one, the look-up is as if unanswered.
+fn in_background(work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name("lookup".into()).stack_size(256 * 1024).spawn(work) {
+        tracing::warn!("failed to start a thread for a look-up: {error}");
+    }
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+fn own_names(hostname: &str, named: &Named, has_v4: bool, has_v6: bool) -> Map {
+    let (host, domain) = named.fqdn.split_once('.').unwrap_or((&named.fqdn, ""));
+    let texts = |wanted: bool, v6: bool| -> Vec<String> {
+        let of_kind = named.addresses.iter().filter(|address| wanted && address.is_ipv6() == v6);
+        of_kind.map(IpAddr::to_string).collect()
+    };
+    map! {
+        "localhost" => hostname,
+        "fqdn" => named.fqdn.as_str(),
+        "host" => host,
+        "domain" => domain,
+        "fqdn_ip4" => texts(has_v4, false),
+        "fqdn_ip6" => texts(has_v6, true),
+    }
+}
+
+fn addresses_of(host: &str) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    for socket in (host, 0).to_socket_addrs().into_iter().flatten() {
+        if !found.contains(&socket.ip()) {
+            found.push(socket.ip());
+        }
+    }
+    found
+}
+
+/// Returns the name of an address, in its full form if the resolver knows one.
+pub fn full_name_of(address: IpAddr) -> Option<String> {
+    let name = system::name_of(address)?;
+    if name.contains('.') {
+        return Some(name);
+    }
+    Some(system::canonical_name(&name).filter(|full| full.contains('.')).unwrap_or(name))
+}
+
+fn collect(names: Option<Receiver<Option<String>>>, deadline: Instant) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(names) = names else { return found };
+    while let Ok(name) = names.recv_timeout(left(deadline)) {
+        found.extend(name);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::Value;
+
+    #[test]
+    fn a_full_name_falls_apart_into_host_and_domain() {
+        let named = Named {
+            fqdn: "web1.example.org".into(),
+            addresses: vec!["192.0.2.1".parse().unwrap(), "::1".parse().unwrap()],
+        };
+        let grains = own_names("web1", &named, true, false);
+        assert_eq!(grains.get_str("host"), Some("web1"));
+        assert_eq!(grains.get_str("domain"), Some("example.org"));
+        assert_eq!(grains.get("fqdn_ip4"), Some(&value::list!["192.0.2.1"]));
+        assert_eq!(grains.get("fqdn_ip6"), Some(&value::list![]));
+    }
+
+    #[test]
+    fn names_that_come_late_are_left_out() {
+        let (sender, names) = channel();
+        sender.send(Some("b".to_owned())).unwrap();
+        sender.send(Some("a".to_owned())).unwrap();
+        sender.send(None).unwrap();
+        assert_eq!(collect(Some(names), Instant::now() + Duration::from_millis(5)), ["a", "b"]);
+        assert!(collect(None, Instant::now()).is_empty());
+        drop(sender);
+    }
+
+    #[test]
+    fn without_reverse_look_ups_there_are_no_names() {
+        let grains = Lookups::start("localhost".into(), None).finish(true, true);
+        assert_eq!(grains.get_str("localhost"), Some("localhost"));
+        assert_eq!(grains.get("fqdns"), Some(&Value::List(Vec::new())));
+    }
+}
