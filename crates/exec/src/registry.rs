@@ -51,6 +51,11 @@ impl Registry {
         self.modules.values().copied()
     }
 
+    /// Goes through the modules that do not work here, by name, with the reason.
+    pub fn absent(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.absent.iter().map(|(name, reason)| (*name, reason.as_str()))
+    }
+
     /// Calls a function by name within a job.
     pub async fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<value::Value> {
         let function = self.find(fun).map_err(|why| Error::NotAvailable(why.0))?;
