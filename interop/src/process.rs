@@ -18,7 +18,7 @@ use crate::sandbox::{MARK, Sandbox};
 use crate::wait::until;
 
 /// How long a program may run before it is killed.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// A command line about to be run in a sandbox.
 pub struct Program {

@@ -1,1 +1,69 @@
-fn main() {}
+//! Chores of the project: `cargo xtask test`, `demo`, `bench`, `fuzz`.
+//!
+//! Each sets up what it needs on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
+//! standard library is used, so the chores themselves are built in a moment.
+
+mod fuzz;
+mod packages;
+mod real_salt;
+mod run;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use run::{Failure, cargo, program_under_test};
+
+const HELP: &str = "\
+Usage: cargo xtask <CHORE>
+
+  test [--no-fuzz]           set up, check format and lints, run all tests, end with the counts
+  demo [--keep]              build, then show two masters and three minions; --keep leaves them running
+  bench [ARGUMENTS]          measure against the real Salt on this machine
+  fuzz [TARGET] [SECONDS]    run the fuzz targets (60 seconds each by default)
+  salt                       install the real Salt releases the tests compare with
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.split_first() {
+        Some((chore, rest)) => chore_of(chore, rest),
+        None => Err(Failure::new(HELP)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
+    match chore {
+        "test" => test::run(rest),
+        "demo" => demo(rest),
+        "bench" => bench(rest),
+        "fuzz" => fuzz::chore(rest),
+        "salt" => real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release)),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(Failure::new(format!("no such chore: {chore}\n\n{HELP}"))),
+    }
+}
+
+fn demo(rest: &[String]) -> Result<(), Failure> {
+    packages::ensure(&[packages::BUILD])?;
+    cargo(&["build", "--release", "--package", "saltern-cli"]).run()?;
+    run::Step::new(program_under_test()).arg("demo").args(rest).run()
+}
+
+fn bench(rest: &[String]) -> Result<(), Failure> {
+    packages::ensure(&[packages::BUILD, packages::REAL_SALT])?;
+    real_salt::ensure(real_salt::NEWEST)?;
+    cargo(&["build", "--release", "--package", "saltern-cli", "--package", "saltern-interop"]).run()?;
+    let bench = cargo(&["run", "--quiet", "--release", "--package", "saltern-interop", "--bin", "bench", "--"]);
+    bench.env("SALTERN_BIN", program_under_test()).env("SALTERN_SALT_DIR", real_salt::folder()).args(rest).run()
+}

@@ -1,0 +1,66 @@
+//! Our grains against the real minion's on this machine, key by key.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use interop::{Minion, Salt, Sandbox, differences, missing, scenario};
+use serde_json::{Map, Value};
+
+/// Grains that tell about the program itself, or change from one moment to the next.
+const OWN: &[&str] = &[
+    "pid",
+    "pythonexecutable",
+    "pythonpath",
+    "pythonversion",
+    "saltpath",
+    "saltversion",
+    "saltversioninfo",
+    "zmqversion",
+    "transactional",
+    "uptime",
+    "cwd",
+    "path",
+    "systempath",
+];
+
+#[test]
+fn grains_are_those_of_salt_3006() {
+    compare("3006.30");
+}
+
+#[test]
+fn grains_are_those_of_salt_3007() {
+    compare("3007.17");
+}
+
+#[test]
+fn grains_are_those_of_salt_3008() {
+    compare("3008.5");
+}
+
+fn compare(line: &str) {
+    if missing(&[line]) {
+        return;
+    }
+    scenario(&format!("grains of {line}"), |sandbox| {
+        let real = grains(sandbox, &Salt::real(line).context("checked above")?)?;
+        let ours = grains(sandbox, &Salt::ours()?)?;
+        ensure!(real.len() > 40, "the real minion has only {} grains", real.len());
+        let mut different = differences(&real.into(), &ours.into());
+        different.retain(|difference| !OWN.iter().any(|own| difference.starts_with(&format!("/{own}:"))));
+        // Grains of another line than the newest may lack what the newest brought; only what both have is compared.
+        if line != "3008.5" {
+            different.retain(|difference| !difference.contains(": missing | "));
+        }
+        if different.is_empty() { Ok(()) } else { bail!("{line} | ours:\n{}", different.join("\n")) }
+    });
+}
+
+fn grains(sandbox: &Sandbox, salt: &Salt) -> Result<Map<String, Value>> {
+    let minion = Minion::build(salt, &format!("grains-{}", salt.name()));
+    let minion =
+        minion.option("id", "grainy").option("grains", serde_json::json!({"role": ["a", 1]})).prepare(sandbox)?;
+    let output = minion.program("salt-call").args(["--local", "--out=json", "grains.items"]).run()?.ok()?;
+    match output.json()?["local"].take() {
+        Value::Object(grains) => Ok(grains),
+        other => bail!("expected a map of grains, not {other}, from {output}"),
+    }
+}

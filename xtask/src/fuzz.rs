@@ -1,0 +1,122 @@
+//! Fuzz targets with libFuzzer on the stable compiler.
+//!
+//! The targets live in the crate `fuzz/`, which is no member of the workspace since it is built with instrumentation. Its
+//! `corpus/<target>/` is kept in the repository; what a run finds goes to the build directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+use crate::packages;
+use crate::run::{Failure, cargo, target_dir, workspace};
+use crate::tally::Tally;
+
+/// How long each target runs in the tests.
+pub const SECONDS: u32 = 60;
+
+/// Instrumentation as libFuzzer expects it, without cargo-fuzz and a nightly compiler.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
+
+/// Memory a target may use before it counts as a finding.
+const MEBIBYTES: u32 = 1024;
+
+/// `cargo xtask fuzz [TARGET] [SECONDS]`.
+pub fn chore(args: &[String]) -> Result<(), Failure> {
+    packages::ensure(&[packages::BUILD, packages::FUZZ])?;
+    let seconds = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or(SECONDS);
+    let name = args.iter().find(|arg| arg.parse::<u32>().is_err());
+    let mut tally = Tally::default();
+    build()?;
+    run(
+        &targets()?.into_iter().filter(|t| name.is_none_or(|name| name == t)).collect::<Vec<_>>(),
+        seconds,
+        &mut tally,
+    )?;
+    println!("{tally}");
+    if tally.failed == 0 { Ok(()) } else { Err(Failure::new("a fuzz target failed")) }
+}
+
+/// Builds and runs every target for some seconds.
+pub fn all(seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
+    if let Err(failure) = build() {
+        println!("{failure}");
+        tally.failed += 1;
+        return Ok(());
+    }
+    run(&targets()?, seconds, tally)
+}
+
+fn build() -> Result<(), Failure> {
+    let step =
+        cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host()?, "--target-dir"]);
+    step.arg(build_dir()).env("RUSTFLAGS", FLAGS).run()
+}
+
+/// The compiler's own platform: naming it keeps the instrumentation away from build scripts and macros.
+fn host() -> Result<String, Failure> {
+    let text = crate::run::Step::new("rustc").arg("-vV").output().unwrap_or_default();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned);
+    host.ok_or_else(|| Failure::new("`rustc -vV` does not name its host"))
+}
+
+fn build_dir() -> PathBuf {
+    target_dir().join("fuzz")
+}
+
+fn targets() -> Result<Vec<String>, Failure> {
+    let dir = workspace().join("fuzz/fuzz_targets");
+    let entries =
+        fs::read_dir(&dir).map_err(|error| Failure::new(format!("failed to read {}: {error}", dir.display())))?;
+    let paths = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rs"));
+    let mut names: Vec<_> = paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Runs the targets, as many at a time as there are processors.
+fn run(targets: &[String], seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    for some in targets.chunks(at_once) {
+        let running: Vec<_> = some.iter().map(|name| start(name, seconds)).collect::<Result<_, _>>()?;
+        for (name, (child, log)) in some.iter().zip(running) {
+            tally.check(finish(name, child, &log));
+        }
+    }
+    Ok(())
+}
+
+fn start(name: &str, seconds: u32) -> Result<(Child, PathBuf), Failure> {
+    let found = build_dir().join("corpus").join(name);
+    let artifacts = build_dir().join("artifacts").join(name);
+    for dir in [&found, &artifacts] {
+        fs::create_dir_all(dir)
+            .map_err(|error| Failure::new(format!("failed to create {}: {error}", dir.display())))?;
+    }
+    let log = artifacts.join("log");
+    let program = build_dir().join(host()?).join("release").join(name);
+    let mut step = crate::run::Step::new(program).arg(&found);
+    let kept = workspace().join("fuzz/corpus").join(name);
+    if kept.exists() {
+        step = step.arg(&kept);
+    }
+    let limits = [format!("-max_total_time={seconds}"), format!("-rss_limit_mb={MEBIBYTES}"), "-timeout=10".into()];
+    let step = step.args(limits).args(["-print_final_stats=1", "-max_len=65536"]);
+    let child = step.arg(format!("-artifact_prefix={}/", artifacts.display())).background(&log)?;
+    Ok((child, log))
+}
+
+fn finish(name: &str, mut child: Child, log: &Path) -> bool {
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let stat = |key: &str| text.lines().rev().find_map(|line| line.strip_prefix(key)).unwrap_or("?").trim().to_owned();
+    if succeeded {
+        println!("fuzz {name} ... ok ({} runs)", stat("stat::number_of_executed_units:"));
+        return true;
+    }
+    let lines: Vec<_> = text.lines().collect();
+    lines.iter().skip(lines.len().saturating_sub(60)).for_each(|line| println!("{line}"));
+    println!("fuzz {name} ... FAILED, see {}", log.display());
+    false
+}

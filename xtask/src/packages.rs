@@ -1,0 +1,58 @@
+//! Packages of the system, installed only when something is missing.
+
+use crate::run::{Failure, Step};
+
+/// What a chore needs: a shell command that succeeds when it is there, and the packages that bring it.
+pub type Need = &'static [(&'static str, &'static str)];
+
+/// For building: the C compiler and what OpenSSL's build needs.
+pub const BUILD: Need = &[
+    ("command -v cc", "gcc libc6-dev"),
+    ("command -v make", "make"),
+    // Debian's small perl lacks the modules OpenSSL's Configure uses.
+    ("perl -MFindBin -MIPC::Cmd -MTime::Piece -e 1", "perl"),
+];
+
+/// For the fuzz targets: libFuzzer is C++.
+pub const FUZZ: Need = &[("command -v c++", "g++")];
+
+/// For the real Salt: a Python that makes virtual environments, and the commands its grains and modules call.
+pub const REAL_SALT: Need = &[
+    ("python3 -c 'import venv, ensurepip'", "python3-venv"),
+    ("python3 -m pip --version", "python3-pip"),
+    ("command -v ip", "iproute2"),
+    ("command -v ps", "procps"),
+    ("command -v setpriv", "util-linux"),
+];
+
+/// Installs what is missing with apt, through sudo when that is needed.
+pub fn ensure(needs: &[Need]) -> Result<(), Failure> {
+    let wanted = needs.iter().flat_map(|need| need.iter());
+    let missing: Vec<&str> = wanted.filter(|(probe, _)| !succeeds(probe)).flat_map(|(_, p)| p.split(' ')).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    println!("installing what is missing: {list}");
+    if !succeeds("command -v apt-get") {
+        return Err(Failure::new(format!("this machine has no apt-get; install what these packages bring: {list}")));
+    }
+    apt(&["update"])?;
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(missing);
+    apt(&install)
+}
+
+fn apt(args: &[&str]) -> Result<(), Failure> {
+    let root = Step::new("id").arg("-u").output().is_some_and(|uid| uid.trim() == "0");
+    let step = if root {
+        Step::new("apt-get")
+    } else {
+        Step::new("sudo").arg("DEBIAN_FRONTEND=noninteractive").arg("apt-get")
+    };
+    step.args(args).env("DEBIAN_FRONTEND", "noninteractive").run()
+}
+
+fn succeeds(probe: &str) -> bool {
+    Step::new("sh").args(["-c", probe]).output().is_some()
+}

@@ -1,0 +1,127 @@
+//! Running other programs, with errors that name the command.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Why a chore ended early, as a sentence.
+#[derive(Debug)]
+pub struct Failure(String);
+
+impl Failure {
+    /// A failure with its sentence.
+    pub fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.trim_end())
+    }
+}
+
+/// The folder of the workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The folder cargo builds into.
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// The optimised program the tests run.
+pub fn program_under_test() -> PathBuf {
+    target_dir().join("release/saltern")
+}
+
+/// A cargo command in the workspace.
+pub fn cargo(args: &[&str]) -> Step {
+    Step::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args)
+}
+
+/// A command about to be run in the workspace's folder.
+pub struct Step {
+    command: Command,
+    line: String,
+}
+
+impl Step {
+    /// Begins a command.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(&program);
+        command.current_dir(workspace());
+        // What `cargo run` sets for this program is not meant for another cargo.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
+            command.env_remove(name);
+        }
+        let name = Path::new(program.as_ref()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { command, line: name }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.line = format!("{} {}", self.line, arg.as_ref().to_string_lossy());
+        self.command.arg(arg);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        args.into_iter().fold(self, Self::arg)
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Changes the folder it runs in.
+    pub fn dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    /// Announces and runs it; an error unless it succeeds.
+    pub fn run(mut self) -> Result<(), Failure> {
+        println!("$ {}", self.line);
+        let status = self.command.status().map_err(|error| self.not_started(&error))?;
+        if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed: {status}", self.line))) }
+    }
+
+    /// Announces and runs it, showing each line of its output and giving it to `line` too; tells whether it succeeded.
+    pub fn follow(mut self, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
+        println!("$ {}", self.line);
+        self.command.stdout(Stdio::piped());
+        let mut child = self.command.spawn().map_err(|error| self.not_started(&error))?;
+        for text in BufReader::new(child.stdout.take().expect("piped above")).split(b'\n').map_while(Result::ok) {
+            let text = String::from_utf8_lossy(&text);
+            println!("{text}");
+            line(&text);
+        }
+        Ok(child.wait().map_err(|error| self.not_started(&error))?.success())
+    }
+
+    /// Runs it silently and gives its standard output, or nothing when it fails.
+    pub fn output(mut self) -> Option<String> {
+        let output = self.command.stderr(Stdio::null()).stdin(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Starts it in the background with its output in a file.
+    pub fn background(mut self, log: &Path) -> Result<std::process::Child, Failure> {
+        println!("$ {} &", self.line);
+        let open = std::fs::File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
+        let (out, err) = open.map_err(|error| Failure::new(format!("failed to create {}: {error}", log.display())))?;
+        self.command.stdout(out).stderr(err).stdin(Stdio::null());
+        self.command.spawn().map_err(|error| self.not_started(&error))
+    }
+
+    fn not_started(&self, error: &std::io::Error) -> Failure {
+        Failure::new(format!("failed to run `{}`: {error}", self.line))
+    }
+}

@@ -1,0 +1,68 @@
+//! The test command: everything that can be checked, ending with one line of counts.
+
+use crate::run::{Failure, Step, cargo, program_under_test};
+use crate::tally::Tally;
+use crate::{fuzz, packages, real_salt};
+
+/// Runs all checks and tests.
+pub fn run(args: &[String]) -> Result<(), Failure> {
+    let fuzzing = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => true,
+        ["--no-fuzz"] => false,
+        other => return Err(Failure::new(format!("cargo xtask test knows only --no-fuzz, not {}", other.join(" ")))),
+    };
+    packages::ensure(&[packages::BUILD, packages::FUZZ])?;
+    let mut tally = Tally::default();
+    let real_salt = install_real_salt();
+    tally.check(checked(cargo(&["fmt", "--all", "--check"])));
+    tally.check(checked(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])));
+    follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
+    let built = checked(cargo(&["build", "--release", "--package", "saltern-cli"]));
+    tally.check(built);
+    if fuzzing {
+        fuzz::all(fuzz::SECONDS, &mut tally)?;
+    }
+    match real_salt {
+        Ok(()) if built => interop(&mut tally)?,
+        Ok(()) => println!("interop is not run: there is no program to run"),
+        Err(failure) => without_real_salt(&failure, &mut tally),
+    }
+    println!("{tally}");
+    if tally.failed == 0 { Ok(()) } else { Err(Failure::new("some checks failed")) }
+}
+
+fn install_real_salt() -> Result<(), Failure> {
+    packages::ensure(&[packages::REAL_SALT])?;
+    real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))
+}
+
+fn interop(tally: &mut Tally) -> Result<(), Failure> {
+    let step = cargo(&["test", "--package", "saltern-interop", "--no-fail-fast"]);
+    follow(tally, step.env("SALTERN_BIN", program_under_test()).env("SALTERN_SALT_DIR", real_salt::folder()))
+}
+
+/// A developer may work without the real Salt; the judge of a change may not.
+fn without_real_salt(failure: &Failure, tally: &mut Tally) {
+    if std::env::var("CI").as_deref() == Ok("true") {
+        println!("interop failed: {failure}");
+        tally.failed += 1;
+    } else {
+        println!("skipped interop, the comparison with the real Salt: {failure}");
+        let list = cargo(&["test", "--quiet", "--package", "saltern-interop", "--", "--list"]).output();
+        tally.skipped += list.map_or(1, |text| text.lines().filter(|line| line.ends_with(": test")).count() as u64);
+    }
+}
+
+/// Runs a test runner and adds up its summaries; one that fails without counting a failure counts as one.
+fn follow(tally: &mut Tally, step: Step) -> Result<(), Failure> {
+    let before = tally.failed;
+    let succeeded = step.follow(|line| tally.line(line))?;
+    if !succeeded && tally.failed == before {
+        tally.failed += 1;
+    }
+    Ok(())
+}
+
+fn checked(step: Step) -> bool {
+    step.run().inspect_err(|failure| println!("{failure}")).is_ok()
+}
