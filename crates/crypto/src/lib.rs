@@ -1,1 +1,23 @@
-//! Pure functions: RSA, AES with HMAC, signatures, tokens, fingerprints.
+//! The cryptography of Salt's protocol as plain functions: RSA, sealed messages, digests, fingerprints.
+//!
+//! Nothing here opens a socket or a file, and nothing knows who talks to whom. All arithmetic is OpenSSL's; what is
+//! Salt's own (the layout of sealed messages, X9.31 without a hash, fingerprints) is written here after the reference.
+//! Secrets never appear in `Debug` output or errors.
+
+mod checksum;
+mod crypticle;
+mod digest;
+mod pem;
+mod rsa;
+mod secret;
+mod x931;
+
+pub use checksum::{adler32, crc32};
+pub use crypticle::{Crypticle, OpenError, SealedForm, SerialMemory, Serialised, open_tls_optimised, sealed_form};
+pub use digest::{HashType, Hasher, UnknownHashType, filter_topic, socket_hash};
+pub use pem::{clean_key, fingerprint, pem_finger};
+pub use rsa::{Encryption, PrivateKey, PublicKey, RsaError, Signature, UnsupportedAlgorithm};
+pub use secret::{InvalidKeyString, KEY_STRING_LEN, KeyString, random};
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,38 @@
+//! Checksums that Salt picks ports and masters by. They protect nothing.
+
+/// Returns the CRC-32 of the bytes, as zlib computes it.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// Returns the Adler-32 of the bytes, as zlib computes it.
+pub fn adler32(bytes: &[u8]) -> u32 {
+    const MODULUS: u32 = 65_521;
+    let (a, b) = bytes.iter().fold((1, 0), |(a, b), byte| {
+        let a = (a + u32::from(*byte)) % MODULUS;
+        (a, (b + a) % MODULUS)
+    });
+    b << 16 | a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::vectors;
+
+    #[test]
+    fn vectors_of_both() {
+        let all = vectors("misc");
+        for case in all["distributed_master_index"].as_array().unwrap() {
+            let crc = crc32(case["id"].as_str().unwrap().as_bytes());
+            assert_eq!(u64::from(crc), case["crc32"].as_u64().unwrap());
+            assert_eq!(u64::from(crc % 3), case["mod3"].as_u64().unwrap());
+        }
+        for case in all["worker_pool_port_offset"].as_array().unwrap() {
+            let offset = adler32(case["pool"].as_str().unwrap().as_bytes()) % 1000;
+            assert_eq!(u64::from(offset), case["adler32_mod_1000"].as_u64().unwrap());
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Sealed messages: AES-192-CBC, then HMAC-SHA256 over what came out.
+//!
+//! Layout: 16 bytes IV, ciphertext, 32 bytes HMAC over both. The plaintext is `pickle::` (a name that outlived the
+//! format), in replies the 32 characters of the request's nonce, then MessagePack.
+
+use bytes::Bytes;
+use openssl::error::ErrorStack;
+use openssl::hash::MessageDigest;
+use openssl::memcmp;
+use openssl::pkey::{PKey, Private};
+use openssl::sign::Signer;
+use openssl::symm::{Cipher, Crypter, Mode};
+use value::{Map, Value};
+use wire::msgpack::{self, Decode, Packing};
+
+use crate::{InvalidKeyString, KeyString, random};
+
+const PREFIX: &[u8] = b"pickle::";
+const TLS_PREFIX: &[u8] = b"tls_opt::";
+const NONCE_LEN: usize = 32;
+const IV_LEN: usize = 16;
+const HMAC_LEN: usize = 32;
+const AES_KEY_LEN: usize = 24;
+
+/// A symmetric key ready to seal and open messages.
+pub struct Crypticle {
+    aes: [u8; AES_KEY_LEN],
+    hmac: PKey<Private>,
+}
+
+/// Why a sealed message could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// It was sealed with another key, or changed on the way. The remedy is to sign in again.
+    #[error("message was not sealed with this key")]
+    Authentication,
+    /// The padding is wrong although the HMAC is right: a faulty sender.
+    #[error("sealed message is padded wrongly")]
+    Padding,
+    /// It answers another request.
+    #[error("nonce verification error")]
+    Nonce,
+    /// What was sealed is no MessagePack.
+    #[error("sealed message has unreadable content: {0}")]
+    Content(#[from] msgpack::Error),
+}
+
+/// What a message that should be sealed looks like from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealedForm {
+    /// Sealed.
+    Encrypted,
+    /// Left to TLS to protect (3008, `disable_aes_with_tls`).
+    TlsOptimised,
+}
+
+impl Crypticle {
+    /// Returns the key that a key string stands for.
+    pub fn new(key: &KeyString) -> Result<Self, InvalidKeyString> {
+        let raw = key.raw()?;
+        let (aes, hmac) = raw.split_at(AES_KEY_LEN);
+        let aes = aes.try_into().map_err(|_| InvalidKeyString)?;
+        Ok(Crypticle { aes, hmac: PKey::hmac(hmac).map_err(|_| InvalidKeyString)? })
+    }
+
+    /// Seals a value; replies carry the nonce of their request.
+    pub fn seal(&self, value: &Value, nonce: Option<&str>) -> Bytes {
+        self.seal_with_iv(value, nonce, random())
+    }
+
+    /// Seals a value with a given IV, which must never repeat under one key.
+    pub fn seal_with_iv(&self, value: &Value, nonce: Option<&str>, iv: [u8; IV_LEN]) -> Bytes {
+        let mut plaintext = Vec::with_capacity(256);
+        plaintext.extend_from_slice(PREFIX);
+        plaintext.extend_from_slice(nonce.unwrap_or_default().as_bytes());
+        msgpack::pack_into(&mut plaintext, value, Packing::Wire);
+        self.encrypt(&plaintext, iv).expect("AES and HMAC of the vendored library always work")
+    }
+
+    /// Opens a message; with a nonce given it must be the answer to that request.
+    ///
+    /// A plaintext without Salt's prefix counts as an empty map, as in Salt.
+    pub fn open(&self, sealed: &[u8], nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
+        let plaintext = Bytes::from(self.decrypt(sealed)?);
+        match plaintext.strip_prefix(PREFIX) {
+            Some(content) => open_content(&plaintext.slice_ref(content), nonce, mode),
+            None => Ok(Value::Map(Map::new())),
+        }
+    }
+
+    fn encrypt(&self, plaintext: &[u8], iv: [u8; IV_LEN]) -> Result<Bytes, ErrorStack> {
+        let cipher = Cipher::aes_192_cbc();
+        let padded = plaintext.len() / cipher.block_size() * cipher.block_size() + cipher.block_size();
+        // OpenSSL wants room for one more block than it fills.
+        let mut out = vec![0; IV_LEN + padded + cipher.block_size().max(HMAC_LEN)];
+        out[..IV_LEN].copy_from_slice(&iv);
+        let mut crypter = Crypter::new(cipher, Mode::Encrypt, &self.aes, Some(&iv))?;
+        let mut end = IV_LEN + crypter.update(plaintext, &mut out[IV_LEN..])?;
+        end += crypter.finalize(&mut out[end..])?;
+        let hmac = self.hmac(&out[..end])?;
+        out.truncate(end);
+        out.extend_from_slice(&hmac);
+        Ok(out.into())
+    }
+
+    fn decrypt(&self, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        let end = sealed.len().checked_sub(HMAC_LEN).ok_or(OpenError::Authentication)?;
+        let (body, hmac) = sealed.split_at(end);
+        let expected = self.hmac(body).map_err(|_| OpenError::Authentication)?;
+        if !memcmp::eq(&expected, hmac) {
+            return Err(OpenError::Authentication);
+        }
+        let (iv, ciphertext) = body.split_at_checked(IV_LEN).ok_or(OpenError::Padding)?;
+        let plaintext = openssl::symm::decrypt(Cipher::aes_192_cbc(), &self.aes, Some(iv), ciphertext);
+        plaintext.map_err(|_| OpenError::Padding)
+    }
+
+    fn hmac(&self, bytes: &[u8]) -> Result<[u8; HMAC_LEN], ErrorStack> {
+        let mut hmac = [0; HMAC_LEN];
+        Signer::new(MessageDigest::sha256(), &self.hmac)?.sign_oneshot(&mut hmac, bytes)?;
+        Ok(hmac)
+    }
+}
+
+impl std::fmt::Debug for Crypticle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Crypticle(…)")
+    }
+}
+
+impl Drop for Crypticle {
+    fn drop(&mut self) {
+        self.aes.fill(0);
+        std::hint::black_box(&self.aes);
+    }
+}
+
+/// Says which form a message has. The TLS form may only be opened, with [`open_tls_optimised`], when
+/// `disable_aes_with_tls` is on and the peer's certificate names the peer.
+pub fn sealed_form(message: &[u8]) -> SealedForm {
+    if message.starts_with(TLS_PREFIX) { SealedForm::TlsOptimised } else { SealedForm::Encrypted }
+}
+
+/// Opens a message that is protected by TLS alone.
+pub fn open_tls_optimised(message: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
+    let plaintext = message.strip_prefix(TLS_PREFIX).ok_or(OpenError::Authentication)?;
+    match plaintext.strip_prefix(PREFIX) {
+        Some(content) => open_content(&message.slice_ref(content), nonce, mode),
+        None => Ok(Value::Map(Map::new())),
+    }
+}
+
+fn open_content(content: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
+    let Some(nonce) = nonce else { return Ok(msgpack::unpack_bytes(content, mode)?) };
+    let found = content.get(..NONCE_LEN).ok_or(OpenError::Nonce)?;
+    if nonce.len() != NONCE_LEN || !memcmp::eq(found, nonce.as_bytes()) {
+        return Err(OpenError::Nonce);
+    }
+    Ok(msgpack::unpack_bytes(&content.slice(NONCE_LEN..), mode)?)
+}
+
+/// The last serial number seen under one key. A new key needs a new memory.
+#[derive(Clone, Debug, Default)]
+pub struct SerialMemory {
+    last: i64,
+}
+
+/// A message after its serial number was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Serialised {
+    /// It is new; the serial number has been taken out.
+    Fresh(Value),
+    /// It was seen before and must be ignored.
+    Replayed {
+        /// Its serial number.
+        serial: i64,
+        /// The last one seen.
+        last: i64,
+    },
+}
+
+impl SerialMemory {
+    /// Returns a memory of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks at a message's serial number and remembers it. A message without one is always fresh; one whose serial
+    /// number is no integer counts as seen before.
+    pub fn admit(&mut self, mut message: Value) -> Serialised {
+        let Some(serial) = message.as_map_mut().and_then(|map| map.remove("serial")) else {
+            return Serialised::Fresh(message);
+        };
+        let serial = serial.as_i64().unwrap_or(0);
+        if serial <= self.last {
+            return Serialised::Replayed { serial, last: self.last };
+        }
+        self.last = serial;
+        Serialised::Fresh(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+    use crate::testing::{bytes, value, vectors};
+
+    fn crypticle(vector: &serde_json::Value) -> Crypticle {
+        Crypticle::new(&KeyString::parse(vector.as_str().unwrap().as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn vectors_both_ways() {
+        let all = vectors("crypticle");
+        let key = crypticle(&all["key_string"]);
+        for case in all["cases"].as_array().unwrap() {
+            let (object, nonce) = (value(&case["object"]), case["nonce"].as_str());
+            let recorded = bytes(&case["wire_hex"]);
+            let iv = bytes(&case["iv_hex"]).as_ref().try_into().unwrap();
+            assert_eq!(key.seal_with_iv(&object, nonce, iv), recorded, "{}", case["name"]);
+            assert_eq!(key.open(&recorded, nonce, Decode::Default), Ok(object), "{}", case["name"]);
+        }
+    }
+
+    #[test]
+    fn the_tls_form_is_told_apart() {
+        let message = bytes(&vectors("crypticle")["tls_optimised_plain_hex"]);
+        assert_eq!(sealed_form(&message), SealedForm::TlsOptimised);
+        let opened = open_tls_optimised(&message, None, Decode::Default).unwrap();
+        assert_eq!(opened, map! { "cmd" => "ping" }.into());
+        let key = Crypticle::new(&KeyString::generate()).unwrap();
+        assert_eq!(key.open(&message, None, Decode::Default), Err(OpenError::Authentication));
+    }
+
+    #[test]
+    fn request_and_reply_vectors() {
+        let all = vectors("request");
+        for (version, key) in [("v3", "session_key_string"), ("v2", "master_aes_key_string")] {
+            let key = crypticle(&all[key]);
+            let case = &all[version];
+            let Ok(wire::envelope::Envelope::Sealed(sealed)) =
+                wire::envelope::Envelope::decode(&bytes(&case["request_wire_hex"]))
+            else {
+                panic!("a sealed envelope")
+            };
+            let load = key.open(&sealed.load, None, Decode::Default).unwrap();
+            assert_eq!(msgpack::pack(&load, Packing::Wire), bytes(&case["load_msgpack_hex"]));
+            let iv = bytes(&case["iv_hex"]).as_ref().try_into().unwrap();
+            assert_eq!(key.seal_with_iv(&load, None, iv), sealed.load);
+
+            let reply = msgpack::unpack_bytes(&bytes(&case["reply_wire_hex"]), Decode::Raw).unwrap();
+            let Value::Bytes(reply) = reply else { panic!("bytes") };
+            let object = key.open(&reply, all["nonce"].as_str(), Decode::Default).unwrap();
+            assert_eq!(object, value(&case["reply_object"]));
+            let iv = bytes(&case["reply_iv_hex"]).as_ref().try_into().unwrap();
+            assert_eq!(key.seal_with_iv(&object, all["nonce"].as_str(), iv), reply);
+        }
+    }
+
+    #[test]
+    fn publication_vector() {
+        let all = vectors("publish");
+        let key = crypticle(&all["master_aes_key_string"]);
+        let load = value(&all["load"]);
+        let recorded = bytes(&all["encrypted_load_hex"]);
+        let iv = bytes(&all["iv_hex"]).as_ref().try_into().unwrap();
+        assert_eq!(key.seal_with_iv(&load, None, iv), recorded);
+        let opened = key.open(&recorded, None, Decode::Default).unwrap();
+        let mut memory = SerialMemory::new();
+        let Serialised::Fresh(job) = memory.admit(opened.clone()) else { panic!("fresh") };
+        assert_eq!(job.get("serial"), None);
+        assert_eq!(memory.admit(opened), Serialised::Replayed { serial: 1, last: 1 });
+        assert_eq!(memory.admit(map! {"serial" => "x"}.into()), Serialised::Replayed { serial: 0, last: 1 });
+        assert_eq!(memory.admit(Value::Null), Serialised::Fresh(Value::Null));
+    }
+
+    #[test]
+    fn any_changed_byte_is_noticed() {
+        let key = Crypticle::new(&KeyString::generate()).unwrap();
+        let sealed = key.seal(&"secret".into(), None);
+        for at in 0..sealed.len() {
+            let mut changed = sealed.to_vec();
+            changed[at] ^= 1;
+            assert_eq!(key.open(&changed, None, Decode::Default), Err(OpenError::Authentication));
+            assert_eq!(key.open(&sealed[..at], None, Decode::Default), Err(OpenError::Authentication));
+        }
+        let other = Crypticle::new(&KeyString::generate()).unwrap();
+        assert_eq!(other.open(&sealed, None, Decode::Default), Err(OpenError::Authentication));
+    }
+
+    #[test]
+    fn answers_to_other_requests_are_refused() {
+        let key = Crypticle::new(&KeyString::generate()).unwrap();
+        let nonce = "0123456789abcdef0123456789abcdef";
+        let sealed = key.seal(&true.into(), Some(nonce));
+        assert_eq!(key.open(&sealed, Some(nonce), Decode::Default), Ok(true.into()));
+        for wrong in ["", "1123456789abcdef0123456789abcdef", "é123456789abcdef0123456789abcde"] {
+            assert_eq!(key.open(&sealed, Some(wrong), Decode::Default), Err(OpenError::Nonce));
+        }
+        let without = key.seal(&true.into(), None);
+        assert_eq!(key.open(&without, Some(nonce), Decode::Default), Err(OpenError::Nonce));
+    }
+
+    #[test]
+    fn messages_of_all_lengths_survive() {
+        let key = Crypticle::new(&KeyString::generate()).unwrap();
+        for len in (0..70).chain([1 << 16, (1 << 20) + 1]) {
+            let value = Value::Bytes(vec![0xff; len].into());
+            let opened = key.open(&key.seal(&value, None), None, Decode::Raw);
+            assert_eq!(opened, Ok(value));
+        }
+    }
+
+    #[test]
+    fn what_lacks_the_prefix_is_an_empty_map() {
+        let key = Crypticle::new(&KeyString::generate()).unwrap();
+        let sealed = key.encrypt(b"something else", random()).unwrap();
+        assert_eq!(key.open(&sealed, None, Decode::Default), Ok(Map::new().into()));
+    }
+}
