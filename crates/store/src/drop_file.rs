@@ -1,0 +1,121 @@
+//! The drop file `.dfn`: the request to a master to change its key for publications.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use crate::disk::{self, Writing};
+use crate::{Error, Layout, Result};
+
+/// The drop file in a master's `cachedir`.
+#[derive(Clone, Debug)]
+pub struct DropFile {
+    cachedir: PathBuf,
+    layout: Layout,
+}
+
+/// What a look at the drop file found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// There is none.
+    Nothing,
+    /// The key is to be changed; the file is gone.
+    Rotate,
+    /// Its permissions are not exactly those it is made with, so anybody may have written it. It stays.
+    WrongMode,
+    /// It asks another master that shares the directory. It stays.
+    OtherMaster,
+}
+
+/// A regular file its owner may only read.
+const MODE: u32 = 0o100400;
+
+impl DropFile {
+    /// Returns the drop file below a master's `cachedir`. 3006 writes it empty, later lines with the master's id.
+    pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> Self {
+        DropFile { cachedir: cachedir.into(), layout }
+    }
+
+    /// Asks the master with this id to change its key, unless that has been asked already. With `owner` the file is
+    /// given to that user id, which may fail silently as it does in Salt.
+    pub fn request(&self, master_id: &str, owner: Option<u32>) -> Result<()> {
+        let path = self.path();
+        if path.exists() {
+            return Ok(());
+        }
+        let next = self.cachedir.join(".dfn-next");
+        disk::make_directory(&self.cachedir)?;
+        disk::write(&next, master_id.as_bytes(), Writing::PRIVATE)?;
+        let read_only = std::fs::Permissions::from_mode(0o400);
+        std::fs::set_permissions(&next, read_only).map_err(Error::io("change the mode of", &next))?;
+        if owner.is_some() {
+            let _ = std::os::unix::fs::chown(&next, owner, None);
+        }
+        std::fs::rename(&next, &path).map_err(Error::io("write", &path))
+    }
+
+    /// Looks whether the master with this id is asked to change its key, and takes the request.
+    ///
+    /// An empty file, as 3006 writes it, asks whoever looks first.
+    pub fn take(&self, master_id: &str) -> Result<Dropped> {
+        let path = self.path();
+        let metadata = match std::fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Dropped::Nothing),
+            Err(error) => return Err(Error::io("read the mode of", &path)(error)),
+        };
+        if metadata.mode() != MODE {
+            if self.layout == Layout::Until3007 && metadata.len() == 0 {
+                disk::remove(&path)?;
+            }
+            return Ok(Dropped::WrongMode);
+        }
+        let Some(asked) = disk::read_text(&path)? else { return Ok(Dropped::Nothing) };
+        if !asked.is_empty() && asked != master_id {
+            return Ok(Dropped::OtherMaster);
+        }
+        // Whoever removes the file does the change: two that look at once cannot both.
+        Ok(if disk::remove(&path)? { Dropped::Rotate } else { Dropped::Nothing })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.cachedir.join(".dfn")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_taken_once_by_its_master() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = DropFile::new(dir.path(), Layout::Since3008);
+        assert_eq!(file.take("m1").unwrap(), Dropped::Nothing);
+        file.request("m1", None).unwrap();
+        file.request("m2", None).unwrap();
+        assert_eq!(std::fs::metadata(dir.path().join(".dfn")).unwrap().mode(), MODE);
+        assert_eq!(file.take("m2").unwrap(), Dropped::OtherMaster);
+        assert_eq!(file.take("m1").unwrap(), Dropped::Rotate);
+        assert_eq!(file.take("m1").unwrap(), Dropped::Nothing);
+    }
+
+    #[test]
+    fn only_the_right_mode_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".dfn");
+        std::fs::write(&path, "m1").unwrap();
+        assert_eq!(DropFile::new(dir.path(), Layout::Since3008).take("m1").unwrap(), Dropped::WrongMode);
+        assert!(path.exists());
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(DropFile::new(dir.path(), Layout::Until3007).take("m1").unwrap(), Dropped::WrongMode);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_empty_request_of_3006_is_for_anyone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = DropFile::new(dir.path(), Layout::Until3007);
+        file.request("", None).unwrap();
+        assert_eq!(file.take("m1").unwrap(), Dropped::Rotate);
+    }
+}

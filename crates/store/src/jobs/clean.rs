@@ -1,0 +1,58 @@
+//! Removing old jobs.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::JobCache;
+use crate::{Result, disk};
+
+/// What a cleaning removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Jobs older than allowed.
+    pub old: usize,
+    /// Directories that are not those of a job.
+    pub broken: usize,
+}
+
+impl JobCache {
+    /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and what is no job.
+    ///
+    /// A `keep` of nothing keeps everything. What cannot be removed is left with a warning.
+    pub fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
+        let mut cleaned = Cleaned::default();
+        if keep.is_zero() {
+            return Ok(cleaned);
+        }
+        for top in disk::names(&self.root)? {
+            let top = self.root.join(top);
+            let jobs = disk::names(&top)?;
+            if jobs.is_empty() && older(&top, keep, now) {
+                // A job may be about to be made in it, so only an empty one goes.
+                let _ = std::fs::remove_dir(&top);
+            }
+            for job in jobs {
+                self.clean_job(&top.join(job), keep, now, &mut cleaned);
+            }
+        }
+        Ok(cleaned)
+    }
+
+    fn clean_job(&self, job: &Path, keep: Duration, now: SystemTime, cleaned: &mut Cleaned) {
+        let jid = job.join("jid");
+        let count = match jid.is_file() {
+            false => &mut cleaned.broken,
+            true if older(&jid, keep, now) => &mut cleaned.old,
+            true => return,
+        };
+        match disk::remove_tree(job) {
+            Ok(removed) => *count += usize::from(removed),
+            Err(error) => tracing::error!("{error}"),
+        }
+    }
+}
+
+fn older(path: &Path, keep: Duration, now: SystemTime) -> bool {
+    let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|modified| now.duration_since(modified).is_ok_and(|age| age > keep))
+}

@@ -1,0 +1,34 @@
+//! How a job looks in lists.
+
+use value::{Map, Value, map};
+
+/// Returns what `jobs.list_jobs` shows of a job: function, arguments, target, user, start time, metadata.
+pub fn summary(jid: &str, load: &Map) -> Map {
+    let or = |key: &str, default: &str| load.get(key).cloned().unwrap_or_else(|| Value::from(default));
+    let arguments = load.get("arg").cloned().unwrap_or_else(|| Value::List(Vec::new()));
+    let mut out = map! {
+        "Function" => or("fun", "unknown-function"),
+        "Arguments" => arguments,
+        "Target" => or("tgt", "unknown-target"),
+        "Target-type" => or("tgt_type", "list"),
+        "User" => or("user", "root"),
+    };
+    if let Some(metadata) = metadata(load) {
+        out.insert("Metadata", metadata.clone());
+    }
+    out.insert("StartTime", wire::jid::display_time(jid));
+    out
+}
+
+/// Metadata stand in the load, among its options, or among the keyword arguments of the function.
+fn metadata(load: &Map) -> Option<&Value> {
+    let in_options = || load.get("kwargs")?.get("metadata");
+    let in_arguments = || {
+        let arguments = load.get("arg")?.as_list()?;
+        let keywords = arguments.iter().find(|argument| {
+            argument.get("__kwarg__") == Some(&Value::Bool(true)) && argument.get("metadata").is_some()
+        });
+        keywords?.get("metadata")
+    };
+    load.get("metadata").or_else(in_options).or_else(in_arguments)
+}

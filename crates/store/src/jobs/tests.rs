@@ -1,0 +1,167 @@
+use std::time::{Duration, SystemTime};
+
+use value::{list, map};
+
+use super::*;
+
+struct Fixture {
+    _dir: tempfile::TempDir,
+    cachedir: PathBuf,
+    jobs: JobCache,
+}
+
+fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let cachedir = dir.path().to_owned();
+    let jobs = JobCache::new(&cachedir, HashType::Sha256);
+    Fixture { _dir: dir, cachedir, jobs }
+}
+
+fn vectors() -> Value {
+    serde_json::from_str(include_str!("../../testdata/jid.json")).unwrap()
+}
+
+fn id(text: &str) -> MinionId {
+    MinionId::new(text).unwrap()
+}
+
+fn returned(value: impl Into<Value>) -> JobReturn {
+    JobReturn { value: value.into(), retcode: Some(0.into()), success: Some(true.into()), out: None }
+}
+
+const JID: &str = "20240229131415678901";
+
+#[test]
+fn directories_are_named_as_recorded() {
+    let cache = |hash| JobCache::new(Path::new(""), hash);
+    for row in vectors().get("jids").unwrap().as_list().unwrap() {
+        let jid = row.get("jid").unwrap().as_str().unwrap();
+        for (hash, key) in [(HashType::Sha256, "dir_sha256"), (HashType::Md5, "dir_md5")] {
+            let recorded = row.get(key).unwrap().as_str().unwrap();
+            assert_eq!(Path::new("/").join(cache(hash).directory(jid)), Path::new(recorded));
+        }
+    }
+}
+
+#[test]
+fn files_have_the_recorded_bytes() {
+    let f = fixture();
+    let vectors = vectors();
+    let recorded = vectors.get("job_cache").unwrap();
+    let load = recorded.get("load_object").unwrap().as_map().unwrap();
+    f.jobs.prepare(JID, false).unwrap();
+    f.jobs.save_load(JID, load).unwrap();
+    f.jobs.save_minions(JID, &["web2".into(), "web1".into()], None).unwrap();
+    f.jobs.set_end_time(JID, "2024, Feb 29 13:14:16.000001").unwrap();
+    let returned = JobReturn { out: Some("highstate".into()), ..returned(true) };
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned).unwrap(), Stored::New);
+    let directory = f.jobs.directory(JID);
+    for (file, key) in
+        [("jid", "jid_file_hex"), (LOAD, LOAD), (MINIONS, MINIONS), ("web1/return.p", RETURN), ("web1/out.p", OUT)]
+    {
+        let written = hex::encode(std::fs::read(directory.join(file)).unwrap());
+        assert_eq!(written, recorded.get(key).unwrap().as_str().unwrap(), "{file}");
+    }
+    assert_eq!(f.jobs.end_time(JID).unwrap().as_deref(), recorded.get(END_TIME).unwrap().as_str());
+}
+
+#[test]
+fn a_job_is_read_back() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    f.jobs.save_load(JID, &map! { "fun" => "test.ping", "jid" => JID, "tgt" => "*" }).unwrap();
+    f.jobs.save_minions(JID, &["web1".into()], None).unwrap();
+    f.jobs.save_minions(JID, &["db1".into()], None).unwrap();
+    f.jobs.save_minions(JID, &["far1".into()], Some(&id("syndic1"))).unwrap();
+    f.jobs.store_return(JID, &id("web1"), &returned(true)).unwrap();
+    assert_eq!(f.jobs.load(JID).unwrap().unwrap().get("Minions"), Some(&list!["db1", "far1", "web1"]));
+    assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(true))]);
+    assert_eq!(f.jobs.count_returns(JID).unwrap(), 1);
+    assert_eq!(f.jobs.all().unwrap().len(), 1);
+    assert_eq!(f.jobs.load("20240229131415678902").unwrap(), None);
+    assert_eq!(f.jobs.returns("20240229131415678902").unwrap(), []);
+}
+
+#[test]
+fn the_first_return_wins() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    let store = |value: i64| f.jobs.store_return(JID, &id("web1"), &returned(value)).unwrap();
+    assert_eq!(store(1), Stored::New);
+    assert_eq!(store(1), Stored::Duplicate { same: true });
+    assert_eq!(store(2), Stored::Duplicate { same: false });
+    assert_eq!(f.jobs.return_of(JID, &id("web1")).unwrap(), Some(returned(1)));
+}
+
+#[test]
+fn of_many_writers_at_once_one_wins() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    let store = |value: i64| f.jobs.store_return(JID, &id("web1"), &returned(value)).unwrap();
+    let outcomes: Vec<Stored> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|value| scope.spawn(move || store(value))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Stored::New).count(), 1);
+}
+
+#[test]
+fn a_return_cut_off_by_a_crash_can_come_again() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    std::fs::create_dir(f.jobs.directory(JID).join("web1")).unwrap();
+    std::fs::write(f.jobs.directory(JID).join("web1/.tmpXYZ"), "half").unwrap();
+    assert_eq!(f.jobs.returns(JID).unwrap(), []);
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
+}
+
+#[test]
+fn returns_for_unknown_and_unkept_jobs_are_told_apart() {
+    let f = fixture();
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::UnknownJob);
+    f.jobs.prepare(JID, true).unwrap();
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::NotKept);
+}
+
+#[test]
+fn bare_and_broken_returns_are_survived() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    for (minion, content) in [("old1", &b"\xc3"[..]), ("broken1", b"\x92\x01"), ("empty1", b"")] {
+        let directory = f.jobs.directory(JID).join(minion);
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join(RETURN), content).unwrap();
+    }
+    let bare = JobReturn { value: true.into(), ..JobReturn::default() };
+    assert_eq!(f.jobs.returns(JID).unwrap(), [("old1".to_owned(), bare)]);
+}
+
+#[test]
+fn old_jobs_go_and_young_ones_stay() {
+    let f = fixture();
+    let keep = Duration::from_secs(86_400);
+    f.jobs.prepare(JID, false).unwrap();
+    let broken = f.cachedir.join("jobs/ab/cdef");
+    std::fs::create_dir_all(&broken).unwrap();
+    let now = SystemTime::now();
+    assert_eq!(f.jobs.clean(Duration::ZERO, now + keep * 2).unwrap(), Cleaned::default());
+    assert_eq!(f.jobs.clean(keep, now).unwrap(), Cleaned { old: 0, broken: 1 });
+    assert!(f.jobs.contains(JID));
+    assert_eq!(f.jobs.clean(keep, now + keep * 2).unwrap(), Cleaned { old: 1, broken: 0 });
+    assert!(!f.jobs.contains(JID));
+    f.jobs.clean(keep, now + keep * 2).unwrap();
+    assert!(!f.cachedir.join("jobs/ab").exists());
+}
+
+#[test]
+fn summaries_show_what_people_ask_for() {
+    let load = map! {
+        "fun" => "test.arg", "jid" => JID, "tgt" => "web*", "tgt_type" => "glob", "user" => "root",
+        "arg" => list![1, map! { "__kwarg__" => true, "metadata" => map! { "ticket" => 7 } }],
+    };
+    let summary = summary(JID, &load);
+    assert_eq!(summary.get_str("StartTime"), Some("2024, Feb 29 13:14:15.678901"));
+    assert_eq!(summary.get_str("Target-type"), Some("glob"));
+    assert_eq!(summary.get("Metadata").and_then(|metadata| metadata.get("ticket")), Some(&Value::Int(7)));
+    assert_eq!(super::summary(JID, &Map::new()).get_str("Function"), Some("unknown-function"));
+}

@@ -1,0 +1,269 @@
+//! What a master remembers of its minions: grains, pillar, mine.
+//!
+//! 3008 keeps each in a bank of its own (`grains/<id>.p`, `pillar/<id>.p`, `mine/<id>.p`), 3006 and 3007 keep grains and
+//! pillar together in `minions/<id>/data.p`, the mine beside it. One layout is written, both are read, so that targeting
+//! goes on after a change of line. Maps read from disk are kept while their file does not change.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use value::{Map, Value, map};
+use wire::MinionId;
+
+use crate::disk::{self, Writing};
+use crate::local_fs::unexpired;
+use crate::{Error, Layout, Result};
+
+/// The minion data cache of a master.
+#[derive(Debug)]
+pub struct MinionDataCache {
+    cachedir: PathBuf,
+    layout: Layout,
+    read: Mutex<HashMap<PathBuf, Kept>>,
+}
+
+/// A map as it was in its file at a moment.
+#[derive(Debug)]
+struct Kept {
+    stamp: Stamp,
+    map: Option<Arc<Map>>,
+}
+
+/// What changes when a file is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: SystemTime,
+    inode: u64,
+    len: u64,
+}
+
+impl MinionDataCache {
+    /// Returns the cache below a master's `cachedir`, writing one layout and reading both.
+    pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> Self {
+        MinionDataCache { cachedir: cachedir.into(), layout, read: Mutex::default() }
+    }
+
+    /// Returns the grains of a minion.
+    pub fn grains(&self, id: &MinionId) -> Result<Option<Arc<Map>>> {
+        self.first(id, "grains", &self.bank("grains", id.as_str()))
+    }
+
+    /// Returns the pillar of a minion.
+    pub fn pillar(&self, id: &MinionId) -> Result<Option<Arc<Map>>> {
+        self.first(id, "pillar", &self.bank("pillar", id.as_str()))
+    }
+
+    /// Returns the mine of a minion.
+    pub fn mine(&self, id: &MinionId) -> Result<Option<Arc<Map>>> {
+        let (old, new) = (self.old_directory(id).join("mine.p"), self.bank("mine", id.as_str()));
+        let (first, second) = if self.layout == Layout::Since3008 { (new, old) } else { (old, new) };
+        match self.map_of(&first)? {
+            Some(map) => Ok(Some(map)),
+            None => self.map_of(&second),
+        }
+    }
+
+    /// Keeps grains and pillar. In the grains `id` becomes the id the minion proved to have.
+    ///
+    /// `pillarenv` names the environment the pillar was made for, when the minion asked for a certain one.
+    pub fn store(&self, id: &MinionId, mut grains: Map, pillar: Map, pillarenv: Option<&str>) -> Result<()> {
+        grains.insert("id", id.as_str());
+        match self.layout {
+            Layout::Until3007 => {
+                let data = map! { "grains" => grains, "pillar" => pillar };
+                self.write(&self.old_directory(id).join("data.p"), data)
+            }
+            Layout::Since3008 => {
+                let key = pillarenv.map_or_else(|| id.to_string(), |env| format!("{id}:{env}"));
+                let pillar_file = disk::join_inside(&self.cachedir.join("pillar"), &format!("{key}.p"), "pillarenv")?;
+                self.write(&self.bank("grains", id.as_str()), grains)?;
+                self.write(&pillar_file, pillar)
+            }
+        }
+    }
+
+    /// Keeps the mine of a minion, replacing what was there.
+    pub fn store_mine(&self, id: &MinionId, mine: Map) -> Result<()> {
+        match self.layout {
+            Layout::Until3007 => self.write(&self.old_directory(id).join("mine.p"), mine),
+            Layout::Since3008 => self.write(&self.bank("mine", id.as_str()), mine),
+        }
+    }
+
+    /// Removes the mine of a minion, in both layouts, and says whether there was one.
+    pub fn remove_mine(&self, id: &MinionId) -> Result<bool> {
+        let old = disk::remove(&self.old_directory(id).join("mine.p"))?;
+        Ok(disk::remove(&self.bank("mine", id.as_str()))? || old)
+    }
+
+    /// Forgets grains and pillar of a minion, as when its key is deleted; in the old layout the mine goes too.
+    pub fn remove(&self, id: &MinionId) -> Result<()> {
+        disk::remove(&self.bank("grains", id.as_str()))?;
+        disk::remove(&self.bank("pillar", id.as_str()))?;
+        let of_environment = format!("{id}:");
+        for name in disk::text_names(&self.cachedir.join("pillar"))? {
+            if name.starts_with(&of_environment) {
+                disk::remove(&self.cachedir.join("pillar").join(name))?;
+            }
+        }
+        for name in ["data.p", "mine.p"] {
+            disk::remove(&self.old_directory(id).join(name))?;
+        }
+        // Files the minion pushed lie in the same directory and stay.
+        let _ = std::fs::remove_dir(self.old_directory(id));
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.retain(|path, _| path.exists());
+        Ok(())
+    }
+
+    /// Returns the ids with cached grains, in alphabetical order.
+    pub fn ids(&self) -> Result<Vec<String>> {
+        let mut ids = BTreeSet::new();
+        for name in disk::text_names(&self.cachedir.join("grains"))? {
+            ids.extend(name.strip_suffix(".p").map(str::to_owned));
+        }
+        let old = self.cachedir.join("minions");
+        for name in disk::text_names(&old)? {
+            if old.join(&name).join("data.p").is_file() {
+                ids.insert(name);
+            }
+        }
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Reads the part from the file of its own or from the common one, that of the written layout first.
+    fn first(&self, id: &MinionId, part: &str, own: &Path) -> Result<Option<Arc<Map>>> {
+        let common = || -> Result<Option<Arc<Map>>> {
+            let data = self.map_of(&self.old_directory(id).join("data.p"))?;
+            Ok(data.and_then(|data| data.get(part)?.as_map().cloned().map(Arc::new)))
+        };
+        match self.layout {
+            Layout::Since3008 => self.map_of(own)?.map_or_else(common, |map| Ok(Some(map))),
+            Layout::Until3007 => common()?.map_or_else(|| self.map_of(own), |map| Ok(Some(map))),
+        }
+    }
+
+    fn map_of(&self, path: &Path) -> Result<Option<Arc<Map>>> {
+        let Some(stamp) = stamp(path)? else { return Ok(None) };
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = lock().get(path).filter(|kept| kept.stamp == stamp) {
+            return Ok(kept.map.clone());
+        }
+        let value = disk::read_value(path)?.and_then(|value| unexpired(value, SystemTime::now()));
+        let map = value.and_then(Value::into_map).map(Arc::new);
+        lock().insert(path.to_owned(), Kept { stamp, map: map.clone() });
+        Ok(map)
+    }
+
+    fn write(&self, path: &Path, map: Map) -> Result<()> {
+        disk::make_directory(path.parent().unwrap_or(&self.cachedir))?;
+        disk::write_value(path, &Value::Map(map), Writing::PRIVATE)
+    }
+
+    fn bank(&self, bank: &str, key: &str) -> PathBuf {
+        self.cachedir.join(bank).join(format!("{key}.p"))
+    }
+
+    fn old_directory(&self, id: &MinionId) -> PathBuf {
+        self.cachedir.join("minions").join(id.as_str())
+    }
+}
+
+fn stamp(path: &Path) -> Result<Option<Stamp>> {
+    use std::os::unix::fs::MetadataExt;
+    match std::fs::metadata(path) {
+        Ok(metadata) => {
+            let modified = metadata.modified().map_err(Error::io("read the time of", path))?;
+            Ok(Some(Stamp { modified, inode: metadata.ino(), len: metadata.len() }))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> MinionId {
+        MinionId::new("vecminion").unwrap()
+    }
+
+    fn recorded(name: &str) -> String {
+        let vectors: Value = serde_json::from_str(include_str!("../testdata/misc.json")).unwrap();
+        vectors.get(name).unwrap().as_str().unwrap().to_owned()
+    }
+
+    fn write(path: &Path, hex: &str) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, hex::decode(hex).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn both_layouts_are_written_as_recorded_and_read_by_either() {
+        let new = ("grains/vecminion.p", "grains_cache_3008 (grains/<id>.p)");
+        let old = ("minions/vecminion/data.p", "minion_data_cache_3006_3007 (minions/<id>/data.p)");
+        for (layout, (file, vector)) in [(Layout::Since3008, new), (Layout::Until3007, old)] {
+            let dir = tempfile::tempdir().unwrap();
+            let cache = MinionDataCache::new(dir.path(), layout);
+            let grains = map! { "os" => "Debian", "id" => "forged" };
+            cache.store(&id(), grains, map! { "a" => 1 }, None).unwrap();
+            assert_eq!(hex::encode(std::fs::read(dir.path().join(file)).unwrap()), recorded(vector));
+            for reader in [Layout::Since3008, Layout::Until3007] {
+                let cache = MinionDataCache::new(dir.path(), reader);
+                assert_eq!(cache.grains(&id()).unwrap().unwrap().get_str("id"), Some("vecminion"));
+                assert_eq!(cache.pillar(&id()).unwrap().unwrap().get("a"), Some(&Value::Int(1)));
+                assert_eq!(cache.ids().unwrap(), ["vecminion"]);
+            }
+            cache.remove(&id()).unwrap();
+            assert_eq!(cache.grains(&id()).unwrap(), None);
+            assert_eq!(cache.ids().unwrap(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
+        assert_eq!(cache.grains(&id()).unwrap(), None);
+        for os in ["Debian", "RedHat"] {
+            cache.store(&id(), map! { "os" => os }, Map::new(), None).unwrap();
+            let (first, second) = (cache.grains(&id()).unwrap().unwrap(), cache.grains(&id()).unwrap().unwrap());
+            assert_eq!(first.get_str("os"), Some(os));
+            assert!(Arc::ptr_eq(&first, &second));
+        }
+    }
+
+    #[test]
+    fn the_mine_is_read_from_both_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
+        write(&dir.path().join("minions/vecminion/mine.p"), &recorded("mine_3008 (mine/<id>.p)"));
+        let mine = cache.mine(&id()).unwrap().unwrap();
+        assert_eq!(mine.get("test.ping"), Some(&Value::Bool(true)));
+        assert_eq!(mine.get("net").and_then(|net| net.get("__saltmine_acl__")), Some(&Value::Int(1)));
+        cache.store_mine(&id(), map! { "x" => 1 }).unwrap();
+        assert_eq!(cache.mine(&id()).unwrap().unwrap().get("x"), Some(&Value::Int(1)));
+        assert!(cache.remove_mine(&id()).unwrap());
+        assert_eq!(cache.mine(&id()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
+        write(&dir.path().join("grains/vecminion.p"), "92");
+        assert!(cache.grains(&id()).unwrap_err().to_string().contains("grains/vecminion.p"));
+    }
+
+    #[test]
+    fn pillar_of_an_environment_has_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
+        cache.store(&id(), Map::new(), map! { "a" => 1 }, Some("dev/x")).unwrap();
+        assert!(dir.path().join("pillar/vecminion:dev/x.p").is_file());
+        assert!(cache.store(&id(), Map::new(), Map::new(), Some("../../x")).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! Session keys: one per minion, in `sessions/<id>`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use wire::MinionId;
+
+use crate::disk::{self, Writing};
+use crate::{Error, Result};
+
+/// The session keys of a master. Masters that share the directory share the keys.
+pub struct SessionKeys {
+    directory: PathBuf,
+    lifetime: Duration,
+    known: Mutex<HashMap<MinionId, (SystemTime, String)>>,
+}
+
+impl SessionKeys {
+    /// Returns the keys below a master's `cachedir`; each is replaced at the age of `lifetime` (`publish_session`).
+    pub fn new(cachedir: &Path, lifetime: Duration) -> Self {
+        SessionKeys { directory: cachedir.join("sessions"), lifetime, known: Mutex::default() }
+    }
+
+    /// Returns the key of a minion, making one when there is none or it is too old.
+    ///
+    /// A key that another master (or a person) replaced in the directory is noticed by the time of its file.
+    pub fn get(&self, id: &MinionId, now: SystemTime, make: impl FnOnce() -> String) -> Result<String> {
+        let path = self.path(id);
+        let written = modified(&path)?;
+        let fresh = written.filter(|written| now.duration_since(*written).unwrap_or_default() <= self.lifetime);
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(written) = fresh {
+            if let Some((_, key)) = lock().get(id).filter(|(known, _)| *known == written) {
+                return Ok(key.clone());
+            }
+        } else {
+            disk::make_directory(&self.directory)?;
+            disk::write(&path, make().as_bytes(), Writing::PRIVATE)?;
+        }
+        // Read back: of two masters that made a key at once the later one counts for both.
+        let written = modified(&path)?.unwrap_or(now);
+        let key = disk::read_text(&path)?.ok_or_else(|| Error::malformed(&path, "it vanished"))?;
+        lock().insert(id.clone(), (written, key.clone()));
+        Ok(key)
+    }
+
+    /// Forgets the key of a minion, as when its key pair is deleted.
+    pub fn remove(&self, id: &MinionId) -> Result<bool> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        disk::remove(&self.path(id))
+    }
+
+    fn path(&self, id: &MinionId) -> PathBuf {
+        self.directory.join(id.as_str())
+    }
+}
+
+/// Keys never show.
+impl std::fmt::Debug for SessionKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionKeys").field("directory", &self.directory).field("lifetime", &self.lifetime).finish()
+    }
+}
+
+fn modified(path: &Path) -> Result<Option<SystemTime>> {
+    match std::fs::metadata(path).and_then(|metadata| metadata.modified()) {
+        Ok(time) => Ok(Some(time)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read the time of", path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_lives_as_long_as_its_file_is_young() {
+        let dir = tempfile::tempdir().unwrap();
+        let day = Duration::from_secs(86_400);
+        let keys = SessionKeys::new(dir.path(), day);
+        let id = MinionId::new("web1").unwrap();
+        let now = SystemTime::now();
+        let never = || -> String { panic!("a good key is not replaced") };
+        assert_eq!(keys.get(&id, now, || "one".into()).unwrap(), "one");
+        assert_eq!(keys.get(&id, now, never).unwrap(), "one");
+        assert_eq!(SessionKeys::new(dir.path(), day).get(&id, now, never).unwrap(), "one");
+        let mode = std::fs::metadata(dir.path().join("sessions/web1")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(keys.get(&id, now + day * 2, || "two".into()).unwrap(), "two");
+        assert!(keys.remove(&id).unwrap());
+        assert_eq!(keys.get(&id, now, || "three".into()).unwrap(), "three");
+        assert!(!format!("{keys:?}").contains("three"));
+    }
+}

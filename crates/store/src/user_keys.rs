@@ -1,0 +1,87 @@
+//! Keys by which local users prove to the master who they are: `.<user>_key`.
+
+use std::path::{Path, PathBuf};
+
+use crate::disk::{self, Writing};
+use crate::{Error, Result};
+
+/// The keys of local users in a master's `cachedir`.
+#[derive(Clone, Debug)]
+pub struct UserKeys {
+    cachedir: PathBuf,
+}
+
+impl UserKeys {
+    /// Returns the keys below a master's `cachedir`.
+    pub fn new(cachedir: impl Into<PathBuf>) -> Self {
+        UserKeys { cachedir: cachedir.into() }
+    }
+
+    /// Returns the place of a user's key. Backslashes of Windows names become `_`.
+    pub fn path(&self, user: &str) -> Result<PathBuf> {
+        disk::join_name(&self.cachedir, &format!(".{}_key", user.replace('\\', "_")), "user")
+    }
+
+    /// Returns a user's key if there is one and it may be read.
+    pub fn read(&self, user: &str) -> Result<Option<String>> {
+        disk::read_text(&self.path(user)?)
+    }
+
+    /// Returns a user's key, making one when there is none. With `owner` the file is given to that user id.
+    pub fn ensure(&self, user: &str, owner: Option<u32>, make: impl FnOnce() -> String) -> Result<String> {
+        let path = self.path(user)?;
+        if let Some(key) = disk::read_text(&path)?.filter(|key| !key.is_empty()) {
+            give(&path, owner)?;
+            return Ok(key);
+        }
+        let key = make();
+        disk::make_directory(&self.cachedir)?;
+        disk::write(&path, key.as_bytes(), Writing::PRIVATE)?;
+        give(&path, owner)?;
+        Ok(key)
+    }
+
+    /// Returns all keys with the names of their users.
+    pub fn all(&self) -> Result<Vec<(String, String)>> {
+        let mut keys = Vec::new();
+        for name in disk::text_names(&self.cachedir)? {
+            let Some(user) = name.strip_prefix('.').and_then(|name| name.strip_suffix("_key")) else { continue };
+            if let Some(key) = disk::read_text(&self.cachedir.join(&name))? {
+                keys.push((user.to_owned(), key));
+            }
+        }
+        Ok(keys)
+    }
+}
+
+fn give(path: &Path, owner: Option<u32>) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let Some(owner) = owner else { return Ok(()) };
+    let current = std::fs::metadata(path).map_err(Error::io("read the owner of", path))?.uid();
+    if current == owner {
+        return Ok(());
+    }
+    std::os::unix::fs::chown(path, Some(owner), None).map_err(Error::io("change the owner of", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = UserKeys::new(dir.path());
+        assert_eq!(keys.read("root").unwrap(), None);
+        assert_eq!(keys.ensure("root", None, || "secret".into()).unwrap(), "secret");
+        assert_eq!(keys.ensure("root", None, || panic!("there is one")).unwrap(), "secret");
+        let path = dir.path().join(".root_key");
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(keys.ensure("DOM\\fred", None, || "other".into()).unwrap(), "other");
+        assert!(dir.path().join(".DOM_fred_key").is_file());
+        assert_eq!(keys.all().unwrap().len(), 2);
+        assert!(keys.read("../x").is_err());
+    }
+}
