@@ -1,1 +1,148 @@
 //! Master and minion settings: layered, checked, with Salt's option names and defaults.
+//!
+//! [`Master::load`] and [`Minion::load`] read the main file, then `default_include`, then `include`, lay the options
+//! over the defaults, put paths below `root_dir`, find the id, and lay the flags of the command line over the rest.
+//! The result never changes afterwards. Fields carry the names of the options, in groups; `raw` has them all, also
+//! those nobody knows, as Salt would show them.
+//!
+//! A known option of a wrong type is refused with its file and line. Unknown options are kept without a word. What is
+//! only odd is a line in `warnings`, for the log that is not open yet while this is read.
+
+mod check;
+mod common;
+mod error;
+pub mod glob;
+pub mod host;
+mod id;
+mod lookup;
+mod master;
+mod masters;
+mod minion;
+mod opts;
+mod prepare;
+mod read;
+mod saltfile;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use value::{Map, Value};
+
+pub use common::{CertReqs, FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Roots, Tls, Transport};
+pub use error::Error;
+pub use id::Machine;
+pub use lookup::{DEFAULTS, Lookup};
+pub use master::{Access, ClientSettings, EventSettings, JobSettings, Master, MasterKeys, MasterNetwork, MasterPaths};
+pub use masters::{MasterAddress, MasterType, UriFormat, parse_master, parse_masters};
+pub use minion::{GrainSettings, LinkSettings, Login, Minion, MinionJobs, MinionNetwork, MinionPaths, Trust};
+pub use opts::{FromOption, Origin, Origins};
+pub use prepare::UNIX_PATH_MAX;
+pub use saltfile::{Saltfile, client_file};
+
+/// Where configuration lies unless told otherwise.
+pub const CONFIG_DIR: &str = "/etc/salt";
+
+/// Whose options are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A master and the programs on its host.
+    Master,
+    /// A minion and `salt-call`.
+    Minion,
+}
+
+impl Role {
+    /// Returns `master` or `minion`: the name of the main file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Master => "master",
+            Role::Minion => "minion",
+        }
+    }
+
+    fn default_include(self) -> &'static str {
+        match self {
+            Role::Master => "master.d/*.conf",
+            Role::Minion => "minion.d/*.conf",
+        }
+    }
+
+    fn file_variable(self) -> &'static str {
+        match self {
+            Role::Master => "SALT_MASTER_CONFIG",
+            Role::Minion => "SALT_MINION_CONFIG",
+        }
+    }
+}
+
+/// The main file to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its path; it need not exist.
+    pub path: PathBuf,
+}
+
+impl Source {
+    /// Finds the main file: `-c` wins, then the variable that names a file, then `SALT_CONFIG_DIR`, then `/etc/salt`.
+    ///
+    /// A variable that names no file is passed over.
+    pub fn find(role: Role, config_dir: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Self {
+        if let Some(directory) = config_dir.filter(|directory| *directory != Path::new(CONFIG_DIR)) {
+            let directory = prepare::absolute(&table::expand_home(&directory.display().to_string()));
+            return Source { path: Path::new(&directory).join(role.name()) };
+        }
+        let named = |name: &str| variable(name).filter(|value| !value.is_empty());
+        if let Some(path) = named(role.file_variable()).map(PathBuf::from).filter(|path| path.is_file()) {
+            return Source { path };
+        }
+        match named("SALT_CONFIG_DIR").filter(|_| config_dir.is_none()) {
+            Some(directory) => Source { path: PathBuf::from(prepare::absolute(&directory)).join(role.name()) },
+            None => Self::default_for(role),
+        }
+    }
+
+    /// As [`Source::find`], with the variables of this process.
+    pub fn from_env(role: Role, config_dir: Option<&Path>) -> Self {
+        Self::find(role, config_dir, |name| std::env::var(name).ok())
+    }
+
+    /// Returns the main file below `/etc/salt`.
+    pub fn default_for(role: Role) -> Self {
+        Source { path: Path::new(CONFIG_DIR).join(role.name()) }
+    }
+
+    /// Returns the directory of the main file.
+    pub fn directory(&self) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("/")).to_owned()
+    }
+}
+
+/// What else has a say in the settings.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Options from flags of the command line, laid over everything as they are.
+    pub overlay: Map,
+    /// The program's name, for the option `__cli`.
+    pub program: String,
+    /// Whether an id that was found is kept in the file `minion_id`. Daemons do, programs do not.
+    pub cache_minion_id: bool,
+    /// An id to use unless a file sets one.
+    pub minion_id: Option<String>,
+}
+
+/// Lays the flags over and checks what can only be checked at the end.
+fn finish(opts: &mut opts::Opts, source: &Source, load: &LoadOptions) -> Result<(), Error> {
+    opts.set("config_dir", source.directory().display().to_string());
+    for (name, value) in &load.overlay {
+        let name = name.to_string();
+        opts.origins.remove(&name);
+        opts.set(&name, value.clone());
+    }
+    let longest = ["publish_pull.ipc", "master_event_pull.ipc", "minion_event_0123456789_pull.ipc"];
+    let sock_dir = opts.text("sock_dir");
+    let unix = opts.map.get("ipc_mode").and_then(Value::as_str) != Some("tcp");
+    if unix && longest.iter().any(|name| sock_dir.len() + 1 + name.len() > UNIX_PATH_MAX) {
+        return Err(opts.wrong("sock_dir", format!("short enough for socket paths of at most {UNIX_PATH_MAX} bytes")));
+    }
+    Ok(())
+}

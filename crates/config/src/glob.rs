@@ -1,0 +1,133 @@
+//! Shell patterns over the file system, as Python's `glob` expands them.
+
+use std::path::{Path, PathBuf};
+
+/// Says whether a text has letters with a meaning in patterns.
+pub fn has_magic(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '['])
+}
+
+/// Returns the paths a pattern matches, sorted. A `*` never matches a leading dot, nor a slash.
+pub fn glob(pattern: &str) -> Vec<PathBuf> {
+    let (mut found, rest) = match pattern.strip_prefix('/') {
+        Some(rest) => (vec![PathBuf::from("/")], rest),
+        None => (vec![PathBuf::new()], pattern),
+    };
+    for part in rest.split('/').filter(|part| !part.is_empty()) {
+        found = found.iter().flat_map(|base| step(base, part)).collect();
+    }
+    found.sort();
+    found
+}
+
+fn step(base: &Path, part: &str) -> Vec<PathBuf> {
+    if !has_magic(part) {
+        let path = base.join(part);
+        return if path.symlink_metadata().is_ok() { vec![path] } else { Vec::new() };
+    }
+    let directory = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+    let Ok(entries) = directory.read_dir() else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let wanted = names.filter(|name| (part.starts_with('.') || !name.starts_with('.')) && matches(part, name));
+    wanted.map(|name| base.join(name)).collect()
+}
+
+/// Says whether a pattern with `*`, `?`, `[abc]` and `[!abc]` matches a whole name.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    // The last star, and how much of the name it has taken, to come back to.
+    let mut star: Option<(usize, usize)> = None;
+    let (mut p, mut n) = (0, 0);
+    loop {
+        if n == name.len() && pattern[p..].iter().all(|&letter| letter == '*') {
+            return true;
+        }
+        if pattern.get(p) == Some(&'*') {
+            star = Some((p + 1, n));
+            p += 1;
+        } else if let Some(next) = name.get(n).and_then(|&letter| one(&pattern, p, letter)) {
+            p = next;
+            n += 1;
+        } else if let Some((after, taken)) = star.filter(|&(_, taken)| taken < name.len()) {
+            star = Some((after, taken + 1));
+            (p, n) = (after, taken + 1);
+        } else {
+            return false;
+        }
+    }
+}
+
+/// Matches one letter and returns the place after its piece of the pattern.
+fn one(pattern: &[char], place: usize, letter: char) -> Option<usize> {
+    match pattern.get(place)? {
+        '?' => Some(place + 1),
+        '[' => match class_end(pattern, place) {
+            Some(end) => in_class(&pattern[place + 1..end], letter).then_some(end + 1),
+            None => (letter == '[').then_some(place + 1),
+        },
+        &plain => (plain == letter).then_some(place + 1),
+    }
+}
+
+/// Returns the place of the bracket that closes a class; one right at its start belongs to it.
+fn class_end(pattern: &[char], start: usize) -> Option<usize> {
+    let negated = usize::from(pattern.get(start + 1) == Some(&'!'));
+    let first = start + 1 + negated;
+    (first + 1..pattern.len()).find(|&place| pattern[place] == ']')
+}
+
+fn in_class(class: &[char], letter: char) -> bool {
+    let (class, negated) = match class {
+        ['!', rest @ ..] => (rest, true),
+        _ => (class, false),
+    };
+    let mut rest = class;
+    let mut found = false;
+    while let Some((&first, after)) = rest.split_first() {
+        if let ['-', last, tail @ ..] = after {
+            found |= (first..=*last).contains(&letter);
+            rest = tail;
+        } else {
+            found |= first == letter;
+            rest = after;
+        }
+    }
+    found != negated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", "a.conf.bak", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a?c", "abc", true),
+            ("[a-c]x", "bx", true),
+            ("[!a-c]x", "bx", false),
+            ("[]x]", "]", true),
+            ("[", "[", true),
+            ("", "", true),
+            ("*", "", true),
+            ("**a", "bba", true),
+            ("a", "b", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn files_come_sorted_and_without_hidden_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.conf", "a.conf", ".c.conf", "d.txt"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let found = glob(&format!("{}/*.conf", dir.path().display()));
+        let names: Vec<_> = found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["a.conf", "b.conf"]);
+    }
+}

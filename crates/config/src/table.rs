@@ -1,0 +1,144 @@
+//! The tables of known options: name, types, default. One line each in `options/*.txt`.
+
+use std::sync::LazyLock;
+
+use value::{Map, Value};
+
+use crate::Role;
+
+/// A type an option may have, as the tables name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Str,
+    Int,
+    Float,
+    Bool,
+    List,
+    Map,
+    /// May be empty.
+    None,
+    /// Not checked.
+    Any,
+}
+
+/// One option that Salt knows.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) types: Vec<Type>,
+    /// Nothing for an option that is absent until it is set.
+    pub(crate) default: Option<&'static str>,
+}
+
+static MASTER: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/master.txt")));
+static MINION: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/minion.txt")));
+static UNSET: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/unset.txt")));
+
+/// Returns the options that have a default, in the order in which they are shown.
+pub(crate) fn known(role: Role) -> &'static [Known] {
+    match role {
+        Role::Master => &MASTER,
+        Role::Minion => &MINION,
+    }
+}
+
+/// Returns the types an option may have; nothing for one that is not known. An option of the other daemon counts:
+/// Salt checks all names in every file.
+pub(crate) fn types(role: Role, name: &str) -> Option<&'static [Type]> {
+    let other = match role {
+        Role::Master => Role::Minion,
+        Role::Minion => Role::Master,
+    };
+    let mut all = known(role).iter().chain(known(other)).chain(UNSET.iter());
+    all.find(|known| known.name == name).map(|known| known.types.as_slice())
+}
+
+/// Returns the options as they are when no file sets any.
+pub(crate) fn defaults(role: Role) -> Map {
+    let mut map = Map::with_capacity(known(role).len() + 32);
+    for known in known(role) {
+        if let Some(text) = known.default {
+            map.insert(known.name, parse_default(text));
+        }
+    }
+    map
+}
+
+fn parse(table: &'static str) -> Vec<Known> {
+    table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(parse_line).collect()
+}
+
+fn parse_line(line: &'static str) -> Known {
+    let (name, rest) = line.split_once(' ').unwrap_or((line, "any"));
+    let (types, default) = match rest.trim_start().split_once(' ') {
+        Some((types, default)) => (types, Some(default.trim()).filter(|text| !text.is_empty())),
+        None => (rest.trim(), None),
+    };
+    Known { name, types: types.split('|').map(parse_type).collect(), default }
+}
+
+fn parse_type(word: &str) -> Type {
+    match word {
+        "str" => Type::Str,
+        "int" => Type::Int,
+        "float" => Type::Float,
+        "bool" => Type::Bool,
+        "list" => Type::List,
+        "map" => Type::Map,
+        "none" => Type::None,
+        _ => Type::Any,
+    }
+}
+
+/// Reads a default. The usual forms are read here; a parser for each of some hundred lines would cost its start.
+fn parse_default(text: &str) -> Value {
+    match text {
+        "null" => return Value::Null,
+        "true" => return Value::Bool(true),
+        "false" => return Value::Bool(false),
+        "[]" => return Value::List(Vec::new()),
+        "{}" => return Value::Map(Map::new()),
+        _ => {}
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return Value::Int(number);
+    }
+    let quoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    if let Some(plain) = quoted.filter(|plain| !plain.contains('\'')) {
+        return expand_home(plain).into();
+    }
+    yaml::load(text, "defaults").unwrap_or_default()
+}
+
+/// Puts the home directory in the place of a leading `~`.
+pub(crate) fn expand_home(path: &str) -> String {
+    match (path.strip_prefix('~'), home()) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+fn home() -> Option<String> {
+    std::env::var("HOME").ok().filter(|home| !home.is_empty()).or_else(|| {
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
+        user.dir.to_str().map(str::to_owned)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_read_and_has_its_type() {
+        for role in [Role::Master, Role::Minion] {
+            let defaults = defaults(role);
+            assert!(defaults.len() > 300);
+            for known in known(role) {
+                let value = defaults.get(known.name).expect("a default");
+                crate::check::check(&known.types, value).unwrap_or_else(|must| panic!("{}: {must}", known.name));
+                assert!(known.default == Some("null") || !value.is_null(), "{} is not YAML", known.name);
+            }
+        }
+    }
+}
