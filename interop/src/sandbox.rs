@@ -72,6 +72,11 @@ impl Sandbox {
         }
     }
 
+    /// Lists every living process that was started for this sandbox, whatever became of its parents.
+    pub fn processes(&self) -> Vec<Pid> {
+        marked(&self.root)
+    }
+
     /// Prints the end of every log and captured output below the scratch directory.
     pub fn show_logs(&self) {
         let mut files = Vec::new();
@@ -127,7 +132,7 @@ fn kill_marked(root: &Path) {
 }
 
 /// Lists the living processes that were started for the scratch directory.
-pub(crate) fn marked(root: &Path) -> Vec<Pid> {
+fn marked(root: &Path) -> Vec<Pid> {
     let mark = format!("{MARK}={}", root.display()).into_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
