@@ -119,10 +119,11 @@ fn find(opts: &mut Opts, keep: bool, machine: &dyn Machine) -> Result<String, Er
     }
     id = without_domain(opts.map.get("minion_id_remove_domain"), id);
     tracing::debug!(target: "salt.config", "Found minion id from generate_minion_id(): {id}");
-    if keep && caching {
-        if let Err(error) = machine.keep(&file, &id) {
-            opts.warn(format!("Could not cache minion ID: {}: {error}", file.display()));
-        }
+    if keep
+        && caching
+        && let Err(error) = machine.keep(&file, &id)
+    {
+        opts.warn(format!("Could not cache minion ID: {}: {error}", file.display()));
     }
     Ok(id)
 }

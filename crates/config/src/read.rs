@@ -18,10 +18,7 @@ const MAX_INCLUDE_DEPTH: usize = 16;
 /// Reads the main file and all it includes. A file that is not there sets nothing.
 pub(crate) fn read_all(role: Role, path: &Path) -> Result<Opts, Error> {
     let mut reader = Reader { role, warnings: Vec::new() };
-    let mut layer = match reader.main(path)? {
-        Some(layer) => layer,
-        None => Opts::default(),
-    };
+    let mut layer = reader.main(path)?.unwrap_or_default();
     let pattern = layer.map.get("default_include").cloned().unwrap_or_else(|| role.default_include().into());
     let include = layer.map.get("include").cloned().unwrap_or_default();
     let extra = reader.include(&pattern, path, false, 0)?;

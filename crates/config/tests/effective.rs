@@ -1,0 +1,63 @@
+//! The options we arrive at against those of the real Salt (`testdata/make_fixtures.py`).
+
+use std::collections::BTreeMap;
+
+use saltern_config::{Master, Minion};
+use serde_json::Value as Json;
+use value::python::repr;
+use value::{Map, Value};
+
+/// What we show besides: the directory of the main file, which Salt's programs add themselves.
+const OURS: [&str; 3] = ["config_dir", "__cli", "ssh_config_file"];
+
+#[test]
+fn options_are_those_of_salt() {
+    let mut bases: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut different = Vec::new();
+    let mut rows = 0;
+    for line in include_str!("../testdata/effective.jsonl").lines() {
+        let row: Json = serde_json::from_str(line).expect("a row of JSON");
+        let (role, options) = (row["role"].as_str().unwrap(), row["options"].as_str().unwrap());
+        let theirs = expected(&row, bases.get(role));
+        bases.entry(role.to_owned()).or_insert_with(|| theirs.clone());
+        let ours = ours(role, options);
+        for key in theirs.keys().chain(ours.keys()).collect::<std::collections::BTreeSet<_>>() {
+            if theirs.get(key) != ours.get(key) {
+                different.push(format!(
+                    "{role} {options} {key}\n  salt {:?}\n  ours {:?}",
+                    theirs.get(key),
+                    ours.get(key)
+                ));
+            }
+        }
+        rows += 1;
+    }
+    assert!(rows > 60, "the fixture is nearly empty");
+    assert!(
+        different.is_empty(),
+        "{} differences:\n{}",
+        different.len(),
+        different[..different.len().min(40)].join("\n")
+    );
+}
+
+fn expected(row: &Json, base: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let mut all = base.cloned().unwrap_or_default();
+    for (key, value) in row["result"].as_object().expect("a map") {
+        all.insert(key.clone(), value.as_str().expect("text").to_owned());
+    }
+    all
+}
+
+fn ours(role: &str, options: &str) -> BTreeMap<String, String> {
+    // Python's form of a map of plain values is YAML too, but for three words.
+    let text = options.replace("True", "true").replace("False", "false").replace("None", "null");
+    let mut options: Map = yaml::load(&text, "options").unwrap().into_map().unwrap();
+    options.insert("id", "m");
+    let raw = match role {
+        "master" => Master::from_options(options).unwrap_or_else(|error| panic!("{text}: {error}")).raw,
+        _ => Minion::from_options(options).unwrap_or_else(|error| panic!("{text}: {error}")).raw,
+    };
+    let shown = raw.iter().filter(|(key, _)| !OURS.contains(&key.to_string().as_str()));
+    shown.map(|(key, value): (&Value, &Value)| (key.to_string(), repr(value))).collect()
+}
