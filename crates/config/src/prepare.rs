@@ -301,10 +301,15 @@ fn discovery(opts: &mut Opts, minion: bool) -> Result<(), Error> {
         Some(Value::Map(set)) => set.clone(),
         _ => return Ok(()),
     };
-    let mut full: Map = [("port", Value::from(4520)), ("mapping", Map::new().into())].into_iter().collect();
+    let mut full = Map::new();
     if minion {
-        full.extend([("attempts", Value::from(3)), ("pause", 5.into()), ("match", "any".into())]);
+        full.extend([("attempts", 3), ("pause", 5)]);
     }
+    full.insert("port", 4520);
+    if minion {
+        full.insert("match", "any");
+    }
+    full.insert("mapping", Map::new());
     if let Some(unknown) =
         set.text_keys().find(|key| !matches!(*key, "attempts" | "pause" | "port" | "match" | "mapping"))
     {
