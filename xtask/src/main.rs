@@ -63,7 +63,18 @@ fn demo(rest: &[String]) -> Result<(), Failure> {
 fn bench(rest: &[String]) -> Result<(), Failure> {
     packages::ensure(&[packages::BUILD, packages::REAL_SALT])?;
     real_salt::ensure(real_salt::NEWEST)?;
-    cargo(&["build", "--release", "--package", "saltern-cli", "--package", "saltern-interop"]).run()?;
-    let bench = cargo(&["run", "--quiet", "--release", "--package", "saltern-interop", "--bin", "bench", "--"]);
+    cargo(&["build", "--release", "--package", "saltern-cli"]).run()?;
+    let bench = cargo(&[
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "saltern-interop",
+        "--features",
+        "bench",
+        "--bin",
+        "bench",
+        "--",
+    ]);
     bench.env("SALTERN_BIN", program_under_test()).env("SALTERN_SALT_DIR", real_salt::folder()).args(rest).run()
 }

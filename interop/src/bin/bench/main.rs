@@ -1,0 +1,96 @@
+//! The benchmark: the real Salt and ours in the same run, on the same machine, taking turns.
+//!
+//! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and what is wanted. The exit
+//! code is 1 when a row misses what is wanted.
+
+mod local;
+mod side;
+mod table;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use interop::{Salt, Sandbox, Slot};
+use side::Side;
+use table::{Row, Table, Unit};
+
+/// Whole turns of starting, idling and stopping.
+const TURNS: usize = 3;
+/// Runs of `salt '*' test.ping`, and jobs in process.
+const RUNS: usize = 15;
+/// Jobs in process.
+const JOBS: usize = 40;
+/// Files fetched by each side.
+const FETCHES: usize = 3;
+/// Size of the file, in bytes.
+const FILE: usize = 200 << 20;
+/// Rest before idle memory is measured.
+const REST: Duration = Duration::from_secs(5);
+
+fn main() -> Result<()> {
+    let real =
+        Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
+    let ours = Salt::ours()?;
+    // Nothing else of ours runs meanwhile.
+    let _alone = Slot::all()?;
+    let sandbox = Sandbox::new()?;
+    let result = bench(&sandbox, &real, &ours);
+    if result.is_err() {
+        sandbox.show_logs();
+    }
+    let table = result?;
+    print!("{table}");
+    if table.misses() > 0 { bail!("{} rows miss what is wanted", table.misses()) } else { Ok(()) }
+}
+
+fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
+    let mut sides = [Side::new(sandbox, real, "real")?, Side::new(sandbox, ours, "ours")?];
+    for turn in 1..=TURNS {
+        eprintln!("turn {turn} of {TURNS}: start, rest, stop");
+        for side in &mut sides {
+            side.start(sandbox)?;
+            side.rest(REST)?;
+            if turn < TURNS {
+                side.stop()?;
+            }
+        }
+    }
+    eprintln!("commands");
+    for _ in 0..RUNS {
+        sides.iter_mut().try_for_each(Side::ping)?;
+    }
+    eprintln!("jobs in process");
+    let [their, our] = &mut sides;
+    their.in_process_python(real, JOBS)?;
+    our.in_process_python(real, JOBS)?;
+    if ours.is_ours() {
+        our.in_process_rust(JOBS)?;
+    }
+    eprintln!("files");
+    for number in 0..FETCHES {
+        sides.iter_mut().try_for_each(|side| side.fetch(FILE, number))?;
+    }
+    sides.iter_mut().try_for_each(Side::stop)?;
+    let [their, our] = sides;
+    Ok(rows(&their, &our))
+}
+
+fn rows(real: &Side, ours: &Side) -> Table {
+    let mut table = Table::new(real.name(), ours.name());
+    let row = |what, unit, get: fn(&Side) -> &Vec<f64>| Row::new(what, unit, get(real), get(ours));
+    table.add(row("salt '*' test.ping, whole process", Unit::Milliseconds, |s| &s.samples.ping).faster(20.0));
+    table.add(row("master: start to ready", Unit::Milliseconds, |s| &s.samples.master_start).faster(10.0));
+    table.add(
+        row("minion of three masters: start to ready", Unit::Milliseconds, |s| &s.samples.minion_start).faster(10.0),
+    );
+    table.add(row("master: idle memory (PSS)", Unit::Mebibytes, |s| &s.samples.master_memory).faster(10.0));
+    table.add(
+        row("minion of three masters: idle memory (PSS)", Unit::Mebibytes, |s| &s.samples.minion_memory).faster(8.0),
+    );
+    table.add(row("publish to first return, in process", Unit::Milliseconds, |s| s.in_process()).faster(20.0));
+    table.add(row("the same, Python's LocalClient on both", Unit::Milliseconds, |s| &s.samples.python));
+    table.add(row("cp.get_file of 200 MB", Unit::MebibytesPerSecond, |s| &s.samples.fetch).more(10.0));
+    table.add(row("master: SIGTERM to gone", Unit::Milliseconds, |s| &s.samples.master_stop).below(1000.0));
+    table.add(row("minion: SIGTERM to gone", Unit::Milliseconds, |s| &s.samples.minion_stop).below(1000.0));
+    table
+}

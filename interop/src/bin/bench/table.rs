@@ -1,0 +1,153 @@
+//! The printed table.
+
+use std::fmt;
+
+/// What a row counts in.
+#[derive(Debug, Clone, Copy)]
+pub enum Unit {
+    /// Durations.
+    Milliseconds,
+    /// Memory.
+    Mebibytes,
+    /// Throughput.
+    MebibytesPerSecond,
+}
+
+/// What a row should show.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Nothing,
+    /// Ours times this is at most theirs.
+    TimesLess(f64),
+    /// Ours is at least theirs times this.
+    TimesMore(f64),
+    /// Ours is below this.
+    Below(f64),
+}
+
+/// A row: both sides and what is wanted.
+pub struct Row {
+    what: &'static str,
+    unit: Unit,
+    real: f64,
+    ours: f64,
+    wanted: Wanted,
+}
+
+impl Row {
+    /// A row of medians.
+    pub fn new(what: &'static str, unit: Unit, real: &[f64], ours: &[f64]) -> Self {
+        Self { what, unit, real: median(real), ours: median(ours), wanted: Wanted::Nothing }
+    }
+
+    /// Wants ours to take so many times less.
+    pub fn faster(mut self, times: f64) -> Self {
+        self.wanted = Wanted::TimesLess(times);
+        self
+    }
+
+    /// Wants ours to do so many times more.
+    pub fn more(mut self, times: f64) -> Self {
+        self.wanted = Wanted::TimesMore(times);
+        self
+    }
+
+    /// Wants ours below a limit.
+    pub fn below(mut self, limit: f64) -> Self {
+        self.wanted = Wanted::Below(limit);
+        self
+    }
+
+    fn ratio(&self) -> f64 {
+        if matches!(self.wanted, Wanted::TimesMore(_)) { self.ours / self.real } else { self.real / self.ours }
+    }
+
+    fn reached(&self) -> bool {
+        match self.wanted {
+            Wanted::Nothing => true,
+            Wanted::TimesLess(times) | Wanted::TimesMore(times) => self.ratio() >= times,
+            Wanted::Below(limit) => self.ours < limit,
+        }
+    }
+}
+
+/// All rows.
+pub struct Table {
+    real: String,
+    ours: String,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// An empty table for two sides.
+    pub fn new(real: &str, ours: &str) -> Self {
+        Self { real: real.to_owned(), ours: ours.to_owned(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// How many rows miss what is wanted.
+    pub fn misses(&self) -> usize {
+        self.rows.iter().filter(|row| !row.reached()).count()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| {:<44} | {:>14} | {:>14} | {:>8} | {:<20} |", "what", self.real, self.ours, "ratio", "wanted")?;
+        writeln!(f, "|{:-<46}|{:->16}|{:->16}|{:->10}|{:-<22}|", "", "", "", "", "")?;
+        for row in &self.rows {
+            let wanted = match row.wanted {
+                Wanted::Nothing => String::new(),
+                Wanted::TimesLess(times) | Wanted::TimesMore(times) => format!("{times:.0} times"),
+                Wanted::Below(limit) => format!("below {limit:.0}"),
+            };
+            let wanted = format!("{wanted}{}", if row.reached() { "" } else { ", MISSED" });
+            let (real, ours) = (shown(row.real, row.unit), shown(row.ours, row.unit));
+            writeln!(f, "| {:<44} | {real:>14} | {ours:>14} | {:>8.1} | {wanted:<20} |", row.what, row.ratio())?;
+        }
+        Ok(())
+    }
+}
+
+fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Milliseconds => format!("{value:.1} ms"),
+        Unit::Mebibytes => format!("{value:.1} MiB"),
+        Unit::MebibytesPerSecond => format!("{value:.0} MiB/s"),
+    }
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_ignore_a_straggler() {
+        assert_eq!(median(&[3.0, 1.0, 100.0]), 3.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 100.0]), 3.0);
+    }
+
+    #[test]
+    fn rows_know_whether_they_reach_what_is_wanted() {
+        let row = |real, ours| Row::new("x", Unit::Milliseconds, &[real], &[ours]);
+        assert!(row(100.0, 5.0).faster(20.0).reached());
+        assert!(!row(99.0, 5.0).faster(20.0).reached());
+        assert!(row(10.0, 100.0).more(10.0).reached());
+        assert!(!row(10.0, 1000.0).below(1000.0).reached());
+        assert!(!row(10.0, f64::NAN).below(1000.0).reached());
+    }
+}
