@@ -1,1 +1,42 @@
-//! Sockets that speak Salt's transports: zeromq and tcp, request and publish, both sides.
+//! Sockets that speak Salt's transports: `zeromq` and `tcp`, request and publish, both sides.
+//!
+//! A master has a [`RequestServer`] and a [`Publisher`], a minion has a [`Requester`] and a [`Subscription`] per master. They
+//! carry envelopes and payloads and know nothing of keys. Streams come from the crate `rt`, so all of this runs
+//! simulated; timers are tokio's.
+//!
+//! Bytes from strangers are bounded: in size per message, in sum over all connections ([`Limits`]), and in the time and number
+//! of connections that have not introduced themselves.
+
+mod budget;
+mod error;
+mod options;
+mod publish;
+mod pulse;
+mod serve;
+pub mod tcp;
+pub mod zeromq;
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use value::Value;
+use wire::envelope::Envelope;
+
+pub use budget::Budget;
+pub use error::Error;
+pub use options::{Heartbeat, Kind, Limits, Target};
+pub use publish::{Audience, Delivery, Introduction, Publisher, SubscriberStatus};
+pub use serve::{Incoming, Reply, RequestServer};
+pub use tcp::tls::{Tls, TlsSettings};
+
+/// Carries requests to one peer and brings the answers.
+pub trait Requester: Send + Sync {
+    /// Sends an envelope and waits for the answer, bytes that are text having become text.
+    fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, Error>>;
+}
+
+/// Receives what one peer publishes.
+pub trait Subscription: Send {
+    /// Waits for the next payload. After an error the subscription is over.
+    fn next(&mut self) -> BoxFuture<'_, Result<bytes::Bytes, Error>>;
+}

@@ -1,0 +1,36 @@
+//! What can go wrong on a connection.
+
+use std::io;
+use std::time::Duration;
+
+/// A failure of a connection or of one exchange over it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The peer has closed the connection.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// Nothing was heard from the peer, not even heartbeats.
+    #[error("nothing was heard from the peer for {} s", .0.as_secs_f32())]
+    Silent(Duration),
+    /// No answer came in time.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+    /// The operating system refused something.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The peer does not speak ZMTP as we do.
+    #[error(transparent)]
+    Zmtp(#[from] wire::zmtp::Error),
+    /// The peer does not speak Salt's tcp transport.
+    #[error(transparent)]
+    Frame(#[from] wire::tcp::Error),
+    /// What the peer sent cannot be unpacked.
+    #[error(transparent)]
+    Msgpack(#[from] wire::msgpack::Error),
+    /// All connections together hold more unread bytes than allowed.
+    #[error("more than {0} bytes of unfinished messages are waiting")]
+    Budget(usize),
+    /// TLS could not be set up, or the peer does not present what is demanded.
+    #[error("TLS: {0}")]
+    Tls(String),
+}

@@ -1,0 +1,124 @@
+//! Settings of connections.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rt::Keepalive;
+
+use crate::Tls;
+
+/// The transports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// ZMTP over TCP, Salt's default.
+    #[default]
+    Zeromq,
+    /// MessagePack frames over TCP, with TLS if wished.
+    Tcp,
+}
+
+impl Kind {
+    /// Returns the transport of this name (option `transport`).
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "zeromq" => Some(Kind::Zeromq),
+            "tcp" => Some(Kind::Tcp),
+            _ => None,
+        }
+    }
+}
+
+/// How a silent peer is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Time between our PINGs.
+    pub every: Duration,
+    /// Silence after which the peer is dead.
+    pub dead_after: Duration,
+}
+
+impl Heartbeat {
+    /// A PING each `every`; dead after three that nothing followed.
+    pub const fn every(every: Duration) -> Self {
+        Heartbeat { every, dead_after: Duration::from_millis(every.as_millis() as u64 * 3) }
+    }
+}
+
+/// A beat of 1.5 s: a peer that fell silent is found in under 5 s.
+impl Default for Heartbeat {
+    fn default() -> Self {
+        Heartbeat::every(Duration::from_millis(1500))
+    }
+}
+
+/// What strangers may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest message in bytes.
+    pub message: usize,
+    /// Largest sum of unfinished messages over all connections, in bytes.
+    pub unfinished: usize,
+    /// Connections that may be in their handshake.
+    pub half_open: usize,
+    /// Time for the handshake.
+    pub handshake: Duration,
+    /// Payloads waiting for one subscriber (`pub_hwm`).
+    pub queue: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            message: 256 << 20,
+            unfinished: 512 << 20,
+            half_open: 1024,
+            handshake: Duration::from_secs(10),
+            queue: 1000,
+        }
+    }
+}
+
+/// Where and how to connect.
+#[derive(Clone)]
+pub struct Target {
+    /// The peer.
+    pub to: SocketAddr,
+    /// The address and port to come from, if not any.
+    pub from: Option<SocketAddr>,
+    /// TCP keepalive.
+    pub keepalive: Option<Keepalive>,
+    /// How a silent peer is found; `None` to trust TCP.
+    pub heartbeat: Option<Heartbeat>,
+    /// Time for a connection and its handshake.
+    pub timeout: Duration,
+    /// TLS, for the tcp transport, with the name to check the certificate against.
+    pub tls: Option<(Tls, String)>,
+    /// Largest message accepted from the peer, in bytes.
+    pub message_limit: usize,
+}
+
+impl Target {
+    /// A plain connection with the usual settings.
+    pub fn plain(to: SocketAddr) -> Self {
+        Target {
+            to,
+            from: None,
+            keepalive: Some(Keepalive::default()),
+            heartbeat: Some(Heartbeat::default()),
+            timeout: Duration::from_secs(5),
+            tls: None,
+            message_limit: 1 << 30,
+        }
+    }
+
+    pub(crate) fn connect(&self) -> rt::Connect {
+        rt::Connect { to: self.to, from: self.from, keepalive: self.keepalive, timeout: self.timeout }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({})", self.to)
+    }
+}

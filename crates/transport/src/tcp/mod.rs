@@ -1,0 +1,13 @@
+//! The transport `tcp`: MessagePack frames over TCP, with TLS if wished.
+
+mod publish;
+mod reply;
+mod request;
+mod stream;
+mod subscribe;
+pub mod tls;
+
+pub use publish::publish;
+pub use reply::serve;
+pub use request::TcpRequester;
+pub use subscribe::subscribe;

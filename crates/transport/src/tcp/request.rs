@@ -1,0 +1,137 @@
+//! Asking over tcp: any number of questions on one connection, told apart by their number.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use rt::Rt;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+use value::Value;
+use wire::envelope::Envelope;
+use wire::tcp::Frame;
+
+use super::stream::{FrameReader, FrameWriter, split};
+use crate::{Error, Requester, Target};
+
+/// Questions that may wait to be written.
+const WAITING: usize = 64;
+
+/// Asks one master over tcp.
+pub struct TcpRequester {
+    rt: Rt,
+    target: Target,
+    /// Held while connecting, so that there is one connection at a time.
+    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
+}
+
+type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Value>>>>;
+
+struct Connection {
+    frames: mpsc::Sender<Bytes>,
+    waiting: Waiting,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl TcpRequester {
+    /// A requester that connects when first asked.
+    pub fn new(rt: Rt, target: Target) -> Self {
+        TcpRequester { rt, target, connection: tokio::sync::Mutex::new(None) }
+    }
+
+    /// Makes a connection now. An error tells that the peer is not there.
+    ///
+    /// # Errors
+    /// When no connection can be made.
+    pub async fn connect(&self) -> Result<(), Error> {
+        self.connected().await.map(drop)
+    }
+
+    async fn connected(&self) -> Result<Arc<Connection>, Error> {
+        let mut current = self.connection.lock().await;
+        if let Some(connection) = current.as_ref().filter(|connection| !connection.frames.is_closed()) {
+            return Ok(connection.clone());
+        }
+        let stream = super::subscribe::open(&self.rt, &self.target).await?;
+        let (reader, writer) = split(stream, self.target.message_limit, None);
+        let (frames, to_write) = mpsc::channel(WAITING);
+        let waiting = Waiting::default();
+        let task = AbortOnDropHandle::new(tokio::spawn(drive(reader, writer, to_write, waiting.clone())));
+        let connection = Arc::new(Connection { frames, waiting, _task: task });
+        *current = Some(connection.clone());
+        Ok(connection)
+    }
+
+    async fn exchange(&self, envelope: &Envelope) -> Result<Value, Error> {
+        let connection = self.connected().await?;
+        let number = self.rt.nonce();
+        let (answer, answered) = oneshot::channel();
+        let _asked = Asked::enter(&connection.waiting, &number, answer);
+        let frame = Frame::with_mid(&number, envelope.to_value()).encode();
+        connection.frames.send(frame).await.map_err(|_| Error::Closed)?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+}
+
+impl Requester for TcpRequester {
+    fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, Error>> {
+        Box::pin(async move {
+            let answer = tokio::time::timeout(timeout, self.exchange(&envelope)).await;
+            answer.map_err(|_| Error::Timeout(timeout))?
+        })
+    }
+}
+
+/// A question that is waited for; forgotten when dropped.
+struct Asked<'a> {
+    waiting: &'a Waiting,
+    number: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    fn enter(waiting: &'a Waiting, number: &'a str, answer: oneshot::Sender<Value>) -> Self {
+        lock(waiting).insert(number.to_owned(), answer);
+        Asked { waiting, number }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        lock(self.waiting).remove(self.number);
+    }
+}
+
+fn lock(waiting: &Waiting) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn drive(mut reader: FrameReader, mut writer: FrameWriter, mut frames: mpsc::Receiver<Bytes>, waiting: Waiting) {
+    let read = async {
+        loop {
+            let frame = reader.next().await?;
+            match frame.mid().and_then(|number| lock(&waiting).remove(number)) {
+                // Whoever asked may have stopped waiting.
+                Some(answer) => drop(answer.send(frame.body)),
+                None => debug!("an answer nobody waits for is dropped"),
+            }
+        }
+    };
+    let write = async {
+        while let Some(frame) = frames.recv().await {
+            writer.write(&frame).await?;
+        }
+        Ok(())
+    };
+    let ended: Result<(), Error> = tokio::select! {
+        ended = read => ended,
+        ended = write => ended,
+    };
+    if let Err(error) = ended {
+        debug!("request connection ended: {error}");
+    }
+    frames.close();
+    lock(&waiting).clear();
+}

@@ -1,0 +1,163 @@
+//! Asking a ROUTER: as many lock-step connections as there are questions at a time.
+//!
+//! Salt's masters hand requests to workers behind the ROUTER and answer in any order, without a number to tell answers apart.
+//! So each connection carries one question at a time, as a REQ socket does. A connection whose answer did not come is
+//! closed, because the answer might come later.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use rt::Rt;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use value::Value;
+use wire::envelope::Envelope;
+use wire::msgpack::{self, Decode};
+use wire::zmtp::{Incoming, SocketType, encode_message};
+
+use super::stream::{Setup, ZmtpStream};
+use crate::{Error, Requester, Target};
+
+/// Connections to one peer that may be open at a time.
+const MOST_CONNECTIONS: usize = 8;
+
+/// How long a connection that is not needed stays open.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Asks one master over zeromq.
+pub struct ZmqRequester {
+    rt: Rt,
+    target: Target,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    room: Semaphore,
+}
+
+/// A connection that waits for a question, kept alive by its task.
+struct Connection {
+    questions: mpsc::Sender<Question>,
+    _task: AbortTask,
+}
+
+struct AbortTask(JoinHandle<()>);
+
+impl Drop for AbortTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Question {
+    frame: Bytes,
+    answer: oneshot::Sender<Result<Bytes, Error>>,
+}
+
+impl ZmqRequester {
+    /// A requester that connects when first asked.
+    pub fn new(rt: Rt, target: Target) -> Self {
+        ZmqRequester { rt, target, idle: Arc::default(), room: Semaphore::new(MOST_CONNECTIONS) }
+    }
+
+    /// Makes a connection now, so that the first question finds one. An error tells that the peer is not there.
+    ///
+    /// # Errors
+    /// When no connection can be made.
+    pub async fn connect(&self) -> Result<(), Error> {
+        let connection = self.open().await?;
+        self.put_back(connection);
+        Ok(())
+    }
+
+    async fn exchange(&self, frame: Bytes) -> Result<Bytes, Error> {
+        let _room = self.room.acquire().await.map_err(|_| Error::Closed)?;
+        // A connection may have ended while it was idle; a fresh one has not.
+        while let Some(connection) = self.take_idle() {
+            match self.ask_over(connection, &frame).await {
+                Err(Error::Closed) => {}
+                other => return other,
+            }
+        }
+        let connection = self.open().await?;
+        self.ask_over(connection, &frame).await
+    }
+
+    async fn ask_over(&self, connection: Connection, frame: &Bytes) -> Result<Bytes, Error> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question { frame: frame.clone(), answer };
+        connection.questions.send(question).await.map_err(|_| Error::Closed)?;
+        let answer = answered.await.map_err(|_| Error::Closed)??;
+        self.put_back(connection);
+        Ok(answer)
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| idle.pop()).find(|connection| !connection.questions.is_closed())
+    }
+
+    fn put_back(&self, connection: Connection) {
+        if !connection.questions.is_closed() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        }
+    }
+
+    async fn open(&self) -> Result<Connection, Error> {
+        let made = self.rt.net().connect(&self.target.connect()).await?;
+        let setup = Setup {
+            socket: SocketType::Req,
+            identity: Bytes::new(),
+            limit: self.target.message_limit,
+            budget: None,
+            heartbeat: self.target.heartbeat,
+            timeout: self.target.timeout,
+        };
+        let stream = ZmtpStream::open(made.stream, setup).await?;
+        let (questions, asked) = mpsc::channel(1);
+        let task = AbortTask(tokio::spawn(drive(stream, asked)));
+        Ok(Connection { questions, _task: task })
+    }
+}
+
+impl Requester for ZmqRequester {
+    fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, Error>> {
+        Box::pin(async move {
+            let frame = encode_message(&[Bytes::new(), envelope.encode()]);
+            let exchanged = tokio::time::timeout(timeout, self.exchange(frame)).await;
+            let answer = exchanged.map_err(|_| Error::Timeout(timeout))??;
+            Ok(msgpack::unpack_bytes(&answer, Decode::Default)?)
+        })
+    }
+}
+
+/// Serves one connection: a question, its answer, the next question. Ends on any error, or when idle for long.
+async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
+    loop {
+        let question = tokio::select! {
+            question = asked.recv() => question,
+            // Nothing but heartbeats may come now; whatever else comes ends the connection.
+            _ = stream.next() => None,
+            () = tokio::time::sleep(IDLE) => None,
+        };
+        let Some(Question { frame, answer }) = question else { return };
+        let result = match stream.write(&frame).await {
+            Ok(()) => next_answer(&mut stream).await,
+            Err(error) => Err(error),
+        };
+        let over = result.is_err();
+        if answer.send(result).is_err() || over {
+            return;
+        }
+    }
+}
+
+/// The last frame of the next message is the answer; the frames before it are the routing envelope.
+async fn next_answer(stream: &mut ZmtpStream) -> Result<Bytes, Error> {
+    loop {
+        if let Incoming::Message(mut frames) = stream.next().await?
+            && let Some(answer) = frames.pop()
+        {
+            return Ok(answer);
+        }
+    }
+}
