@@ -1,0 +1,57 @@
+//! What a sign-in gives.
+
+use std::sync::{Mutex, PoisonError};
+
+use crypto::{Crypticle, InvalidKeyString, KeyString, SerialMemory, Serialised};
+use value::Value;
+
+/// The keys of one master, from one sign-in to the next.
+pub struct Credentials {
+    /// Opens publications (and, with old masters, seals requests).
+    pub aes: Crypticle,
+    /// The key as text, to see whether a later sign-in brought another.
+    aes_text: KeyString,
+    /// Seals requests; old masters give none.
+    pub session: Option<Crypticle>,
+    session_text: Option<KeyString>,
+    /// Where publications come from.
+    pub publish_port: u16,
+    /// The publications seen with this key.
+    serials: Mutex<SerialMemory>,
+}
+
+impl Credentials {
+    /// Credentials of these keys.
+    ///
+    /// # Errors
+    /// When a key is not well formed.
+    pub fn new(aes: KeyString, session: Option<KeyString>, publish_port: u16) -> Result<Self, InvalidKeyString> {
+        Ok(Credentials {
+            aes: Crypticle::new(&aes)?,
+            session: session.as_ref().map(Crypticle::new).transpose()?,
+            aes_text: aes,
+            session_text: session,
+            publish_port,
+            serials: Mutex::default(),
+        })
+    }
+
+    /// Looks at the serial number of a publication.
+    pub(super) fn admit(&self, publication: Value) -> Serialised {
+        self.serials.lock().unwrap_or_else(PoisonError::into_inner).admit(publication)
+    }
+
+    /// What requests are sealed with, and the envelope version that goes with it.
+    pub fn sealer(&self) -> (&Crypticle, i64) {
+        match &self.session {
+            Some(session) => (session, 3),
+            None => (&self.aes, 2),
+        }
+    }
+
+    /// Says whether two sign-ins gave the same keys.
+    pub fn same_keys(&self, other: &Credentials) -> bool {
+        let text = |credentials: &Credentials| credentials.session_text.as_ref().map(|key| key.expose().to_owned());
+        self.aes_text.expose() == other.aes_text.expose() && text(self) == text(other)
+    }
+}

@@ -1,0 +1,310 @@
+//! Sealed requests to one master, and the sign-ins they need.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crypto::{Encryption, HashType, KeyString, PrivateKey, Signature};
+use rt::Rt;
+use tokio::sync::{Mutex, watch};
+use tracing::debug;
+use transport::Requester;
+use value::{Map, Value};
+use wire::MinionId;
+use wire::envelope::{Envelope, Sealed};
+use wire::loads::AuthReply;
+use wire::msgpack::{self, Decode, Packing};
+
+use super::sign_in::Attempt;
+use super::{Credentials, Error, SignIn, Trust, TrustSettings};
+
+/// What the minion's options say about the channel.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How keys are encrypted (`encryption_algorithm`).
+    pub encryption: Encryption,
+    /// How answers are signed (`signing_algorithm`).
+    pub signing: Signature,
+    /// Whether publications must be signed (`sign_pub_messages`).
+    pub sign_pub_messages: bool,
+    /// Whether our requests are signed (`minion_sign_messages`).
+    pub minion_sign_messages: bool,
+    /// Digest of fingerprints (`hash_type`).
+    pub hash_type: HashType,
+    /// Grains sent for automatic acceptance, with their values.
+    pub autosign_grains: Option<Map>,
+    /// Time for one sign-in (`auth_timeout`).
+    pub auth_timeout: Duration,
+    /// Sign-ins that may go unanswered (`auth_tries`), at least one.
+    pub auth_tries: u32,
+    /// Time for one request (`request_channel_timeout`).
+    pub request_timeout: Duration,
+    /// Requests that may go unanswered (`request_channel_tries`), at least one.
+    pub request_tries: u32,
+    /// What keys are trusted.
+    pub trust: TrustSettings,
+}
+
+/// Who the minion is.
+pub struct MinionIdentity {
+    /// Its id.
+    pub id: MinionId,
+    /// Its key pair.
+    pub key: PrivateKey,
+    /// The public half as text, cleaned.
+    pub public_text: String,
+    token: Bytes,
+}
+
+impl MinionIdentity {
+    /// An identity with the token that is sent with each request.
+    ///
+    /// # Errors
+    /// When the key is unusable.
+    pub fn new(id: MinionId, key: PrivateKey) -> Result<Self, crypto::RsaError> {
+        let public_text = crypto::clean_key(&key.public().to_pem());
+        let token = key.tok()?.into();
+        Ok(MinionIdentity { id, key, public_text, token })
+    }
+}
+
+/// The channel to one master. Shares nothing with the channels to others but the identity.
+pub struct MasterChannel {
+    pub(super) settings: Settings,
+    pub(super) identity: Arc<MinionIdentity>,
+    pub(super) trust: Arc<dyn Trust>,
+    ask: Arc<dyn Requester>,
+    rt: Rt,
+    credentials: watch::Sender<Option<Arc<Credentials>>>,
+    /// Held while signing in, so that there is never more than one sign-in at a time.
+    gate: Mutex<()>,
+}
+
+impl MasterChannel {
+    /// A channel that has not signed in yet.
+    pub fn new(
+        settings: Settings,
+        identity: Arc<MinionIdentity>,
+        trust: Arc<dyn Trust>,
+        ask: Arc<dyn Requester>,
+        rt: Rt,
+    ) -> Self {
+        MasterChannel {
+            settings,
+            identity,
+            trust,
+            ask,
+            rt,
+            credentials: watch::Sender::new(None),
+            gate: Mutex::new(()),
+        }
+    }
+
+    /// The keys in force, if signed in.
+    pub fn credentials(&self) -> Option<Arc<Credentials>> {
+        self.credentials.borrow().clone()
+    }
+
+    /// Signs in once, repeating unanswered requests. New keys are in force at once.
+    ///
+    /// # Errors
+    /// When no answer comes, or one that is not to be trusted.
+    pub async fn sign_in(&self) -> Result<SignIn, Error> {
+        let _gate = self.gate.lock().await;
+        self.sign_in_now().await
+    }
+
+    /// Replaces credentials that turned out to be old. If somebody else has done so meanwhile, theirs are returned.
+    ///
+    /// # Errors
+    /// As [`MasterChannel::sign_in`], and [`Error::NotAccepted`].
+    pub async fn renew(&self, old: Option<&Arc<Credentials>>) -> Result<Arc<Credentials>, Error> {
+        let _gate = self.gate.lock().await;
+        if let Some(current) = self.credentials()
+            && !old.is_some_and(|old| Arc::ptr_eq(old, &current))
+        {
+            return Ok(current);
+        }
+        match self.sign_in_now().await? {
+            SignIn::Accepted(credentials) => Ok(credentials),
+            _ => Err(Error::NotAccepted),
+        }
+    }
+
+    /// Sends a request and returns the opened answer. `id`, nonce, time and token are added. When the master has other keys
+    /// now, signs in and asks once more.
+    ///
+    /// # Errors
+    /// When no answer comes within the tries, or none that opens.
+    pub async fn request(&self, load: Map, timeout: Option<Duration>, decode: Decode) -> Result<Value, Error> {
+        let tries = if timeout.is_some() { 1 } else { self.settings.request_tries.max(1) };
+        let timeout = timeout.unwrap_or(self.settings.request_timeout);
+        let mut failure = Error::Timeout(timeout);
+        for _ in 0..tries {
+            match self.request_once(&load, timeout, decode).await {
+                Err(error @ (Error::Timeout(_) | Error::Authentication(_))) => failure = error,
+                other => return other,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Asks for the pillar, or anything else answered for our eyes only under a name.
+    ///
+    /// # Errors
+    /// As [`MasterChannel::request`], and when the answer is not signed by the master or not for this request.
+    pub async fn request_private(&self, load: Map, name: &str, timeout: Option<Duration>) -> Result<Value, Error> {
+        let timeout = timeout.unwrap_or(self.settings.request_timeout);
+        let mut credentials = self.signed_in().await?;
+        let mut reply = self.exchange(&load, &credentials, timeout).await?;
+        if reply.0.get("key").is_none() {
+            debug!(master_answer = reply.0.type_name(), "no private answer; signing in again");
+            credentials = self.renew(Some(&credentials)).await?;
+            reply = self.exchange(&load, &credentials, timeout).await?;
+        }
+        self.open_private(reply.0, name, &reply.1)
+    }
+
+    async fn sign_in_now(&self) -> Result<SignIn, Error> {
+        let timeout = self.settings.auth_timeout;
+        let mut failure = Error::Timeout(timeout);
+        for _ in 0..self.settings.auth_tries.max(1) {
+            let attempt = Attempt::new(&self.settings, &self.identity, self.trust.as_ref(), &self.rt)?;
+            match self.ask.ask(Envelope::clear(attempt.request()?), timeout).await.map_err(Error::from) {
+                Ok(reply) => return self.keep(attempt.judge(AuthReply::from_value(reply))?),
+                Err(error @ Error::Timeout(_)) => failure = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Keys that did not change keep their memory of what was seen with them.
+    fn keep(&self, signed_in: SignIn) -> Result<SignIn, Error> {
+        let SignIn::Accepted(new) = signed_in else { return Ok(signed_in) };
+        let current = self.credentials().filter(|current| current.same_keys(&new));
+        if let Some(current) = current
+            && current.publish_port == new.publish_port
+        {
+            return Ok(SignIn::Accepted(current));
+        }
+        self.credentials.send_replace(Some(new.clone()));
+        Ok(SignIn::Accepted(new))
+    }
+
+    async fn signed_in(&self) -> Result<Arc<Credentials>, Error> {
+        match self.credentials() {
+            Some(credentials) => Ok(credentials),
+            None => self.renew(None).await,
+        }
+    }
+
+    async fn request_once(&self, load: &Map, timeout: Duration, decode: Decode) -> Result<Value, Error> {
+        let credentials = self.signed_in().await?;
+        let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
+        match open(&credentials, &reply, &nonce, decode) {
+            Err(Error::Authentication(_)) => {
+                let credentials = self.renew(Some(&credentials)).await?;
+                let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
+                open(&credentials, &reply, &nonce, decode)
+            }
+            other => other,
+        }
+    }
+
+    /// Seals a request, sends it, and returns the raw answer with the nonce it must carry.
+    async fn exchange(&self, load: &Map, with: &Credentials, timeout: Duration) -> Result<(Value, String), Error> {
+        let nonce = self.rt.nonce();
+        let envelope = self.sealed(load.clone(), with, &nonce)?;
+        let reply = self.ask.ask(envelope, timeout).await?;
+        Ok((reply, nonce))
+    }
+
+    fn sealed(&self, mut load: Map, with: &Credentials, nonce: &str) -> Result<Envelope, Error> {
+        let (sealer, version) = with.sealer();
+        load.insert("nonce", nonce);
+        if version > 2 {
+            load.insert("ts", self.rt.unix_seconds());
+        }
+        load.insert("tok", self.identity.token.clone());
+        load.insert("id", self.identity.id.as_str());
+        if self.settings.minion_sign_messages {
+            let sig = self.sign(&load)?;
+            load.insert("sig", sig);
+        }
+        Ok(Envelope::Sealed(Sealed {
+            load: sealer.seal(&load.into(), None),
+            version,
+            id: (version > 2).then(|| self.identity.id.as_str().into()),
+            enc_algo: Some(self.settings.encryption.name().to_owned()),
+            sig_algo: Some(self.settings.signing.name().to_owned()),
+        }))
+    }
+
+    /// The signature covers what the master's handler will see: everything but nonce and token.
+    fn sign(&self, load: &Map) -> Result<Bytes, Error> {
+        let mut covered = load.clone();
+        covered.remove("nonce");
+        covered.remove("tok");
+        let packed = msgpack::pack(&covered.into(), Packing::Bin);
+        let sig = self.identity.key.sign(self.settings.signing, &packed);
+        sig.map(Bytes::from).map_err(Error::crypto("sign a message"))
+    }
+
+    fn open_private(&self, reply: Value, name: &str, nonce: &str) -> Result<Value, Error> {
+        let malformed = |what: &str| Error::Malformed(format!("private answer: {what}"));
+        if let Some(error) = reply.get("error") {
+            return Err(Error::Malformed(error.to_string()));
+        }
+        let key = reply.get("key").and_then(Value::as_bytes).ok_or_else(|| malformed("no key"))?;
+        let sealed = reply.get(name).and_then(Value::as_bytes).ok_or_else(|| malformed("no content"))?;
+        let once = self.identity.key.decrypt(self.settings.encryption, key);
+        let once = once.map_err(Error::crypto("decrypt the key of an answer"))?;
+        let crypticle = KeyString::parse(&once).and_then(|key| crypto::Crypticle::new(&key));
+        let crypticle = crypticle.map_err(|error| malformed(&error.to_string()))?;
+        let opened = crypticle.open(sealed, None, Decode::Default)?;
+        let Some(data) = opened.get("data").and_then(Value::as_bytes) else {
+            // Answers to version 1 are not signed; we never ask in that version.
+            return Err(malformed("not signed"));
+        };
+        let sig = opened.get("sig").and_then(Value::as_bytes).ok_or_else(|| malformed("no signature"))?;
+        if !self.master_key()?.verify(self.settings.signing, data, sig) {
+            return Err(Error::Authentication("Pillar payload signature failed to validate.".to_owned()));
+        }
+        let inner = msgpack::unpack(data, Decode::Default).map_err(|error| malformed(&error.to_string()))?;
+        if inner.get("key").and_then(Value::as_bytes) != Some(key) {
+            return Err(Error::Authentication("Key verification failed.".to_owned()));
+        }
+        if inner.get("nonce").and_then(Value::as_str) != Some(nonce) {
+            return Err(Error::Authentication("Pillar nonce verification failed.".to_owned()));
+        }
+        inner.get(name).cloned().ok_or_else(|| malformed("no content"))
+    }
+
+    /// The master's key on record.
+    pub(super) fn master_key(&self) -> Result<crypto::PublicKey, Error> {
+        let known = self.trust.known()?.ok_or(Error::NotAccepted)?;
+        crypto::PublicKey::from_pem(known.as_bytes()).map_err(Error::crypto("read the master's key on record"))
+    }
+}
+
+fn open(credentials: &Credentials, reply: &Value, nonce: &str, decode: Decode) -> Result<Value, Error> {
+    match reply {
+        Value::Bytes(_) | Value::Str(_) => {
+            let sealed = reply.as_bytes().unwrap_or_default();
+            if sealed.is_empty() {
+                return Ok(reply.clone());
+            }
+            let opened = credentials.sealer().0.open(sealed, Some(nonce), decode);
+            opened.map_err(|error| match (error, reply) {
+                // A short plain answer such as `bad load` says more than a failed digest.
+                (crypto::OpenError::Authentication, Value::Str(text)) if text.len() < 100 => {
+                    Error::Authentication(format!("the master says {text:?}"))
+                }
+                (error, _) => error.into(),
+            })
+        }
+        other if !other.truthy() => Ok(other.clone()),
+        other => Err(Error::Malformed(format!("a {} in the clear", other.type_name()))),
+    }
+}

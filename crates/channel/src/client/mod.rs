@@ -1,0 +1,14 @@
+//! The minion's side of the channel.
+
+mod credentials;
+mod error;
+mod master_channel;
+mod publications;
+mod sign_in;
+mod trust;
+
+pub use credentials::Credentials;
+pub use error::Error;
+pub use master_channel::{MasterChannel, MinionIdentity, Settings};
+pub use sign_in::SignIn;
+pub use trust::{Distrust, FileTrust, Judgement, Shown, Trust, TrustSettings, judge};

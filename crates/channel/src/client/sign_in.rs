@@ -1,0 +1,168 @@
+//! Signing in: the request, and what to make of the answer.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use crypto::{KeyString, PublicKey};
+use rt::Rt;
+use value::Map;
+use wire::loads::{AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
+
+use super::{Credentials, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
+
+/// What a master answered to a sign-in.
+pub enum SignIn {
+    /// Here are the keys.
+    Accepted(Arc<Credentials>),
+    /// Our key waits for an operator.
+    Pending,
+    /// Our key is rejected or denied.
+    Rejected,
+    /// The master has as many minions as it allows.
+    Full,
+}
+
+/// One sign-in on its way: what the answer is checked against.
+pub(super) struct Attempt<'a> {
+    settings: &'a Settings,
+    identity: &'a MinionIdentity,
+    trust: &'a dyn Trust,
+    nonce: String,
+    token: Option<KeyString>,
+    known: Option<String>,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        identity: &'a MinionIdentity,
+        trust: &'a dyn Trust,
+        rt: &Rt,
+    ) -> Result<Self, Error> {
+        let known = trust.known()?;
+        let token = known.as_ref().map(|_| KeyString::from_random(rt.bytes()));
+        Ok(Attempt { settings, identity, trust, nonce: rt.nonce(), token, known })
+    }
+
+    /// The load of the request.
+    pub(super) fn request(&self) -> Result<Map, Error> {
+        let token = match (&self.known, &self.token) {
+            (Some(known), Some(token)) => {
+                let master =
+                    PublicKey::from_pem(known.as_bytes()).map_err(Error::crypto("read the master's key on record"))?;
+                let sealed = master.encrypt(self.settings.encryption, token.expose().as_bytes());
+                Some(sealed.map_err(Error::crypto("encrypt the token"))?.into())
+            }
+            _ => None,
+        };
+        let request = AuthRequest {
+            id: self.identity.id.clone(),
+            nonce: Some(self.nonce.clone()),
+            enc_algo: Some(self.settings.encryption.name().to_owned()),
+            sig_algo: Some(self.settings.signing.name().to_owned()),
+            autosign_grains: self.settings.autosign_grains.clone(),
+            token,
+            pub_key: self.identity.public_text.clone(),
+            extra: Map::new(),
+        };
+        Ok(request.into_map())
+    }
+
+    /// Reads the answer. A trusted new key is put on record.
+    pub(super) fn judge(self, reply: AuthReply) -> Result<SignIn, Error> {
+        let (load, sig) = match reply {
+            AuthReply::Signed { load, sig } => (load, sig),
+            AuthReply::Unsigned(map) => {
+                let word = map.get_str("ret").unwrap_or("an unsigned answer");
+                return Err(Error::Algorithm(word.to_owned()));
+            }
+            AuthReply::Malformed(value) => {
+                let shown: String = value.to_string().chars().take(80).collect();
+                return Err(Error::Malformed(format!("{shown:?} to a sign-in")));
+            }
+        };
+        let answer = AuthAnswer::decode(&load).map_err(|error| Error::Malformed(error.to_string()))?;
+        let judged = match &answer {
+            AuthAnswer::Accepted(accepted) => Some(self.accept(accepted)?),
+            AuthAnswer::Refused(_) => None,
+        };
+        self.check_signature(judged.as_ref(), &load, &sig)?;
+        if answer.nonce() != Some(&self.nonce) {
+            return Err(Error::Authentication("Invalid nonce".to_owned()));
+        }
+        match answer {
+            AuthAnswer::Accepted(accepted) => self.take_keys(&accepted, judged.as_ref()),
+            AuthAnswer::Refused(refused) => Ok(match refused.verdict {
+                Verdict::Rejected => SignIn::Rejected,
+                Verdict::Pending => SignIn::Pending,
+                Verdict::Full => SignIn::Full,
+            }),
+        }
+    }
+
+    fn accept(&self, accepted: &AuthAccepted) -> Result<(Judgement, PublicKey), Error> {
+        let shown =
+            Shown { key: &accepted.pub_key, signature: accepted.pub_sig.as_deref(), token_sent: self.token.is_some() };
+        let verify = |signature: &str| self.vouched(&accepted.pub_key, signature);
+        let finger = || crypto::pem_finger(accepted.pub_key.as_bytes(), self.settings.hash_type);
+        let judgement = judge(&self.settings.trust, self.known.as_deref(), shown, verify, finger)?;
+        let key = PublicKey::from_pem(accepted.pub_key.as_bytes()).map_err(Error::crypto("read the master's key"))?;
+        Ok((judgement, key))
+    }
+
+    fn vouched(&self, key: &str, signature: &str) -> bool {
+        let signature: String = signature.split_whitespace().collect();
+        let (Ok(signing), Ok(signature)) = (self.trust.signing_key(), BASE64_STANDARD.decode(signature)) else {
+            return false;
+        };
+        signing.verify(self.settings.signing, crypto::clean_key(key).as_bytes(), &signature)
+    }
+
+    /// The outer signature must be by the key shown, or for a refusal by the key on record.
+    fn check_signature(&self, judged: Option<&(Judgement, PublicKey)>, load: &[u8], sig: &[u8]) -> Result<(), Error> {
+        let on_record;
+        let key = match (judged, &self.known) {
+            (Some((_, key)), _) => key,
+            (None, Some(known)) => {
+                on_record =
+                    PublicKey::from_pem(known.as_bytes()).map_err(Error::crypto("read the master's key on record"))?;
+                &on_record
+            }
+            // A refusal by a master nobody knows cannot be checked; it gives nothing away.
+            (None, None) => return Ok(()),
+        };
+        match key.verify(self.settings.signing, load, sig) {
+            true => Ok(()),
+            false => Err(Error::Authentication("Invalid signature".to_owned())),
+        }
+    }
+
+    fn take_keys(&self, accepted: &AuthAccepted, judged: Option<&(Judgement, PublicKey)>) -> Result<SignIn, Error> {
+        let Some((judgement, master)) = judged else { return Err(super::Distrust::Proof.into()) };
+        let private = &self.identity.key;
+        let decrypt = |sealed: &[u8]| private.decrypt(self.settings.encryption, sealed);
+        let key_string = |sealed: &[u8]| {
+            let text = decrypt(sealed).map_err(Error::crypto("decrypt a key of the master"))?;
+            KeyString::parse(&text).map_err(|error| Error::Malformed(error.to_string()))
+        };
+        let aes = key_string(&accepted.aes)?;
+        if !accepted.sig.as_deref().is_some_and(|sig| master.verify_key_string(&aes, sig)) {
+            return Err(super::Distrust::Proof.into());
+        }
+        if judgement.token {
+            let returned = accepted.token.as_deref().and_then(|token| decrypt(token).ok());
+            let sent = self.token.as_ref().map(|token| token.expose().as_bytes());
+            if returned.as_deref() != sent {
+                return Err(super::Distrust::Proof.into());
+            }
+        }
+        let session = accepted.session.as_deref().map(key_string).transpose()?;
+        if judgement.store && self.known.as_deref().map(crypto::clean_key) != Some(crypto::clean_key(&accepted.pub_key))
+        {
+            self.trust.keep(&accepted.pub_key)?;
+        }
+        let credentials = Credentials::new(aes, session, accepted.publish_port);
+        Ok(SignIn::Accepted(Arc::new(credentials.map_err(|error| Error::Malformed(error.to_string()))?)))
+    }
+}

@@ -1,0 +1,274 @@
+//! Whether the key a master shows is to be trusted.
+//!
+//! The decision is [`judge`], which touches nothing; [`FileTrust`] keeps the key in `minion_master.pub`. The rules are those of
+//! Salt's multi-master tutorials: trust on first use, signed master keys, a pinned fingerprint.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crypto::clean_key;
+
+/// What the minion's options say about trust.
+#[derive(Clone, Debug, Default)]
+pub struct TrustSettings {
+    /// Masters must show a signature by the signing key (`verify_master_pubkey_sign`).
+    pub verify_signature: bool,
+    /// Check it at each sign-in, not only when the key is new (`always_verify_signature`).
+    pub always_verify: bool,
+    /// Take any key (`open_mode`).
+    pub open_mode: bool,
+    /// The fingerprint the key must have (`master_finger`).
+    pub finger: Option<String>,
+}
+
+/// What a master shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Its public key.
+    pub key: &'a str,
+    /// The signature of that key, if any, as sent.
+    pub signature: Option<&'a str>,
+    /// Whether our sign-in carried a token for the key on record.
+    pub token_sent: bool,
+}
+
+/// A key that is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// It must be put on record.
+    pub store: bool,
+    /// The master must have returned our token.
+    pub token: bool,
+}
+
+/// Why a master's key is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// It differs from the key on record and nothing vouches for it.
+    #[error("The master key has changed, the salt master could have been subverted, verify salt master's public key")]
+    Changed,
+    /// The signature does not fit the key.
+    #[error("Failed to verify the signature of the master's public key with the signing key")]
+    BadSignature,
+    /// Signed keys are demanded and the master shows no signature.
+    #[error("Master did not send its public key signature, but verify_master_pubkey_sign is enabled")]
+    Unsigned,
+    /// The master signs its key but this minion does not check signatures.
+    #[error(
+        "The master sent its public-key signature, but signature verification is not enabled on the minion \
+         (set verify_master_pubkey_sign: True)"
+    )]
+    UnexpectedSignature,
+    /// The fingerprint is not the pinned one.
+    #[error(
+        "The specified fingerprint in the master configuration file:\n{wanted}\nDoes not match the authenticating master's key:\n{shown}"
+    )]
+    Fingerprint {
+        /// What `master_finger` says.
+        wanted: String,
+        /// What the key has.
+        shown: String,
+    },
+    /// The key pair on record does not fit what the master sent with it.
+    #[error("Invalid master key")]
+    Proof,
+    /// The key on record could not be read or written.
+    #[error("failed to {doing} {path}: {reason}")]
+    Record {
+        /// What was attempted.
+        doing: &'static str,
+        /// The file.
+        path: String,
+        /// Why it failed.
+        reason: String,
+    },
+}
+
+/// Decides about a key. `verify` says whether a signature by the signing key fits the key shown; `finger` is the key's
+/// fingerprint.
+///
+/// # Errors
+/// Why it is not trusted.
+pub fn judge(
+    settings: &TrustSettings,
+    known: Option<&str>,
+    shown: Shown<'_>,
+    verify: impl Fn(&str) -> bool,
+    finger: impl FnOnce() -> String,
+) -> Result<Judgement, Distrust> {
+    let signed = |check: bool| match (settings.verify_signature, shown.signature) {
+        (true, None) => Err(Distrust::Unsigned),
+        (false, Some(_)) => Err(Distrust::UnexpectedSignature),
+        (true, Some(signature)) if check && !verify(signature) => Err(Distrust::BadSignature),
+        _ => Ok(()),
+    };
+    let known = known.filter(|_| shown.token_sent && !settings.open_mode);
+    let judgement = match known {
+        Some(known) if clean_key(known) == clean_key(shown.key) => {
+            signed(settings.always_verify)?;
+            Judgement { store: false, token: true }
+        }
+        Some(_) if settings.verify_signature => {
+            let good = shown.signature.is_some_and(&verify);
+            if !good {
+                return Err(Distrust::Changed);
+            }
+            Judgement { store: true, token: false }
+        }
+        Some(_) => return Err(Distrust::Changed),
+        None => {
+            signed(true)?;
+            Judgement { store: true, token: false }
+        }
+    };
+    match &settings.finger {
+        Some(wanted) => check_finger(wanted, finger()).map(|()| judgement),
+        None => Ok(judgement),
+    }
+}
+
+fn check_finger(wanted: &str, shown: String) -> Result<(), Distrust> {
+    if wanted.eq_ignore_ascii_case(&shown) {
+        return Ok(());
+    }
+    Err(Distrust::Fingerprint { wanted: wanted.to_owned(), shown })
+}
+
+/// Keeps the master's key on record.
+pub trait Trust: Send + Sync {
+    /// Returns the key on record.
+    fn known(&self) -> Result<Option<String>, Distrust>;
+
+    /// Puts a key on record.
+    fn keep(&self, key: &str) -> Result<(), Distrust>;
+
+    /// Returns the public half of the signing key.
+    fn signing_key(&self) -> Result<crypto::PublicKey, Distrust>;
+}
+
+/// The record in the minion's `pki_dir`: `minion_master.pub` and `<master_sign_key_name>.pub`.
+#[derive(Clone, Debug)]
+pub struct FileTrust {
+    record: PathBuf,
+    signing: PathBuf,
+}
+
+impl FileTrust {
+    /// A record in a directory.
+    pub fn new(pki_dir: &Path, sign_key_name: &str) -> Self {
+        FileTrust { record: pki_dir.join("minion_master.pub"), signing: pki_dir.join(format!("{sign_key_name}.pub")) }
+    }
+}
+
+impl Trust for FileTrust {
+    fn known(&self) -> Result<Option<String>, Distrust> {
+        match std::fs::read_to_string(&self.record) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("read", &self.record, error)),
+        }
+    }
+
+    fn keep(&self, key: &str) -> Result<(), Distrust> {
+        let write = || -> io::Result<()> {
+            let dir = self.record.parent().unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(dir)?;
+            io::Write::write_all(&mut file, clean_key(key).as_bytes())?;
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+            file.as_file().set_permissions(mode)?;
+            file.persist(&self.record)?;
+            Ok(())
+        };
+        write().map_err(|error| failed("write", &self.record, error))
+    }
+
+    fn signing_key(&self) -> Result<crypto::PublicKey, Distrust> {
+        let text = std::fs::read(&self.signing).map_err(|error| failed("read", &self.signing, error))?;
+        crypto::PublicKey::from_pem(&text).map_err(|error| failed("read", &self.signing, error))
+    }
+}
+
+fn failed(doing: &'static str, path: &Path, reason: impl std::fmt::Display) -> Distrust {
+    Distrust::Record { doing, path: path.display().to_string(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAME: &str = "KEY A\n";
+
+    fn shown(key: &str, signature: Option<&'static str>) -> Shown<'static> {
+        Shown { key: if key == "a" { "KEY A" } else { "KEY B" }, signature, token_sent: true }
+    }
+
+    fn decide(settings: TrustSettings, known: Option<&str>, shown: Shown<'_>) -> Result<Judgement, Distrust> {
+        judge(&settings, known, shown, |signature| signature == "good", || "aa:bb".to_owned())
+    }
+
+    fn verifying() -> TrustSettings {
+        TrustSettings { verify_signature: true, ..TrustSettings::default() }
+    }
+
+    #[test]
+    fn the_first_key_is_trusted_and_kept() {
+        let first = Shown { token_sent: false, ..shown("a", None) };
+        assert_eq!(decide(TrustSettings::default(), None, first), Ok(Judgement { store: true, token: false }));
+    }
+
+    #[test]
+    fn the_same_key_must_return_the_token() {
+        let same = decide(TrustSettings::default(), Some(SAME), shown("a", None));
+        assert_eq!(same, Ok(Judgement { store: false, token: true }));
+    }
+
+    #[test]
+    fn a_changed_key_needs_a_good_signature() {
+        let plain = TrustSettings::default;
+        assert_eq!(decide(plain(), Some(SAME), shown("b", None)), Err(Distrust::Changed));
+        assert_eq!(decide(plain(), Some(SAME), shown("b", Some("good"))), Err(Distrust::Changed));
+        assert_eq!(decide(verifying(), Some(SAME), shown("b", Some("bad"))), Err(Distrust::Changed));
+        let good = decide(verifying(), Some(SAME), shown("b", Some("good")));
+        assert_eq!(good, Ok(Judgement { store: true, token: false }));
+    }
+
+    #[test]
+    fn signing_and_verifying_must_go_together() {
+        assert_eq!(decide(verifying(), Some(SAME), shown("a", None)), Err(Distrust::Unsigned));
+        let unasked = decide(TrustSettings::default(), Some(SAME), shown("a", Some("good")));
+        assert_eq!(unasked, Err(Distrust::UnexpectedSignature));
+        assert_eq!(decide(verifying(), None, shown("a", Some("bad"))), Err(Distrust::BadSignature));
+    }
+
+    #[test]
+    fn a_known_key_is_verified_again_only_when_asked_for() {
+        assert!(decide(verifying(), Some(SAME), shown("a", Some("bad"))).is_ok());
+        let always = TrustSettings { always_verify: true, ..verifying() };
+        assert_eq!(decide(always, Some(SAME), shown("a", Some("bad"))), Err(Distrust::BadSignature));
+    }
+
+    #[test]
+    fn a_pinned_fingerprint_must_fit() {
+        let pinned = |finger: &str| TrustSettings { finger: Some(finger.to_owned()), ..TrustSettings::default() };
+        assert!(decide(pinned("AA:bb"), None, shown("a", None)).is_ok());
+        let other = decide(pinned("cc:dd"), None, shown("a", None));
+        assert!(matches!(other, Err(Distrust::Fingerprint { .. })), "{other:?}");
+    }
+
+    #[test]
+    fn open_mode_takes_any_key() {
+        let open = TrustSettings { open_mode: true, ..TrustSettings::default() };
+        assert_eq!(decide(open, Some(SAME), shown("b", None)), Ok(Judgement { store: true, token: false }));
+    }
+
+    #[test]
+    fn the_record_is_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let trust = FileTrust::new(dir.path(), "master_sign");
+        assert_eq!(trust.known(), Ok(None));
+        trust.keep("KEY A\n").unwrap();
+        trust.keep("KEY B\r\n").unwrap();
+        assert_eq!(trust.known(), Ok(Some("KEY B".to_owned())));
+        assert!(matches!(trust.signing_key(), Err(Distrust::Record { .. })));
+    }
+}

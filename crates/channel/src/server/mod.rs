@@ -1,0 +1,88 @@
+//! The master's side of the channel.
+
+mod aes;
+mod keybook;
+mod open;
+mod publish;
+mod reply;
+mod sign_in;
+mod tokens;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crypto::{PrivateKey, Signature};
+use rt::Rt;
+
+pub use aes::{AesKey, Generation};
+pub use keybook::{KeyBook, Session, SessionBook, Verdict};
+pub use open::{Opened, Refused, SealedRequest};
+pub use reply::Answer;
+pub use sign_in::{MasterKeySignature, SignInEvent, SignedIn};
+
+/// What the master's options say about the channel.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Oldest envelope version that is answered (`minimum_auth_version`, 3; 0 answers all).
+    pub minimum_auth_version: i64,
+    /// Seconds a sealed request stays valid (`request_server_ttl`, 0 = for ever).
+    pub request_server_ttl: i64,
+    /// Life of a session key (`publish_session`, a day).
+    pub publish_session: Duration,
+    /// The port minions are told to listen to (`publish_port`).
+    pub publish_port: u16,
+    /// Whether publications are signed (`sign_pub_messages`).
+    pub sign_pub_messages: bool,
+    /// How publications are signed (`publish_signing_algorithm`).
+    pub publish_signing_algorithm: Signature,
+}
+
+/// The keys a master shows.
+pub struct Identity {
+    /// The key pair `master.pem`.
+    pub key: PrivateKey,
+    /// The public half as text, cleaned.
+    pub public_text: String,
+    /// How the public half is vouched for, with `master_sign_pubkey`.
+    pub signature: MasterKeySignature,
+}
+
+/// Opens what minions and local programs send, and seals what they get.
+pub struct Server {
+    settings: Settings,
+    identity: Identity,
+    aes: AesKey,
+    keys: Arc<dyn KeyBook>,
+    sessions: Arc<dyn SessionBook>,
+    tokens: tokens::VerifiedTokens,
+    rt: Rt,
+}
+
+impl Server {
+    /// A server with a fresh AES key.
+    pub fn new(
+        settings: Settings,
+        identity: Identity,
+        keys: Arc<dyn KeyBook>,
+        sessions: Arc<dyn SessionBook>,
+        rt: Rt,
+    ) -> Self {
+        let aes = AesKey::new(&rt);
+        Server { settings, identity, aes, keys, sessions, tokens: tokens::VerifiedTokens::default(), rt }
+    }
+
+    /// The key all publications are sealed with.
+    pub fn aes(&self) -> &AesKey {
+        &self.aes
+    }
+
+    /// Makes a new AES key; minions sign in again when they meet a publication they cannot open.
+    pub fn rotate(&self) {
+        self.aes.rotate(&self.rt);
+    }
+
+    /// The keys this master shows.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}

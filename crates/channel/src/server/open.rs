@@ -1,0 +1,192 @@
+//! Opening a request: the checks every request passes, in Salt's order.
+
+use std::sync::Arc;
+
+use tracing::{debug, warn};
+use value::{Map, Value};
+use wire::MinionId;
+use wire::envelope::{Clear, Envelope, Sealed};
+use wire::msgpack::Decode;
+
+use super::reply::{Seal, Sealer};
+use super::{Answer, Server, Session};
+
+/// A request that passed.
+pub enum Opened {
+    /// A minion signs in.
+    SignIn(Clear),
+    /// A command anybody can send; it carries its own credentials.
+    Clear(Map),
+    /// A command of a known minion.
+    Sealed(SealedRequest),
+}
+
+/// A command of a known minion.
+pub struct SealedRequest {
+    /// Who sent it. With envelope version 3 this is proven; older ones prove it only with a token.
+    pub id: Option<MinionId>,
+    /// The command's name.
+    pub cmd: String,
+    /// Its fields, without nonce and token.
+    pub load: Map,
+    /// Whether the load carried a token (older requests need not).
+    pub token: bool,
+    /// What the answer is sealed with.
+    pub seal: Seal,
+}
+
+/// Why a request is not handled, and what its sender is told.
+#[derive(Debug)]
+pub struct Refused {
+    /// The answer, as the real master words it.
+    pub answer: Answer,
+    /// What was wrong, for the log.
+    pub reason: String,
+}
+
+impl Refused {
+    fn bad_load(reason: impl Into<String>) -> Self {
+        Refused { answer: Answer::plain("bad load"), reason: reason.into() }
+    }
+
+    fn told(answer: impl Into<Value>, reason: impl Into<String>) -> Self {
+        Refused { answer: Answer::Plain(answer.into()), reason: reason.into() }
+    }
+}
+
+impl Server {
+    /// Opens a request.
+    ///
+    /// # Errors
+    /// The answer for its sender when it does not pass.
+    pub fn open(&self, request: Result<Envelope, wire::envelope::Error>) -> Result<Opened, Refused> {
+        let envelope = request.map_err(|error| match error {
+            wire::envelope::Error::LoadNotMap(_) => Refused::told("payload and load must be a dict", error.to_string()),
+            other => Refused::bad_load(other.to_string()),
+        })?;
+        let least = self.settings.minimum_auth_version;
+        if least > 0 && envelope.version() < least {
+            let version = envelope.version();
+            return Err(Refused::bad_load(format!("envelope version {version} is below minimum_auth_version {least}")));
+        }
+        match envelope {
+            Envelope::Clear(clear) => open_clear(clear),
+            Envelope::Sealed(sealed) => self.open_sealed(sealed).map(Opened::Sealed),
+        }
+    }
+
+    fn open_sealed(&self, sealed: Sealed) -> Result<SealedRequest, Refused> {
+        let claimed = match sealed.version > 2 {
+            true => Some(minion_id(sealed.id.as_ref())?),
+            false => None,
+        };
+        let sealer = match &claimed {
+            Some(id) => Sealer::Session(self.session(id)?),
+            None => Sealer::Master(self.aes.current()),
+        };
+        let opened = sealer.crypticle().open(&sealed.load, None, Decode::Default);
+        let opened = opened.map_err(|error| Refused::bad_load(format!("{}: {error}", who(&claimed))))?;
+        let Value::Map(mut load) = opened else {
+            return Err(Refused::told("payload and load must be a dict", format!("{}: no map", who(&claimed))));
+        };
+        check_id_text(&load)?;
+        let token = load.remove("tok");
+        let id = match claimed {
+            Some(id) => {
+                self.check_fresh(&id, &load)?;
+                self.check_sender(&id, &load, token.as_ref())?;
+                Some(id)
+            }
+            None => self.check_old_sender(&load, token.as_ref())?,
+        };
+        let nonce = load.remove("nonce").and_then(Value::into_string).filter(|_| sealed.version > 1);
+        let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
+        let seal =
+            Seal { sealer, nonce, enc_algo: sealed.enc_algo, sig_algo: sealed.sig_algo, version: sealed.version };
+        Ok(SealedRequest { id, cmd, load, token: token.is_some(), seal })
+    }
+
+    fn session(&self, id: &MinionId) -> Result<Arc<Session>, Refused> {
+        // No session is made for ids that are not accepted: strangers must not fill the disk.
+        if self.keys.accepted(id).is_none() {
+            return Err(Refused::bad_load(format!("minion {id} has no accepted key")));
+        }
+        let session = self.sessions.session(id, self.settings.publish_session);
+        session.map_err(|error| Refused::bad_load(format!("failed to read the session key of {id}: {error}")))
+    }
+
+    fn check_fresh(&self, id: &MinionId, load: &Map) -> Result<(), Refused> {
+        let ttl = self.settings.request_server_ttl;
+        if ttl <= 0 {
+            return Ok(());
+        }
+        let sent = load.get("ts").and_then(Value::as_i64).unwrap_or(0);
+        let age = self.rt.unix_seconds() - sent;
+        if age <= ttl {
+            return Ok(());
+        }
+        warn!(minion = %id, age, "Received request with ttl expired");
+        Err(Refused::bad_load(format!("request of minion {id} is {age} s old, request_server_ttl is {ttl}")))
+    }
+
+    fn check_sender(&self, id: &MinionId, load: &Map, token: Option<&Value>) -> Result<(), Refused> {
+        if load.get_str("id") != Some(id.as_str()) {
+            return Err(Refused::bad_load(format!("the load names another sender than the envelope of minion {id}")));
+        }
+        let Some(token) = token.and_then(Value::as_bytes) else {
+            return Err(Refused::bad_load(format!("request of minion {id} has no token")));
+        };
+        let Some(key) = self.keys.accepted(id) else {
+            return Err(Refused::bad_load(format!("minion {id} has no accepted key")));
+        };
+        match self.tokens.verify(id, &key, token) {
+            true => Ok(()),
+            false => Err(Refused::bad_load(format!("Unable to verify token of minion {id}"))),
+        }
+    }
+
+    /// Requests of version 2 prove their sender only when they carry a token.
+    fn check_old_sender(&self, load: &Map, token: Option<&Value>) -> Result<Option<MinionId>, Refused> {
+        let Some(id) = load.get_str("id") else { return Ok(None) };
+        let Ok(id) = MinionId::new(id) else { return Err(Refused::bad_load("the load names an invalid id")) };
+        if token.is_some() {
+            self.check_sender(&id, load, token)?;
+        } else {
+            debug!(minion = %id, "request of an old release without a token");
+        }
+        Ok(Some(id))
+    }
+}
+
+fn open_clear(clear: Clear) -> Result<Opened, Refused> {
+    check_id_text(&clear.load)?;
+    match clear.load.get_str("cmd") {
+        Some("_auth") => Ok(Opened::SignIn(clear)),
+        _ => Ok(Opened::Clear(clear.load)),
+    }
+}
+
+fn check_id_text(load: &Map) -> Result<(), Refused> {
+    match load.get("id") {
+        None => Ok(()),
+        Some(Value::Str(id)) if id.contains('\0') => {
+            Err(Refused::told("bad load: id contains a null byte", "an id contains a null byte"))
+        }
+        Some(Value::Str(_)) => Ok(()),
+        Some(other) => {
+            let shown: String = other.to_string().chars().take(100).collect();
+            Err(Refused::told(format!("bad load: id {shown} is not a string"), "an id is not text"))
+        }
+    }
+}
+
+fn minion_id(claimed: Option<&Value>) -> Result<MinionId, Refused> {
+    let Some(text) = claimed.and_then(Value::as_str) else {
+        return Err(Refused::bad_load("the envelope names no sender"));
+    };
+    MinionId::new(text).map_err(|error| Refused::bad_load(error.to_string()))
+}
+
+fn who(claimed: &Option<MinionId>) -> String {
+    claimed.as_ref().map_or_else(|| "an old minion".to_owned(), |id| format!("minion {id}"))
+}

@@ -1,0 +1,101 @@
+//! What goes back: plain, sealed, or for one pair of eyes (pillar).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crypto::{Crypticle, Encryption, KeyString, Signature};
+use value::{Map, Value, map};
+use wire::MinionId;
+use wire::msgpack::{self, Packing};
+
+use super::{Generation, Server, Session};
+
+/// An answer, ready to be packed by the transport.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Readable by anybody.
+    Plain(Value),
+    /// Sealed bytes.
+    Sealed(Bytes),
+}
+
+impl Answer {
+    /// A readable answer.
+    pub fn plain(value: impl Into<Value>) -> Self {
+        Answer::Plain(value.into())
+    }
+
+    /// Returns the answer as the value the transport packs.
+    pub fn into_value(self) -> Value {
+        match self {
+            Answer::Plain(value) => value,
+            Answer::Sealed(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
+/// What the answer to one request is sealed with.
+pub struct Seal {
+    pub(super) sealer: Sealer,
+    pub(super) nonce: Option<String>,
+    pub(super) enc_algo: Option<String>,
+    pub(super) sig_algo: Option<String>,
+    pub(super) version: i64,
+}
+
+pub(super) enum Sealer {
+    Session(Arc<Session>),
+    Master(Arc<Generation>),
+}
+
+impl Sealer {
+    pub(super) fn crypticle(&self) -> &Crypticle {
+        match self {
+            Sealer::Session(session) => &session.crypticle,
+            Sealer::Master(generation) => generation.crypticle(),
+        }
+    }
+}
+
+impl Seal {
+    /// Seals an answer for the sender of the request.
+    pub fn seal(&self, answer: &Value) -> Answer {
+        Answer::Sealed(self.sealer.crypticle().seal(answer, self.nonce.as_deref()))
+    }
+
+    /// The version of the request's envelope.
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+}
+
+impl Server {
+    /// Seals a pillar for one minion with a key of its own, signed by the master.
+    ///
+    /// # Errors
+    /// The answer for the minion when its key, the nonce or an algorithm is missing.
+    pub fn private(&self, id: &MinionId, seal: &Seal, name: &str, secret: Value) -> Result<Answer, Answer> {
+        let Some(public) = self.keys.accepted(id) else {
+            return Err(seal.seal(&Value::Map(Map::new())));
+        };
+        let encryption: Encryption = seal.enc_algo.as_deref().unwrap_or_default().parse().unwrap_or_default();
+        let signature: Signature = seal.sig_algo.as_deref().unwrap_or_default().parse().unwrap_or_default();
+        let once = KeyString::from_random(self.rt.bytes());
+        let failed = |_: crypto::RsaError| Answer::plain(map! { "error" => "bad load" });
+        let key = Bytes::from(public.encrypt(encryption, once.expose().as_bytes()).map_err(failed)?);
+        let crypticle = Crypticle::new(&once).expect("a key made of random bytes is well formed");
+        let sealed = if seal.version < 2 {
+            crypticle.seal(&secret, None)
+        } else {
+            let Some(nonce) = &seal.nonce else {
+                return Err(Answer::plain(map! { "error" => "Nonce not included in request" }));
+            };
+            let inner = map! { "key" => key.clone(), name => secret, "nonce" => nonce };
+            let data = msgpack::pack(&inner.into(), Packing::Wire);
+            let sig = self.identity.key.sign(signature, &data).map_err(failed)?;
+            let signed = map! { "data" => Bytes::from(data), "sig" => Bytes::from(sig) };
+            crypticle.seal(&signed.into(), None)
+        };
+        Ok(Answer::plain(map! { "key" => key, name => sealed }))
+    }
+}

@@ -1,0 +1,196 @@
+//! A minion signs in.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use crypto::{Encryption, PrivateKey, PublicKey, Signature};
+use tracing::{error, warn};
+use value::{Map, Value};
+use wire::MinionId;
+use wire::envelope::Clear;
+use wire::loads::{AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word};
+
+use super::{Answer, Server, Verdict};
+
+/// How the master's public key is vouched for in sign-in answers (`master_sign_pubkey`).
+pub enum MasterKeySignature {
+    /// Not at all.
+    None,
+    /// By the signing key, made when first asked for in each algorithm.
+    Key(PrivateKey, Mutex<HashMap<Signature, String>>),
+    /// By a signature made beforehand (`master_use_pubkey_signature`): the file's text.
+    Stored(String),
+}
+
+impl MasterKeySignature {
+    /// Vouched for by this key.
+    pub fn by(key: PrivateKey) -> Self {
+        MasterKeySignature::Key(key, Mutex::default())
+    }
+
+    fn text(&self, public: &str, algorithm: Signature) -> Result<Option<String>, crypto::RsaError> {
+        match self {
+            MasterKeySignature::None => Ok(None),
+            MasterKeySignature::Stored(text) => Ok(Some(text.clone())),
+            MasterKeySignature::Key(key, made) => {
+                if let Some(text) = made.lock().unwrap_or_else(PoisonError::into_inner).get(&algorithm) {
+                    return Ok(Some(text.clone()));
+                }
+                let text = BASE64_STANDARD.encode(key.sign(algorithm, public.as_bytes())?) + "\n";
+                made.lock().unwrap_or_else(PoisonError::into_inner).insert(algorithm, text.clone());
+                Ok(Some(text))
+            }
+        }
+    }
+}
+
+/// The outcome of a sign-in: what to answer and what happened.
+pub struct SignedIn {
+    /// The answer.
+    pub answer: Answer,
+    /// What the `salt/auth` event says; `None` when the id was unusable.
+    pub event: Option<SignInEvent>,
+}
+
+/// What the `salt/auth` event says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignInEvent {
+    /// The minion.
+    pub id: MinionId,
+    /// The word for what was done.
+    pub act: &'static str,
+    /// Whether the minion may go on (waiting counts).
+    pub result: bool,
+    /// The key it showed.
+    pub public: String,
+    /// The grains it sent for autosigning.
+    pub grains: Option<Map>,
+}
+
+/// What a sign-in request holds.
+struct Request<'a> {
+    id: MinionId,
+    public: String,
+    nonce: Option<&'a str>,
+    token: Option<&'a [u8]>,
+    grains: Option<&'a Map>,
+    enc_algo: Result<Encryption, ()>,
+    sig_algo: Result<Signature, ()>,
+    version: i64,
+}
+
+impl Server {
+    /// Answers a sign-in. Costs two private key operations; call it where that may take its time.
+    pub fn sign_in(&self, request: &Clear) -> SignedIn {
+        let Some(request) = read(request) else {
+            let nonce = request.load.get_str("nonce");
+            let algorithm = signature_algorithm(&request.load).unwrap_or_default();
+            warn!("Authentication request from invalid id");
+            return SignedIn { answer: self.refusal(Word::Rejected, nonce, algorithm, request.version), event: None };
+        };
+        let (verdict, act) = self.keys.sign_in(&request.id, &request.public, request.grains);
+        let event = SignInEvent {
+            id: request.id.clone(),
+            act,
+            result: matches!(verdict, Verdict::Accepted | Verdict::Pending),
+            public: request.public.clone(),
+            grains: request.grains.cloned(),
+        };
+        let (Ok(encryption), Ok(signature)) = (request.enc_algo, request.sig_algo) else {
+            let word = if request.enc_algo.is_err() { "enc" } else { "sig" };
+            let answer = Answer::Plain(AuthReply::bad_algorithm(word).to_value());
+            return SignedIn { answer, event: Some(event) };
+        };
+        let refuse = |word: Word| self.refusal(word, request.nonce, signature, request.version);
+        let answer = match verdict {
+            Verdict::Accepted => self.welcome(&request, encryption, signature).unwrap_or_else(|reason| {
+                error!(minion = %request.id, "failed to answer the sign-in of {}: {reason}", request.id);
+                refuse(Word::Rejected)
+            }),
+            Verdict::Pending => refuse(Word::Pending),
+            Verdict::Refused => refuse(Word::Rejected),
+            Verdict::Full => refuse(Word::Full),
+        };
+        SignedIn { answer, event: Some(event) }
+    }
+
+    fn welcome(&self, request: &Request<'_>, encryption: Encryption, signature: Signature) -> Result<Answer, String> {
+        let say = |error: crypto::RsaError| error.to_string();
+        let minion = self.minion_key(request).ok_or("the stored key cannot be read")?;
+        let generation = self.aes.current();
+        let vouched = self.identity.signature.text(&self.identity.public_text, signature).map_err(say)?;
+        let token = request.token.and_then(|token| self.identity.key.decrypt(encryption, token).ok());
+        let encrypt = |text: &[u8]| minion.encrypt(encryption, text).map(Bytes::from).map_err(say);
+        let session = self.sessions.session(&request.id, self.settings.publish_session);
+        let session = session.map_err(|error| format!("failed to make a session key: {error}"))?;
+        let inner = AuthAccepted {
+            enc: "pub".to_owned(),
+            pub_key: self.identity.public_text.clone(),
+            publish_port: self.settings.publish_port,
+            pub_sig: vouched,
+            token: token.map(|token| encrypt(&token)).transpose()?,
+            aes: encrypt(generation.key().expose().as_bytes())?,
+            session: Some(encrypt(session.key.expose().as_bytes())?),
+            sig: Some(generation.proof(&self.identity.key).map_err(say)?.into()),
+            nonce: request.nonce.map(str::to_owned),
+            extra: Map::new(),
+        };
+        Ok(self.signed(AuthAnswer::Accepted(inner), signature, request.version))
+    }
+
+    fn minion_key(&self, request: &Request<'_>) -> Option<Arc<PublicKey>> {
+        // In open mode the key may not be in the store yet.
+        self.keys.accepted(&request.id).or_else(|| PublicKey::from_pem(request.public.as_bytes()).ok().map(Arc::new))
+    }
+
+    fn refusal(&self, verdict: Word, nonce: Option<&str>, algorithm: Signature, version: i64) -> Answer {
+        let refused = AuthRefused { verdict, nonce: nonce.map(str::to_owned), extra: Map::new() };
+        self.signed(AuthAnswer::Refused(refused), algorithm, version)
+    }
+
+    fn signed(&self, answer: AuthAnswer, algorithm: Signature, version: i64) -> Answer {
+        let reply = if version < 2 {
+            AuthReply::Unsigned(match answer {
+                AuthAnswer::Accepted(accepted) => accepted.to_map(),
+                AuthAnswer::Refused(refused) => refused.to_map(),
+            })
+        } else {
+            let load = answer.encode();
+            match self.identity.key.sign(algorithm, &load) {
+                Ok(sig) => AuthReply::Signed { load, sig: sig.into() },
+                Err(reason) => {
+                    error!("the master's key cannot sign: {reason}");
+                    return Answer::plain("Server-side exception handling payload");
+                }
+            }
+        };
+        Answer::Plain(reply.to_value())
+    }
+}
+
+fn read(request: &Clear) -> Option<Request<'_>> {
+    let load = &request.load;
+    Some(Request {
+        id: MinionId::new(load.get_str("id")?).ok()?,
+        public: load.get_str("pub")?.trim().to_owned(),
+        nonce: load.get_str("nonce"),
+        token: load.get("token").and_then(Value::as_bytes),
+        grains: load.get("autosign_grains").and_then(Value::as_map),
+        enc_algo: match load.get_str("enc_algo") {
+            None => Ok(Encryption::default()),
+            Some(name) => name.parse().map_err(|_| ()),
+        },
+        sig_algo: signature_algorithm(load),
+        version: request.version,
+    })
+}
+
+fn signature_algorithm(load: &Map) -> Result<Signature, ()> {
+    match load.get_str("sig_algo") {
+        None => Ok(Signature::default()),
+        Some(name) => name.parse().map_err(|_| ()),
+    }
+}

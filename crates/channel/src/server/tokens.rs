@@ -1,0 +1,34 @@
+//! Tokens that were verified before.
+//!
+//! The token in each request is the word `salt`, privately encrypted by the minion. The padding is without chance, so the same
+//! key always gives the same token, and a token that was verified once need not be verified again while the key is the
+//! same.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crypto::PublicKey;
+use wire::MinionId;
+
+/// The last good token of each minion, with the key it was good for.
+#[derive(Default)]
+pub struct VerifiedTokens(Mutex<HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>>);
+
+impl VerifiedTokens {
+    /// Says whether the token proves that its sender has the private half of the key.
+    pub fn verify(&self, id: &MinionId, key: &Arc<PublicKey>, token: &[u8]) -> bool {
+        let known = self.lock().get(id).is_some_and(|(known, good)| Arc::ptr_eq(known, key) && good == token);
+        if known {
+            return true;
+        }
+        let good = key.verify_tok(token);
+        if good {
+            self.lock().insert(id.clone(), (key.clone(), token.to_vec()));
+        }
+        good
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
