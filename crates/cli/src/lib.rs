@@ -1,4 +1,17 @@
 //! The programs: flags, outputters, exit codes.
+//!
+//! [`main`] finds out which program is meant; each has a module of its own name. What the programs do is done by the
+//! crates below; here is what a person sees of it.
 
 pub mod args;
+mod demo;
+mod dispatch;
+pub mod exit_codes;
+mod link;
 pub mod outputters;
+mod prepare;
+mod programs;
+mod salt;
+pub mod version;
+
+pub use dispatch::main;

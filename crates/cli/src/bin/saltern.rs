@@ -1,3 +1,7 @@
 //! The one program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    saltern_cli::main(std::env::args_os())
+}

@@ -1,0 +1,20 @@
+//! The exit codes scripts look at, with Salt's values.
+
+/// All good.
+pub const OK: u8 = 0;
+/// A general failure; with `salt`: a minion failed or kept silent.
+pub const GENERIC: u8 = 1;
+/// Refused, wrong arguments, or nothing came back.
+pub const NO_RETURN: u8 = 2;
+/// `salt` without a target or a function.
+pub const INCOMPLETE: u8 = 42;
+/// The command line is wrong.
+pub const USAGE: u8 = 64;
+/// The user to run as does not exist.
+pub const NO_USER: u8 = 67;
+/// A service cannot be reached.
+pub const UNAVAILABLE: u8 = 69;
+/// An error inside of the program.
+pub const SOFTWARE: u8 = 70;
+/// No permission.
+pub const NO_PERMISSION: u8 = 77;

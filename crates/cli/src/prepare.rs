@@ -1,0 +1,226 @@
+//! From flags to settings: Saltfile, configuration, and the flags laid over it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use config::{LoadOptions, Role, Saltfile, Source};
+use value::{Map, Value};
+
+use crate::args::{Parsed, Program};
+use crate::dispatch::usage_error;
+use crate::{exit_codes, outputters};
+
+/// Everything a program of the master's side starts with.
+pub struct OnMaster {
+    /// The master's settings.
+    pub config: config::Master,
+    /// All options: configuration, flags over it, presets where neither says anything.
+    pub options: Map,
+    /// The arguments that are no flags.
+    pub arguments: Vec<String>,
+}
+
+/// Everything a program of the minion's side starts with.
+pub struct OnMinion {
+    /// The minion's settings.
+    pub config: config::Minion,
+    /// All options.
+    pub options: Map,
+    /// The arguments that are no flags.
+    pub arguments: Vec<String>,
+}
+
+/// Reads the master's configuration for a program. The error is the program's exit code; the reason was printed.
+pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
+    let flags = Flags::read(program, parsed)?;
+    let source = flags.source(Role::Master);
+    let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
+    warn(&config.warnings);
+    Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
+}
+
+/// The same for programs that talk to the master: the user's own `~/.saltrc` counts too.
+pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
+    let mut flags = Flags::read(program, parsed)?;
+    let own = config::client_file(|name| std::env::var(name).ok()).map_err(|error| failed(program, &error))?;
+    for (name, value) in own {
+        if name.as_str().is_some_and(|name| !flags.given.contains_key(name)) {
+            flags.given.insert(name, value);
+        }
+    }
+    let source = flags.source(Role::Master);
+    let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
+    warn(&config.warnings);
+    Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
+}
+
+/// Reads the minion's configuration for a program. Salt's minion and `salt-call` both keep an id they found.
+pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode> {
+    let flags = Flags::read(program, parsed)?;
+    let source = flags.source(Role::Minion);
+    let config = config::Minion::load(&source, &flags.load_options(true)).map_err(|error| failed(program, &error))?;
+    warn(&config.warnings);
+    Ok(OnMinion { options: flags.merge(&config.raw), config, arguments: flags.arguments })
+}
+
+/// Refuses the flags of external authentication.
+pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
+    let wanted = ["eauth", "mktoken", "username", "password"];
+    let given = wanted.iter().any(|name| options.get(name).is_some_and(Value::truthy));
+    if !given {
+        return Ok(());
+    }
+    let text = "not supported: external authentication (-a/--auth/--eauth/--external-auth, -T/--make-token, --username, \
+                --password); run the command as a user the master's publisher_acl allows";
+    Err(usage_error(program, text))
+}
+
+fn failed(program: Program, error: &config::Error) -> ExitCode {
+    usage_error(program, &format!("Failed to load configuration: {}", chain(error)))
+}
+
+/// Returns an error with all its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// The flags, with what the Saltfile adds.
+struct Flags {
+    program: Program,
+    /// What was given on the command line or in the Saltfile.
+    given: Map,
+    /// Values of flags that were not given.
+    presets: Map,
+    arguments: Vec<String>,
+}
+
+impl Flags {
+    fn read(program: Program, parsed: Parsed) -> Result<Self, ExitCode> {
+        let Parsed { settings, given: names, arguments } = parsed;
+        let (mut given, mut presets) = (Map::new(), Map::new());
+        for (name, value) in settings {
+            let on_line = name.as_str().is_some_and(|name| names.contains(&name));
+            if on_line { &mut given } else { &mut presets }.insert(name, value);
+        }
+        let named = given.get_str("saltfile").map(PathBuf::from);
+        let saltfile = Saltfile::load(named.as_deref(), |name| std::env::var(name).ok());
+        let saltfile = saltfile.map_err(|error| usage_error(program, &chain(&error)))?;
+        for (name, value) in saltfile.flags(program.name()).into_iter().flatten() {
+            if name.as_str().is_some_and(|name| !given.contains_key(name)) {
+                given.insert(name.clone(), value.clone());
+            }
+        }
+        let mut flags = Flags { program, given, presets, arguments };
+        flags.adjust()?;
+        Ok(flags)
+    }
+
+    /// Puts values into the form the options have.
+    fn adjust(&mut self) -> Result<(), ExitCode> {
+        for name in ["state_verbose", "rotate_aes_key", "preserve_minions"] {
+            if let Some(flag) = self.given.get_str(name).and_then(boolean) {
+                self.given.insert(name, flag);
+            }
+        }
+        for name in ["log_file", "key_logfile"] {
+            let bare = self.given.get_str(name).filter(|path| !path.is_empty() && !path.contains('/'));
+            if let Some(path) = bare.map(|path| format!("./{path}")) {
+                self.given.insert(name, path);
+            }
+        }
+        self.empty_output_file().map_err(|text| usage_error(self.program, &text))
+    }
+
+    /// An output file that is there is emptied, unless results are to be appended; it keeps its permissions.
+    fn empty_output_file(&self) -> Result<(), String> {
+        let append = self.given.get("output_file_append").is_some_and(Value::truthy);
+        match self.given.get_str("output_file").map(Path::new) {
+            Some(path) if !append && path.is_file() => std::fs::File::create(path)
+                .map(drop)
+                .map_err(|error| format!("{}: Access denied: {error}", path.display())),
+            _ => Ok(()),
+        }
+    }
+
+    fn source(&self, role: Role) -> Source {
+        let directory = self.given.get_str("config_dir").map(PathBuf::from);
+        let source = Source::from_env(role, directory.as_deref());
+        if !source.directory().is_dir() {
+            eprintln!("WARNING: CONFIG '{}' directory does not exist.", source.directory().display());
+        }
+        source
+    }
+
+    fn load_options(&self, cache_minion_id: bool) -> LoadOptions {
+        let mut overlay = self.given.clone();
+        // Where it lies is known by now, in its absolute form.
+        overlay.remove("config_dir");
+        LoadOptions { overlay, program: self.program.name().into(), cache_minion_id, ..LoadOptions::default() }
+    }
+
+    /// Lays presets under the configuration: they count where it says nothing.
+    fn merge(&self, configured: &Map) -> Map {
+        let mut options = configured.clone();
+        for (name, value) in &self.presets {
+            if name.as_str().is_some_and(|name| options.get(name).is_none_or(Value::is_null)) {
+                options.insert(name.clone(), value.clone());
+            }
+        }
+        options
+    }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns the outputters' settings for these options.
+pub fn output_settings(options: &Map) -> outputters::Settings {
+    use std::io::IsTerminal;
+    let mut settings = outputters::Settings::from_options(options, std::io::stdout().is_terminal());
+    if let Some(theme) = options.get_str("color_theme").filter(|theme| !theme.is_empty()) {
+        let colored = !settings.colors.end.is_empty();
+        match read_theme(Path::new(theme)) {
+            Ok(theme) if colored => settings.colors = outputters::Colors::themed(&theme),
+            Ok(_) => {}
+            Err(error) => tracing::warn!("Failed to read the color theme {theme}: {error:#}"),
+        }
+    }
+    settings
+}
+
+fn read_theme(path: &Path) -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(yaml::load(&text, &path.display().to_string())?)
+}
+
+/// Prints an error and returns the exit code for it.
+pub fn fail(program: Program, error: &anyhow::Error) -> ExitCode {
+    eprintln!("{}: error: {error:#}", program.name());
+    ExitCode::from(exit_codes::SOFTWARE)
+}
+
+/// Returns the runtime of a program that soon ends: one thread.
+pub fn small_runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

@@ -1,0 +1,326 @@
+//! `salt`: runs functions on minions and prints what they return.
+
+mod batch;
+mod docs;
+pub mod job;
+mod printer;
+mod silence;
+mod summary;
+
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use client::{Error, LocalClient, Ticket};
+use rt::Rt;
+use value::{Map, Value};
+
+use crate::args::{Parsed, Program};
+use crate::dispatch::{print, usage_error};
+use crate::outputters::{self, Settings};
+use crate::prepare::{self, OnMaster};
+use crate::{args, exit_codes};
+use job::{Incomplete, Job};
+use printer::Printer;
+use silence::Known;
+
+/// Runs the program.
+pub fn main(parsed: Parsed) -> ExitCode {
+    let about_config = parsed.settings.get("config_dump").is_some_and(Value::truthy);
+    let few = parsed.arguments.len() <= 1;
+    let enough = ["doc", "preview_target"].iter().any(|name| parsed.settings.get(name).is_some_and(Value::truthy));
+    if few && !enough && !about_config {
+        print(&args::help::help(Program::Salt, 80));
+    }
+    let prepared = match prepare::on_master_as_client(Program::Salt, parsed) {
+        Ok(prepared) => prepared,
+        Err(code) => return code,
+    };
+    if about_config {
+        print(&yaml::dump(&prepared.config.raw.clone().into(), yaml::Flow::Block));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(code) = prepare::refuse_eauth(Program::Salt, &prepared.options) {
+        return code;
+    }
+    let job = match Job::new(&prepared.options, &prepared.arguments) {
+        Ok(job) => job,
+        Err(Incomplete::Usage(text)) => return usage_error(Program::Salt, &text),
+        Err(missing) => {
+            eprint!("{missing}");
+            return ExitCode::from(missing.code());
+        }
+    };
+    match run(prepared, job) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => prepare::fail(Program::Salt, &error),
+    }
+}
+
+fn run(prepared: OnMaster, mut job: Job) -> Result<u8> {
+    job::resolve_nodegroups(&mut job, &prepared.config.nodegroups)?;
+    let runtime = prepare::small_runtime().context("failed to start")?;
+    let interrupted = Arc::new(OnceLock::new());
+    runtime.block_on(async {
+        let session = Session::new(prepared, job, interrupted.clone());
+        tokio::select! {
+            code = session.run() => code,
+            _ = tokio::signal::ctrl_c() => Ok(on_interrupt(interrupted.get())),
+        }
+    })
+}
+
+/// Says how to look a job up whose returns are not waited for. Salt's exit code for this is 0.
+fn on_interrupt(jid: Option<&String>) -> u8 {
+    let mut text = "\nExiting gracefully on Ctrl-c".to_owned();
+    if let Some(jid) = jid {
+        text.push_str(&format!(
+            "\nThis job's jid is: {jid}\nThe minions may not have all finished running and any remaining minions will \
+             return upon completion. To look up the return data for this job later, run the following command:\n\n\
+             salt-run jobs.lookup_jid {jid}"
+        ));
+    }
+    eprintln!("{text}");
+    exit_codes::OK
+}
+
+/// One run of the program.
+struct Session {
+    prepared: OnMaster,
+    job: Job,
+    settings: Settings,
+    client: LocalClient,
+    /// The job's id, for Ctrl-C.
+    jid: Arc<OnceLock<String>>,
+}
+
+impl Session {
+    fn new(mut prepared: OnMaster, job: Job, jid: Arc<OnceLock<String>>) -> Self {
+        // The highstate outputter looks at the function's own arguments.
+        prepared.options.insert("fun", job.function.clone());
+        prepared.options.insert("arg", job.arguments.clone());
+        let settings = prepare::output_settings(&prepared.options);
+        let client = LocalClient::new(Rt::real(), client::settings::from_config(&prepared.config));
+        Session { prepared, job, settings, client, jid }
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.prepared.options.get(name).is_some_and(Value::truthy)
+    }
+
+    fn int(&self, name: &str) -> i64 {
+        match self.prepared.options.get(name) {
+            Some(Value::Str(text)) => text.trim().parse().unwrap_or(0),
+            Some(value) => value.as_f64().unwrap_or(0.0) as i64,
+            None => 0,
+        }
+    }
+
+    /// The time to wait for returns; not positive means the configured one.
+    fn timeout(&self) -> Duration {
+        match self.prepared.options.get("timeout").and_then(Value::as_f64) {
+            Some(seconds) if seconds > 0.0 => Duration::from_secs_f64(seconds.min(1e9)),
+            _ => self.prepared.config.client.timeout,
+        }
+    }
+
+    async fn run(mut self) -> Result<u8> {
+        let known = Known::new(&self.prepared.config);
+        if self.flag("preview_target") {
+            let ids = known.expected(&self.job, self.delimiter())?;
+            return self.show_list(ids);
+        }
+        if self.flag("async") && self.batch_size().is_some() {
+            anyhow::bail!("not supported: a batch that the master runs by itself (--async with --batch)");
+        }
+        if self.batch_size().is_some() || self.flag("static") {
+            return self.run_batch(known).await;
+        }
+        let limit = self.int("batch_safe_limit");
+        if limit > 1 && known.expected(&self.job, self.delimiter())?.len() as i64 >= limit {
+            outputters::print_line("\nNOTICE: Too many minions targeted, switching to batch execution.")?;
+            let size = self.prepared.options.get("batch_safe_size").map_or("8".into(), Value::to_string);
+            self.prepared.options.insert("batch", size);
+            return self.run_batch(known).await;
+        }
+        match self.run_job(known).await {
+            Ok(code) => Ok(code),
+            Err(error) => match error.downcast::<Error>() {
+                Ok(refused) => self.refused(&refused),
+                Err(other) => Err(other),
+            },
+        }
+    }
+
+    /// Prints why the master did not take the job, as a result. Salt's exit code for this is 0 when it could be
+    /// printed; a command that did nothing should not look like one that worked, so it is 1 here.
+    fn refused(&self, error: &Error) -> Result<u8> {
+        outputters::display(&prepare::chain(error).into(), None, &self.settings, 1)?;
+        Ok(exit_codes::GENERIC)
+    }
+
+    fn show_list(&self, ids: Vec<String>) -> Result<u8> {
+        let empty = ids.is_empty();
+        outputters::display(&ids.into(), None, &self.settings, 0)?;
+        Ok(if empty { no_return() } else { exit_codes::OK })
+    }
+
+    fn delimiter(&self) -> &str {
+        self.prepared.options.get_str("delimiter").unwrap_or(targeting::DEFAULT_DELIMITER)
+    }
+
+    fn batch_size(&self) -> Option<String> {
+        self.prepared.options.get("batch").filter(|size| size.truthy()).map(Value::to_string)
+    }
+
+    /// What travels with the job besides function and arguments.
+    fn publication(&self) -> client::Job {
+        let options = &self.prepared.options;
+        let mut extra = Map::new();
+        extra.insert("show_timeout", self.flag("show_timeout"));
+        extra.insert("show_jid", self.flag("show_jid"));
+        extra.insert("delimiter", self.delimiter());
+        for (flag, name) in [
+            ("return_config", "ret_config"),
+            ("return_kwargs", "ret_kwargs"),
+            ("module_executors", "module_executors"),
+            ("executor_opts", "executor_opts"),
+            ("metadata", "metadata"),
+            ("start_event", "start_event"),
+        ] {
+            if let Some(value) = job::flag_value(options, flag) {
+                extra.insert(name, value);
+            }
+        }
+        client::Job {
+            target: self.job.target.clone(),
+            target_type: self.job.target_type.clone(),
+            function: self.job.function.clone(),
+            arguments: self.job.arguments.clone(),
+            returners: options.get_str("return").unwrap_or_default().to_owned(),
+            jid: String::new(),
+            options: extra,
+            timeout: self.timeout().as_secs() as i64,
+        }
+    }
+
+    async fn run_job(&mut self, known: Known) -> Result<u8> {
+        let mut publication = self.publication();
+        if self.flag("async") {
+            let jid = self.client.publish(&publication).await?.map_or_else(|| "0".to_owned(), |ticket| ticket.jid);
+            if jid == "0" {
+                outputters::print_line(NOBODY)?;
+            }
+            outputters::print_line(&format!("Executed command with job ID: {jid}"))?;
+            return Ok(exit_codes::OK);
+        }
+        let mut bus = self.client.listen().await?;
+        let subset = self.int("subset");
+        if subset > 0 {
+            let ids = self.subset(&mut bus, &publication, subset as usize).await?;
+            publication.target = ids.into();
+            publication.target_type = "list".into();
+        }
+        let ticket = self.client.publish(&publication).await?;
+        let relays = self.prepared.config.jobs.order_masters;
+        let Some(ticket) = ticket.filter(|ticket| relays || !ticket.minions.is_empty()) else {
+            outputters::print_line(NOBODY)?;
+            return Ok(no_return());
+        };
+        let _ = self.jid.set(ticket.jid.clone());
+        self.announce(&ticket.jid)?;
+        if self.job.single_function() == Some("sys.doc") {
+            return self.run_docs(&mut bus, &ticket).await;
+        }
+        self.run_and_print(&mut bus, &ticket, known).await
+    }
+
+    fn announce(&self, jid: &str) -> Result<()> {
+        if self.flag("verbose") {
+            let line = format!("Executing job with jid {jid}");
+            outputters::print_line(&format!("{line}\n{}\n", "-".repeat(line.len())))?;
+        } else if self.flag("show_jid") {
+            outputters::print_line(&format!("jid: {jid}"))?;
+        }
+        Ok(())
+    }
+
+    async fn run_and_print(&mut self, bus: &mut event::Listening, ticket: &Ticket, known: Known) -> Result<u8> {
+        let silence = known.about(&ticket.jid);
+        let mut printer = Printer::new(&self.settings, &silence, self.flag("show_timeout"));
+        if self.flag("progress") {
+            printer = printer.with_progress(ticket.minions.len());
+        }
+        let patience = client::settings::patience(&self.prepared.config, self.timeout());
+        self.client.gather(bus, ticket, patience, |outcome| printer.show(outcome)).await?;
+        let (worst, summary) = printer.finish()?;
+        if self.flag("progress") || (self.flag("cli_summary") && self.settings.output.is_none()) {
+            outputters::print_line(&summary.text(self.flag("verbose")))?;
+        }
+        Ok(match worst {
+            None => no_return(),
+            Some(0) => exit_codes::OK,
+            Some(_) => {
+                eprintln!("ERROR: Minions returned with non-zero exit code");
+                exit_codes::GENERIC
+            }
+        })
+    }
+
+    async fn run_docs(&mut self, bus: &mut event::Listening, ticket: &Ticket) -> Result<u8> {
+        let patience = client::settings::patience(&self.prepared.config, self.timeout());
+        let mut docs = docs::Docs::default();
+        let mut answers = 0;
+        let mut collect = |outcome| {
+            if let client::Outcome::Answer(answer) = outcome {
+                answers += 1;
+                docs.add(answer.data.get("return").unwrap_or(&Value::Null));
+            }
+        };
+        self.client.gather(bus, ticket, patience, &mut collect).await?;
+        if answers == 0 {
+            eprintln!("No minions found to gather docs from");
+            return Ok(exit_codes::NO_RETURN);
+        }
+        docs.print(&self.settings)?;
+        Ok(exit_codes::OK)
+    }
+
+    /// Picks minions at random among those that have the function.
+    async fn subset(&mut self, bus: &mut event::Listening, job: &client::Job, count: usize) -> Result<Vec<String>> {
+        let question = client::Job {
+            function: "sys.list_functions".into(),
+            arguments: Vec::new(),
+            ..job.clone()
+        };
+        let mut having = Vec::new();
+        if let Some(ticket) = self.client.publish(&question).await? {
+            let function = self.job.function.clone();
+            let patience = client::settings::patience(&self.prepared.config, self.timeout());
+            let collect = |outcome| {
+                if let client::Outcome::Answer(answer) = outcome {
+                    let functions = answer.data.get("return").and_then(Value::as_list);
+                    if functions.is_some_and(|functions| functions.contains(&function)) {
+                        having.push(answer.id);
+                    }
+                }
+            };
+            self.client.gather(bus, &ticket, patience, collect).await?;
+        }
+        let rt = Rt::real();
+        for place in (1..having.len()).rev() {
+            having.swap(place, rt.below(place as u64 + 1) as usize);
+        }
+        having.truncate(count);
+        Ok(having)
+    }
+}
+
+const NOBODY: &str = "No minions matched the target. No command was sent, no jid was assigned.";
+
+/// Says that nothing came back.
+fn no_return() -> u8 {
+    eprintln!("ERROR: No return received");
+    exit_codes::NO_RETURN
+}

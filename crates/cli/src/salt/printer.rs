@@ -1,0 +1,136 @@
+//! Prints what minions return.
+
+use std::io::Write;
+
+use anyhow::Result;
+use client::Outcome;
+use client::gather::Return;
+use value::{Map, Value, map};
+
+use super::summary::{Summary, retcode};
+use crate::outputters::{self, Settings};
+
+/// What is printed about minions that kept silent.
+pub trait Silence {
+    /// Returns the text about a minion; none if nothing is to be said (a relay master's own id).
+    fn text(&self, id: &str) -> Option<String>;
+}
+
+/// Prints returns as they come.
+pub struct Printer<'a> {
+    settings: &'a Settings,
+    silence: &'a dyn Silence,
+    /// Whether silent minions are printed (`show_timeout`).
+    show_silent: bool,
+    progress: Option<Progress>,
+    /// The highest return code so far.
+    worst: i64,
+    printed: usize,
+    summary: Summary,
+    trouble: Option<std::io::Error>,
+}
+
+impl<'a> Printer<'a> {
+    /// Returns a printer.
+    pub fn new(settings: &'a Settings, silence: &'a dyn Silence, show_silent: bool) -> Self {
+        Printer {
+            settings,
+            silence,
+            show_silent,
+            progress: None,
+            worst: 0,
+            printed: 0,
+            summary: Summary::default(),
+            trouble: None,
+        }
+    }
+
+    /// Draws a bar for so many minions instead of printing returns.
+    pub fn with_progress(mut self, minions: usize) -> Self {
+        self.progress = Some(Progress { minions, returned: 0 });
+        self
+    }
+
+    /// Prints what came out of gathering.
+    pub fn show(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Answer(answer) => self.answer(answer),
+            Outcome::Silent(ids) => {
+                for id in ids {
+                    self.silent(&id);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Return) {
+        let Return { id, data } = answer;
+        let result = data.get("return").cloned().unwrap_or_default();
+        let entry = map! { "ret" => result.clone(), "retcode" => data.get("retcode").cloned().unwrap_or_default() };
+        let out = data.get_str("out").map(str::to_owned);
+        self.entry(&id, result, out.as_deref(), &entry);
+        if let Some(progress) = &mut self.progress {
+            progress.returned += 1;
+            progress.draw();
+        }
+    }
+
+    fn silent(&mut self, id: &str) {
+        let Some(text) = self.silence.text(id) else { return };
+        let entry = map! { "ret" => text.as_str(), "retcode" => 1 };
+        if self.show_silent {
+            self.entry(id, text.into(), Some("no_return"), &entry);
+        } else {
+            self.summary.count(id, &entry);
+            self.worst = self.worst.max(1);
+            self.printed += 1;
+        }
+    }
+
+    fn entry(&mut self, id: &str, result: Value, out: Option<&str>, entry: &Map) {
+        let code = retcode(entry);
+        self.worst = self.worst.max(code.abs());
+        self.summary.count(id, entry);
+        self.printed += 1;
+        let shown = Value::from(Map::from_iter([(id, result)]));
+        if let Err(error) = outputters::display(&shown, out, self.settings, code) {
+            self.trouble.get_or_insert(error);
+        }
+    }
+
+    /// Ends the printing. Returns the highest return code, or nothing if no minion was told of.
+    pub fn finish(mut self) -> Result<(Option<i64>, Summary)> {
+        if let Some(progress) = self.progress.take() {
+            progress.end();
+        }
+        match self.trouble {
+            Some(error) => Err(anyhow::Error::new(error).context("failed to write the output")),
+            None => Ok(((self.printed > 0).then_some(self.worst), self.summary)),
+        }
+    }
+}
+
+/// A bar on the error output.
+struct Progress {
+    minions: usize,
+    returned: usize,
+}
+
+impl Progress {
+    const WIDTH: usize = 40;
+
+    fn draw(&self) {
+        let minions = self.minions.max(self.returned).max(1);
+        let filled = Self::WIDTH * self.returned / minions;
+        let percent = 100 * self.returned / minions;
+        let bar = format!("{}{}", "#".repeat(filled), " ".repeat(Self::WIDTH - filled));
+        let mut err = std::io::stderr().lock();
+        // The bar is a courtesy; a terminal that went away needs none.
+        let _ = write!(err, "\r{percent:3}% |{bar}| Returns: [{}/{minions}]", self.returned).and_then(|()| err.flush());
+    }
+
+    fn end(self) {
+        self.draw();
+        eprintln!();
+    }
+}

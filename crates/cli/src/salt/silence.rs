@@ -1,0 +1,206 @@
+//! What the master's files tell about minions: who is expected, who is connected.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use store::Layout;
+use store::minion_data::MinionDataCache;
+use targeting::{Checker, MinionData, TargetType};
+use value::{Map, Value};
+use wire::MinionId;
+
+use super::job::Job;
+use super::printer::Silence;
+
+/// The master's knowledge, read when first needed.
+pub struct Known {
+    accepted_dir: PathBuf,
+    syndic_dir: PathBuf,
+    cache: MinionDataCache,
+    data_cache: bool,
+    nodegroups: Map,
+    publish_port: u16,
+    connected: OnceCell<BTreeSet<String>>,
+}
+
+impl Known {
+    /// Takes the places from the configuration.
+    pub fn new(config: &config::Master) -> Self {
+        Known {
+            accepted_dir: config.paths.pki_dir.join("minions"),
+            syndic_dir: config.paths.syndic_dir.clone(),
+            cache: MinionDataCache::new(&config.paths.cachedir, Layout::default()),
+            data_cache: config.jobs.minion_data_cache,
+            nodegroups: config.nodegroups.clone(),
+            publish_port: config.network.publish_port,
+            connected: OnceCell::new(),
+        }
+    }
+
+    /// Returns the ids a target means, as the master would reckon.
+    pub fn expected(&self, job: &Job, delimiter: &str) -> Result<Vec<String>> {
+        let kind = TargetType::from_name(&job.target_type)?;
+        let checker = Checker { minions: self, nodegroups: &self.nodegroups, data_cache: self.data_cache };
+        let expected = checker.expect(&job.target, kind, delimiter);
+        Ok(expected.with_context(|| format!("failed to read the target '{}'", job.target))?.minions)
+    }
+
+    /// Returns the texts about minions that keep silent on a job.
+    pub fn about(self, jid: &str) -> About {
+        About { known: self, jid: jid.to_owned() }
+    }
+
+    /// Ids whose addresses have a connection to the publish port.
+    fn connected(&self) -> &BTreeSet<String> {
+        self.connected.get_or_init(|| {
+            let peers = peers_of_port(self.publish_port);
+            let ids = self.cached().into_iter();
+            ids.filter(|id| self.grains(id).is_some_and(|grains| addresses(&grains).any(|a| peers.contains(&a)))).collect()
+        })
+    }
+}
+
+impl MinionData for Known {
+    fn accepted(&self) -> Vec<String> {
+        let entries = match std::fs::read_dir(&self.accepted_dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::warn!(path = %self.accepted_dir.display(), %error, "failed to list accepted keys");
+                return Vec::new();
+            }
+        };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut ids: Vec<String> = names.filter(|name| MinionId::new(name.as_str()).is_ok()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn cached(&self) -> Vec<String> {
+        self.cache.ids().unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to read the minion data cache");
+            Vec::new()
+        })
+    }
+
+    fn grains(&self, id: &str) -> Option<Arc<Map>> {
+        read(self.cache.grains(&MinionId::new(id).ok()?))
+    }
+
+    fn pillar(&self, id: &str) -> Option<Arc<Map>> {
+        read(self.cache.pillar(&MinionId::new(id).ok()?))
+    }
+}
+
+fn read(result: store::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
+    result.unwrap_or_else(|error| {
+        tracing::warn!(%error, "failed to read the minion data cache");
+        None
+    })
+}
+
+/// Texts about the silent minions of one job.
+pub struct About {
+    known: Known,
+    jid: String,
+}
+
+impl Silence for About {
+    fn text(&self, id: &str) -> Option<String> {
+        let known = &self.known;
+        if known.data_cache && known.grains(id).is_some() {
+            let connected = known.connected();
+            if !connected.is_empty() && !connected.contains(id) {
+                return Some("Minion did not return. [Not connected]".into());
+            }
+        }
+        // A relay master answers through its minions.
+        if known.syndic_dir.join(id).exists() {
+            return None;
+        }
+        Some(format!(
+            "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining \
+             minions will return upon completion. To look up the return data for this job later, run the following \
+             command:\n\nsalt-run jobs.lookup_jid {}",
+            self.jid
+        ))
+    }
+}
+
+fn addresses(grains: &Map) -> impl Iterator<Item = IpAddr> + '_ {
+    let lists = ["ipv4", "ipv6"].into_iter().filter_map(|name| grains.get(name)?.as_list());
+    lists.flatten().filter_map(Value::as_str).filter_map(|text| text.parse().ok())
+}
+
+/// Returns who is connected to a port of this host. For the loopback address all of the host's own addresses count,
+/// since a minion's grains list those.
+fn peers_of_port(port: u16) -> BTreeSet<IpAddr> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let mut peers: BTreeSet<IpAddr> = tables.iter().flat_map(|table| peers_in_table(table, port)).collect();
+    let loopback = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([0u16, 0, 0, 0, 0, 0, 0, 1])];
+    if loopback.iter().filter(|address| peers.remove(address)).count() > 0 {
+        peers.extend(own_addresses());
+    }
+    peers
+}
+
+fn own_addresses() -> Vec<IpAddr> {
+    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return Vec::new() };
+    let addresses = interfaces.filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+    });
+    addresses.filter(|address| !address.is_loopback()).collect()
+}
+
+/// Reads the kernel's table of connections: remote addresses of established ones on a local port.
+fn peers_in_table(table: &str, port: u16) -> Vec<IpAddr> {
+    const ESTABLISHED: &str = "01";
+    let rows = table.lines().skip(1).filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, remote, state) = (fields.next()?, fields.next()?, fields.next()?);
+        let local_port = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
+        (state == ESTABLISHED && local_port == port).then(|| kernel_address(remote.rsplit_once(':')?.0))?
+    });
+    rows.collect()
+}
+
+/// The kernel writes addresses in words of four bytes, each in the byte order of the machine.
+fn kernel_address(hex: &str) -> Option<IpAddr> {
+    let words: Option<Vec<[u8; 4]>> = (0..hex.len() / 8)
+        .map(|word| u32::from_str_radix(hex.get(word * 8..word * 8 + 8)?, 16).ok().map(u32::to_ne_bytes))
+        .collect();
+    match words?.as_slice() {
+        [v4] => Some(IpAddr::from(*v4)),
+        v6 => <[u8; 16]>::try_from(v6.concat()).ok().map(|bytes| {
+            let address = std::net::Ipv6Addr::from(bytes);
+            address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_table_tells_who_is_connected() {
+        let table = "  sl  local_address rem_address   st tx_queue\n   \
+                     0: 0100007F:1199 00000000:0000 0A 0\n   \
+                     1: 0A00000A:1199 0B00000A:C350 01 0\n   \
+                     2: 0A00000A:1199 0C00000A:C351 06 0\n   \
+                     3: 0A00000A:0016 0D00000A:C352 01 0\n";
+        assert_eq!(peers_in_table(table, 4505), [IpAddr::from([10, 0, 0, 11])]);
+        let six = "head\n 0: 00000000000000000000000001000000:1199 0000000000000000FFFF00000B00000A:1 01 0\n";
+        assert_eq!(peers_in_table(six, 4505), [IpAddr::from([10, 0, 0, 11])]);
+    }
+
+    #[test]
+    fn broken_tables_tell_nothing() {
+        assert_eq!(peers_in_table("head\n0: zz\n1: a:b c:d 01\n", 4505), Vec::<IpAddr>::new());
+    }
+}

@@ -1,0 +1,326 @@
+//! The client itself: the sockets around [`crate::gather`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use event::{Endpoints, Filter, Listening, Remote};
+use rt::Rt;
+use tokio::time::Instant;
+use value::{Map, Value};
+use wire::envelope::Envelope;
+use wire::loads::{PublishRequest, Published};
+
+use crate::gather::{Action, Gather, Patience, Return};
+use crate::road::{Road, RoadError};
+use crate::user;
+
+/// What the client needs to know of a master on this host.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The sockets of its event bus.
+    pub bus: Endpoints,
+    /// The file whose presence says that the master runs; none with `ipc_mode: tcp`.
+    pub running_file: Option<PathBuf>,
+    /// The road to its request port.
+    pub road: crate::road::RoadSettings,
+    /// Where the keys of local users lie (`cachedir`).
+    pub cachedir: PathBuf,
+    /// The user the master runs as.
+    pub master_user: String,
+    /// Where accepted keys lie.
+    pub accepted_dir: PathBuf,
+    /// Time for one publication (`publish_timeout`).
+    pub publish_timeout: Duration,
+    /// Returners every job is sent to (`ext_job_cache`); empty for none.
+    pub ext_job_cache: String,
+    /// Whether masters below this one are expected (`order_masters`).
+    pub order_masters: bool,
+}
+
+/// A job to be published.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Whom: text, or a list of ids.
+    pub target: Value,
+    /// How the target is meant.
+    pub target_type: String,
+    /// The function, or a list of functions.
+    pub function: Value,
+    /// The arguments; a list of lists for several functions.
+    pub arguments: Vec<Value>,
+    /// Returners, separated by commas.
+    pub returners: String,
+    /// A job id to use; empty to get one.
+    pub jid: String,
+    /// Options of the publication: `delimiter`, `metadata`…
+    pub options: Map,
+    /// Seconds, told to masters below.
+    pub timeout: i64,
+}
+
+/// A published job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ticket {
+    /// The job id.
+    pub jid: String,
+    /// Who is expected to answer.
+    pub minions: Vec<String>,
+}
+
+/// What went wrong between us and the master. The texts are Salt's where people know them.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The master does not run, or its files are elsewhere.
+    #[error("The salt master could not be contacted. Is master running?")]
+    NotRunning,
+    /// The master does not answer.
+    #[error(
+        "Salt request timed out. The master is not responding. You may need to run your command with `--async` in \
+         order to bypass the congested event bus. With `--async`, the CLI tool will print the job id (jid) and exit \
+         immediately without listening for responses. You can then use `salt-run jobs.lookup_jid` to look up the \
+         results of the job in the job cache later."
+    )]
+    TimedOut,
+    /// The request did not get through.
+    #[error("failed to send the job to the master: {0}")]
+    Road(#[from] RoadError),
+    /// The event bus cannot be heard.
+    #[error("failed to listen to the master's events: {0}")]
+    Bus(#[from] event::RemoteError),
+    /// The master does not know this user.
+    #[error(
+        "Failed to authenticate! This is most likely because this user is not permitted to execute commands, but there \
+         is a small possibility that a disk error occurred (check disk/inode usage)."
+    )]
+    Authentication,
+    /// The master refused, and says why.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer is none.
+    #[error("the master's answer is not understood: {0}")]
+    Answer(String),
+}
+
+/// A client of the master on this host.
+pub struct LocalClient {
+    rt: Rt,
+    settings: Settings,
+    road: Road,
+    user: String,
+    key: String,
+    started: Instant,
+}
+
+impl LocalClient {
+    /// Returns a client for the user of this process. Nothing is connected yet.
+    pub fn new(rt: Rt, settings: Settings) -> Self {
+        let user = user::request_user();
+        let path = user::key_path(&settings.cachedir, &user, &settings.master_user);
+        let key = user::read_key(&path).unwrap_or_default();
+        let road = Road::new(rt.clone(), settings.road.clone());
+        LocalClient { rt, settings, road, user, key, started: Instant::now() }
+    }
+
+    /// Returns the time for [`Gather`].
+    pub fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Connects to the event bus. To be done before publishing, so that no return is missed.
+    pub async fn listen(&self) -> Result<Listening, Error> {
+        self.check_running()?;
+        let filter = if self.settings.order_masters {
+            Filter::prefixes(["salt/job/", "syndic/"])
+        } else {
+            Filter::prefix("salt/job/")
+        };
+        Ok(Remote::new(self.rt.clone(), self.settings.bus.clone()).listen(filter).await?)
+    }
+
+    /// Fires an event on the master's bus.
+    pub async fn fire(&self, tag: &str, data: Map) -> Result<(), Error> {
+        Ok(Remote::new(self.rt.clone(), self.settings.bus.clone()).fire(tag, data).await?)
+    }
+
+    fn check_running(&self) -> Result<(), Error> {
+        match &self.settings.running_file {
+            Some(path) if !path.exists() => {
+                tracing::error!("Unable to connect to the salt master publisher at {}", path.display());
+                Err(Error::NotRunning)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Publishes a job. No ticket means that nobody matched.
+    pub async fn publish(&mut self, job: &Job) -> Result<Option<Ticket>, Error> {
+        self.check_running()?;
+        let mut answer = self.ask(job).await?;
+        if !answer.truthy() {
+            // The master makes new keys when it starts; ours may be from before.
+            let path = user::key_path(&self.settings.cachedir, &self.user, &self.settings.master_user);
+            let key = user::read_key(&path).unwrap_or_default();
+            if key == self.key {
+                return Err(Error::Authentication);
+            }
+            self.key = key;
+            answer = self.ask(job).await?;
+        }
+        ticket(answer)
+    }
+
+    async fn ask(&self, job: &Job) -> Result<Value, Error> {
+        let load = self.request(job).into_map();
+        let timeout = self.settings.publish_timeout.max(Duration::from_secs(job.timeout.max(0) as u64));
+        self.road.ask(Envelope::clear(load), timeout).await.map_err(|error| match error {
+            RoadError::TimedOut => Error::TimedOut,
+            other => Error::Road(other),
+        })
+    }
+
+    fn request(&self, job: &Job) -> PublishRequest {
+        let returners: Vec<&str> =
+            [job.returners.as_str(), &self.settings.ext_job_cache].into_iter().filter(|name| !name.is_empty()).collect();
+        PublishRequest {
+            tgt: job.target.clone(),
+            fun: job.function.clone(),
+            arg: Value::List(job.arguments.clone()),
+            key: self.key.as_str().into(),
+            tgt_type: Some(job.target_type.clone()),
+            ret: Some(returners.join(",").into()),
+            jid: Some(job.jid.as_str().into()),
+            kwargs: (!job.options.is_empty()).then(|| job.options.clone()),
+            user: Some(self.user.clone()),
+            to: self.settings.order_masters.then(|| job.timeout.into()),
+            extra: Map::new(),
+        }
+    }
+
+    /// Waits for the next event, or until the time has come. `None` means that the time has come.
+    pub async fn next_event(
+        &self,
+        bus: &mut Listening,
+        wake_at: Option<Duration>,
+    ) -> Result<Option<event::Event>, Error> {
+        let Some(wake_at) = wake_at else { return Ok(Some(bus.next().await?)) };
+        match tokio::time::timeout_at(self.started + wake_at, bus.next()).await {
+            Ok(event) => Ok(Some(event?)),
+            Err(_elapsed) => Ok(None),
+        }
+    }
+
+    /// Asks minions whether they still run a job, and returns the job id of the question.
+    ///
+    /// Ids without an accepted key (resources, keys deleted meanwhile) are left out; a list target with them would be
+    /// refused as a whole.
+    pub async fn ask_running(&mut self, jid: &str, minions: impl Iterator<Item = &String>) -> Result<Option<String>, Error> {
+        let accepted = self.accepted();
+        let ids: Vec<String> = minions.filter(|id| accepted.contains(*id)).cloned().collect();
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let job = Job {
+            target: ids.into(),
+            target_type: "list".into(),
+            function: "saltutil.find_job".into(),
+            arguments: vec![jid.into()],
+            ..Job::default()
+        };
+        Ok(self.publish(&job).await?.map(|ticket| ticket.jid))
+    }
+
+    /// Gathers the returns of one job to its end and hands each over.
+    pub async fn gather(
+        &mut self,
+        bus: &mut Listening,
+        ticket: &Ticket,
+        patience: Patience,
+        mut on: impl FnMut(Outcome),
+    ) -> Result<(), Error> {
+        let mut gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
+        let mut actions = gather.tick(self.now());
+        loop {
+            for action in actions {
+                match action {
+                    Action::Answer(answer) => on(Outcome::Answer(answer)),
+                    Action::Silent(ids) => on(Outcome::Silent(self.keys_first(ids))),
+                    Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
+                    Action::Ask(ids) => gather.asked(self.ask_running(&ticket.jid, ids.iter()).await?),
+                    Action::Finished => return Ok(()),
+                }
+            }
+            actions = match self.next_event(bus, gather.wake_at()).await? {
+                Some(event) => gather.event(event.tag(), event.data(), self.now()),
+                None => gather.tick(self.now()),
+            };
+        }
+    }
+
+    /// The ids in order, those with an accepted key first, as Salt names them.
+    pub fn keys_first(&self, ids: impl IntoIterator<Item = String>) -> Vec<String> {
+        let accepted = self.accepted();
+        let (mut known, unknown): (Vec<String>, Vec<String>) = ids.into_iter().partition(|id| accepted.contains(id));
+        known.extend(unknown);
+        known
+    }
+
+    fn accepted(&self) -> std::collections::BTreeSet<String> {
+        match std::fs::read_dir(&self.settings.accepted_dir) {
+            Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
+            Err(error) => {
+                tracing::warn!(path = %self.settings.accepted_dir.display(), %error, "failed to list accepted keys");
+                Default::default()
+            }
+        }
+    }
+}
+
+/// What comes out of gathering.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// A minion answered.
+    Answer(Return),
+    /// These did not.
+    Silent(Vec<String>),
+}
+
+/// Reads the master's answer to a publication.
+fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
+    let map = match answer {
+        Value::Map(map) => map,
+        Value::Str(text) if text.is_empty() => return Err(Error::Authentication),
+        Value::Str(text) => return Err(Error::Refused(text)),
+        other if !other.truthy() => return Err(Error::Authentication),
+        other => return Err(Error::Answer(format!("{} instead of a map", other.type_name()))),
+    };
+    if let Some(error) = map.get("error") {
+        let text = error.get("message").unwrap_or(error).to_string();
+        return Err(Error::Refused(text));
+    }
+    let load = map.get("load").cloned().ok_or_else(|| Error::Answer("there is no load".into()))?;
+    let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
+    if let Some(error) = published.error {
+        return Err(Error::Refused(error.get("message").unwrap_or(&error).to_string()));
+    }
+    Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions }))
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    #[test]
+    fn answers_are_tickets_or_reasons() {
+        let good = map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
+        assert_eq!(ticket(good.into()).unwrap(), Some(Ticket { jid: "1".into(), minions: vec!["a".into()] }));
+        let nobody = map! { "enc" => "clear", "load" => map! { "jid" => Value::Null, "minions" => list![] } };
+        assert_eq!(ticket(nobody.into()).unwrap(), None);
+        let refused = map! { "error" => map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." } };
+        assert_eq!(ticket(refused.into()).unwrap_err().to_string(), "Authorization error occurred.");
+        assert!(matches!(ticket("".into()), Err(Error::Authentication)));
+        assert_eq!(ticket("bad load".into()).unwrap_err().to_string(), "bad load");
+        assert!(matches!(ticket(7.into()), Err(Error::Answer(_))));
+    }
+}
