@@ -5,6 +5,7 @@ Arguments: the master's configuration file, a minion id.
 
 import json
 import sys
+import time
 
 import salt.client
 
@@ -27,7 +28,13 @@ seen["cmd_subset"] = client.cmd_subset(minion, "test.ping", subset=1)
 jid = client.cmd_async(minion, "test.echo", ["later"])
 seen["cmd_async jid"] = len(jid)
 seen["get_cli_returns"] = [part[minion]["ret"] for part in client.get_cli_returns(jid, {minion}, timeout=20)]
-seen["get_cache_returns"] = client.get_cache_returns(jid)[minion]["ret"]
+# The event may be there before the file.
+for _ in range(100):
+    cached = client.get_cache_returns(jid)
+    if minion in cached:
+        break
+    time.sleep(0.05)
+seen["get_cache_returns"] = cached[minion]["ret"]
 seen["get_full_returns"] = client.get_full_returns(jid, {minion}, timeout=20)[minion]["ret"]
 job = client.run_job(minion, "test.ping", listen=True)
 seen["run_job"] = job["minions"]

@@ -138,6 +138,12 @@ impl Output {
         Ok(self)
     }
 
+    /// Reads the last line of standard output as one JSON value: scripts may have printed before.
+    pub fn last_json(&self) -> Result<Value> {
+        let last = self.stdout.trim_end().rsplit('\n').next().unwrap_or_default();
+        serde_json::from_str(last).with_context(|| format!("expected JSON in the last line from {self}"))
+    }
+
     /// Reads standard output as one JSON value.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| format!("expected JSON from {self}"))
