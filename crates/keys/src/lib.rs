@@ -1,1 +1,41 @@
 //! Minion keys: pending, accepted, rejected, denied; decided once.
+//!
+//! Nothing else in the project accepts a key. [`decide`] is the table of decisions, [`Admission`] applies it when a
+//! minion signs in, [`KeyManager`] is what `salt-key` and the wheel functions `key.*` do. [`KeyStore`] is Salt's layout
+//! of `pki_dir`, [`LiveKeys`] a memory of it for a running master, which sees changes made by hand at once.
+//!
+//! The pairs a program owns are here as well ([`MasterKeys`], [`PairPath`]), and how a minion comes to believe a master
+//! ([`judge`]).
+
+mod admit;
+mod atomic;
+mod auto;
+mod bank;
+mod decide;
+mod dropfile;
+mod error;
+mod live;
+mod manage;
+mod master_keys;
+mod pair;
+mod store;
+#[cfg(test)]
+mod testing;
+mod trust;
+mod watch;
+
+pub use admit::{Admission, AdmissionOptions, Admitted, Applicant, Seats};
+pub use atomic::Owner;
+pub use auto::{AutoKey, AutoKeyOptions};
+pub use bank::{Bank, KeyState, UnknownBank};
+pub use decide::{Act, Answer, AuthEvent, Decision, Row, Situation, StoreAction, Stored, decide};
+pub use dropfile::{DropFile, request_rotation, take_rotation_request};
+pub use error::KeyError;
+pub use live::LiveKeys;
+pub use manage::{
+    Changed, Effects, GenKeys, GenSignature, KeyManager, ManagerOptions, NoEffects, Selection, generate_pair,
+};
+pub use master_keys::{MasterKeyOptions, MasterKeys};
+pub use pair::{KeyPair, PairOptions, PairPath, finger_file};
+pub use store::{KeyStore, Listing, StoredKey};
+pub use trust::{Demands, Distrust, Keep, MasterKeyFile, Shown, Trusted, judge};

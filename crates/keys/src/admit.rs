@@ -1,0 +1,380 @@
+//! A minion offers its key: from the files to the decision and back.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crypto::{PublicKey, clean_key};
+use tracing::{error, info, warn};
+use value::{Map, Value, map};
+use wire::MinionId;
+
+use crate::decide::{Answer, AuthEvent, Decision, Row, Situation, StoreAction, Stored, decide};
+use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, StoredKey};
+
+/// The longest key text that is looked at, in bytes. A key of 16,384 bits has less than a fifth of it.
+const MAX_KEY_TEXT: usize = 16 << 10;
+
+/// How often a decision is made again because the files have changed meanwhile.
+const ATTEMPTS: usize = 10;
+
+/// How a master treats keys. The names are those of Salt's options.
+#[derive(Clone, Debug)]
+pub struct AdmissionOptions {
+    /// Do not check keys.
+    pub open_mode: bool,
+    /// How many minions may be connected; `None` for any number. Salt's option has 0 for that.
+    pub max_minions: Option<usize>,
+    /// Fire events about what happened.
+    pub auth_events: bool,
+    /// The acts whose events carry the grains that minions send for signing.
+    pub auth_events_autosign_grains: Vec<String>,
+}
+
+impl Default for AdmissionOptions {
+    fn default() -> Self {
+        AdmissionOptions {
+            open_mode: false,
+            max_minions: None,
+            auth_events: true,
+            auth_events_autosign_grains: Vec::new(),
+        }
+    }
+}
+
+/// What a minion sends about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Applicant<'a> {
+    /// The id, not checked yet.
+    pub id: &'a str,
+    /// The text of its public key, as received.
+    pub public_key: &'a str,
+    /// The grains it sent for signing.
+    pub autosign_grains: Option<&'a Map>,
+}
+
+/// Who is connected to the master now.
+#[derive(Clone, Copy, Debug)]
+pub struct Seats {
+    /// How many minions.
+    pub taken: usize,
+    /// Whether the applicant is one of them.
+    pub has_seat: bool,
+}
+
+/// What became of an application.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// What to tell the minion.
+    pub answer: Answer,
+    /// The id and the key of an accepted minion.
+    pub minion: Option<(MinionId, Arc<PublicKey>)>,
+    /// The data of the event to fire under `salt/auth`. For an accepted minion, when the answer has been made.
+    pub auth_event: Option<Map>,
+    /// The key has just been stored as accepted, which masters of a cluster tell each other.
+    pub newly_accepted: bool,
+}
+
+/// The door of a master.
+#[derive(Debug)]
+pub struct Admission {
+    keys: LiveKeys,
+    auto: AutoKey,
+    options: AdmissionOptions,
+}
+
+impl Admission {
+    /// Returns the door to a store of keys.
+    pub fn new(keys: LiveKeys, auto: AutoKey, options: AdmissionOptions) -> Self {
+        Admission { keys, auto, options }
+    }
+
+    /// The keys behind it.
+    pub fn keys(&self) -> &LiveKeys {
+        &self.keys
+    }
+
+    /// Treats an application: looks, decides, and changes the files. Files are read and written, so not for an async
+    /// task that others wait for.
+    ///
+    /// `seats` is asked only with `max_minions`. When a file cannot be read or written the application has had no
+    /// effect, and the minion should be told to wait.
+    pub fn admit(
+        &self,
+        applicant: &Applicant<'_>,
+        seats: impl Fn(&MinionId) -> Seats,
+        now: SystemTime,
+    ) -> Result<Admitted, KeyError> {
+        let Ok(id) = MinionId::new(applicant.id) else {
+            let shown: String = applicant.id.chars().take(100).collect();
+            info!("Authentication request from invalid id {shown:?}");
+            return Ok(Admitted { answer: Answer::Refused, minion: None, auth_event: None, newly_accepted: false });
+        };
+        info!("Authentication request from {id}");
+        let text = applicant.public_key.trim();
+        let key = (text.len() <= MAX_KEY_TEXT).then(|| PublicKey::from_pem(text.as_bytes()).ok()).flatten();
+        let mut case = Case { id, text, key, grains: applicant.autosign_grains, now };
+        for _ in 0..ATTEMPTS {
+            let full = self.options.max_minions.is_some_and(|most| {
+                let seats = seats(&case.id);
+                seats.taken > most && !seats.has_seat
+            });
+            let known = self.keys.store().find(&case.id)?.map(|stored| is_same(&stored, text));
+            let decision = decide(&self.situation(&case, full, known));
+            if self.store(&case, known, decision.store)? {
+                log(&case.id, decision.row);
+                return Ok(self.outcome(&mut case, decision));
+            }
+            // Another application under this id was faster, and this one is no longer the first.
+        }
+        // A directory or a link to nowhere is in the way.
+        let path = self.keys.store().path(Bank::Pending, &case.id);
+        Err(KeyError::io("store key", &path)(std::io::ErrorKind::AlreadyExists.into()))
+    }
+
+    /// Files that accept or reject are asked only about keys that wait for a decision.
+    fn situation(&self, case: &Case<'_>, full: bool, stored: Option<Stored>) -> Situation {
+        let usable = case.key.is_some();
+        let undecided = stored.is_none_or(|stored| stored.state == KeyState::Pending);
+        let asks = undecided && usable && !full && !self.options.open_mode;
+        let auto_reject = asks && self.auto.rejects(&case.id);
+        Situation {
+            valid_id: true,
+            full,
+            usable,
+            open_mode: self.options.open_mode,
+            stored,
+            auto_reject,
+            auto_sign: asks && !auto_reject && self.auto.signs(&case.id, case.grains, case.now),
+        }
+    }
+
+    /// Changes the files. Returns false when a new key was to be stored but the id has one meanwhile.
+    fn store(&self, case: &Case<'_>, stored: Option<Stored>, action: StoreAction) -> Result<bool, KeyError> {
+        let store = self.keys.store();
+        match (action, stored) {
+            (StoreAction::Nothing, _) => {}
+            (StoreAction::Put(state), None) if !self.options.open_mode => {
+                return store.put_new(&case.id, state, case.text);
+            }
+            // What is accepted is the key that was looked at, not what may lie there by now.
+            (StoreAction::Put(state) | StoreAction::Move(state @ KeyState::Accepted), _)
+            | (StoreAction::Move(state), None) => {
+                store.put(&case.id, state, case.text)?;
+            }
+            (StoreAction::Move(state), Some(stored)) => {
+                store.move_key(&case.id, stored.state.bank(), state.bank())?;
+            }
+            (StoreAction::Deny, _) => store.deny(&case.id, case.text)?,
+        }
+        Ok(true)
+    }
+
+    fn outcome(&self, case: &mut Case<'_>, decision: Decision) -> Admitted {
+        let accepted = decision.answer == Answer::Accepted;
+        let event = decision.event.filter(|_| self.options.auth_events);
+        Admitted {
+            answer: decision.answer,
+            auth_event: event.map(|event| self.event(case, event)),
+            newly_accepted: accepted && decision.store != StoreAction::Nothing,
+            minion: case.key.take().filter(|_| accepted).map(|key| (case.id.clone(), Arc::new(key))),
+        }
+    }
+
+    fn event(&self, case: &Case<'_>, event: AuthEvent) -> Map {
+        let act = event.act.word();
+        let mut data = map! { "result" => event.result, "act" => act, "id" => case.id.as_str(), "pub" => case.text };
+        let with_grains = self.options.auth_events_autosign_grains.iter().any(|wanted| wanted == act);
+        if let Some(grains) = case.grains.filter(|grains| with_grains && !grains.is_empty()) {
+            data.insert("autosign_grains", Value::from(grains.clone()));
+        }
+        data
+    }
+}
+
+struct Case<'a> {
+    id: MinionId,
+    text: &'a str,
+    key: Option<PublicKey>,
+    grains: Option<&'a Map>,
+    now: SystemTime,
+}
+
+fn is_same(stored: &StoredKey, text: &str) -> Stored {
+    Stored { state: stored.state, same: clean_key(&stored.text) == clean_key(text) }
+}
+
+/// Says what happened, in the words people look for in Salt's log.
+fn log(id: &MinionId, row: Row) {
+    match row {
+        Row::InvalidId => {}
+        Row::Full => info!("Too many minions connected. Rejecting connection from id {id}"),
+        Row::Unusable => error!("Corrupt or missing public key \"{id}\""),
+        Row::OpenMode | Row::AcceptedSame | Row::NewSigned | Row::PendingSigned => {
+            info!("Authentication accepted from {id}");
+        }
+        Row::Rejected => info!("Public key rejected for {id}. Key is present in rejection key dir."),
+        Row::AcceptedOther | Row::PendingOther | Row::PendingSignedOther => warn!(
+            "Authentication attempt from {id} failed, the public keys did not match. This may be an attempt to \
+             compromise the Salt cluster."
+        ),
+        Row::NewRejected => info!("New public key for {id} rejected via autoreject_file"),
+        Row::PendingRejected => info!("Pending public key for {id} rejected via autoreject_file"),
+        Row::NewPending => info!("New public key for {id} placed in pending"),
+        Row::PendingSame => info!(
+            "Authentication failed from host {id}, the key is in pending and needs to be accepted with salt-key -a {id}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::public_key;
+    use crate::{AutoKeyOptions, KeyStore, Owner};
+
+    struct Door {
+        dir: tempfile::TempDir,
+        admission: Admission,
+    }
+
+    fn door(auto: AutoKeyOptions, options: AdmissionOptions) -> Door {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::new(dir.path(), Owner::NOBODY);
+        store.prepare().unwrap();
+        let auto = AutoKey::new(auto, dir.path());
+        Door { admission: Admission::new(LiveKeys::new(store), auto, options), dir }
+    }
+
+    impl Door {
+        fn knock(&self, id: &str, public_key: &str) -> Admitted {
+            let applicant = Applicant { id, public_key, autosign_grains: None };
+            let seats = |_: &MinionId| Seats { taken: 3, has_seat: false };
+            self.admission.admit(&applicant, seats, SystemTime::now()).unwrap()
+        }
+
+        fn files(&self) -> Vec<String> {
+            let listing = self.admission.keys().list().unwrap();
+            let of = |bank: Bank| listing.ids(bank).iter().map(move |id| format!("{bank}/{id}"));
+            Bank::ALL.into_iter().flat_map(of).collect()
+        }
+    }
+
+    #[test]
+    fn a_minion_waits_is_accepted_and_signs_in() {
+        let door = door(AutoKeyOptions::default(), AdmissionOptions::default());
+        let key = public_key(0);
+        for _ in 0..2 {
+            let waiting = door.knock("web1", &format!("{key}\n"));
+            assert_eq!(waiting.answer, Answer::Wait);
+            let event = waiting.auth_event.unwrap();
+            assert_eq!(event, map! { "result" => true, "act" => "pend", "id" => "web1", "pub" => key.as_str() });
+        }
+        assert_eq!(door.files(), ["minions_pre/web1"]);
+        let web = MinionId::new("web1").unwrap();
+        door.admission.keys().store().move_key(&web, Bank::Pending, Bank::Accepted).unwrap();
+        let admitted = door.knock("web1", &key);
+        assert_eq!((admitted.answer, admitted.newly_accepted), (Answer::Accepted, false));
+        assert_eq!(*admitted.minion.unwrap().1, PublicKey::from_pem(key.as_bytes()).unwrap());
+    }
+
+    #[test]
+    fn a_foreign_key_is_denied_and_kept_apart() {
+        let door = door(AutoKeyOptions::default(), AdmissionOptions::default());
+        door.knock("web1", &public_key(0));
+        let denied = door.knock("web1", &public_key(1));
+        assert_eq!(denied.answer, Answer::Refused);
+        assert_eq!(denied.auth_event.unwrap().get_str("act"), Some("denied"));
+        assert_eq!(door.files(), ["minions_denied/web1", "minions_pre/web1"]);
+    }
+
+    #[test]
+    fn what_is_no_id_or_no_key_leaves_no_trace() {
+        let auto = AutoKeyOptions { auto_accept: true, ..AutoKeyOptions::default() };
+        let door = door(auto, AdmissionOptions::default());
+        let key = public_key(0);
+        for id in ["../x", "", "a\0b", ".hidden", &"x".repeat(10_000), "we\u{202e}b"] {
+            let refused = door.knock(id, &key);
+            assert_eq!((refused.answer, refused.auth_event), (Answer::Refused, None), "{id:?}");
+        }
+        for text in ["", "nonsense", &"A".repeat(1 << 20)] {
+            let refused = door.knock("web1", text);
+            assert_eq!(refused.answer, Answer::Refused);
+            assert_eq!(refused.auth_event.unwrap().get_str("act"), Some("error"));
+        }
+        assert!(door.files().is_empty());
+        assert_eq!(door.knock("web1", &key).answer, Answer::Accepted);
+    }
+
+    #[test]
+    fn a_full_master_takes_nobody_new() {
+        let options = AdmissionOptions { max_minions: Some(2), ..AdmissionOptions::default() };
+        let door = door(AutoKeyOptions::default(), options);
+        assert_eq!(door.knock("web1", &public_key(0)).answer, Answer::Full);
+        assert!(door.files().is_empty());
+        let applicant = Applicant { id: "web1", public_key: &public_key(0), autosign_grains: None };
+        let seated = |_: &MinionId| Seats { taken: 3, has_seat: true };
+        let admitted = door.admission.admit(&applicant, seated, SystemTime::now()).unwrap();
+        assert_eq!(admitted.answer, Answer::Wait);
+    }
+
+    #[test]
+    fn of_many_at_once_under_one_id_one_is_let_in() {
+        let auto = AutoKeyOptions { auto_accept: true, ..AutoKeyOptions::default() };
+        let door = door(auto, AdmissionOptions::default());
+        let keys = [public_key(0), public_key(1), public_key(2)];
+        let answers: Vec<Answer> = std::thread::scope(|scope| {
+            let all: Vec<_> = keys.iter().map(|key| scope.spawn(|| door.knock("web1", key).answer)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(answers.iter().filter(|answer| **answer == Answer::Accepted).count(), 1);
+        assert_eq!(door.files(), ["minions/web1", "minions_denied/web1"]);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_an_error() {
+        let door = door(AutoKeyOptions::default(), AdmissionOptions::default());
+        std::os::unix::fs::symlink("/nonexistent", door.dir.path().join("minions_pre/web1")).unwrap();
+        fs::create_dir(door.dir.path().join("minions_pre/web2")).unwrap();
+        for id in ["web1", "web2"] {
+            let applicant = Applicant { id, public_key: &public_key(0), autosign_grains: None };
+            let seats = |_: &MinionId| Seats { taken: 0, has_seat: false };
+            let error = door.admission.admit(&applicant, seats, SystemTime::now()).unwrap_err();
+            assert!(error.to_string().contains(&format!("minions_pre/{id}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn stubs_are_kept_for_keys_that_need_them() {
+        let door = door(AutoKeyOptions::default(), AdmissionOptions::default());
+        let key = public_key(0);
+        let web = MinionId::new("web1").unwrap();
+        let stub = door.dir.path().join("minions_autosign/web1");
+        fs::write(&stub, "").unwrap();
+        door.admission.keys().store().put(&web, KeyState::Rejected, &key).unwrap();
+        assert_eq!(door.knock("web1", &key).answer, Answer::Refused);
+        assert!(stub.exists());
+        door.admission.keys().store().remove(&web, Bank::Rejected).unwrap();
+        let admitted = door.knock("web1", &key);
+        assert_eq!((admitted.answer, admitted.newly_accepted), (Answer::Accepted, true));
+        assert!(!stub.exists());
+    }
+
+    #[test]
+    fn events_may_be_off_or_carry_grains() {
+        let grains = map! { "serial" => "A1" };
+        let key = public_key(0);
+        let applicant = Applicant { id: "web1", public_key: &key, autosign_grains: Some(&grains) };
+        for (auth_events, acts, expected) in
+            [(false, vec![], None), (true, vec![], Some(false)), (true, vec!["pend".to_owned()], Some(true))]
+        {
+            let options =
+                AdmissionOptions { auth_events, auth_events_autosign_grains: acts, ..AdmissionOptions::default() };
+            let door = door(AutoKeyOptions::default(), options);
+            let seats = |_: &MinionId| Seats { taken: 0, has_seat: false };
+            let admitted = door.admission.admit(&applicant, seats, SystemTime::now()).unwrap();
+            assert_eq!(admitted.auth_event.map(|event| event.contains_key("autosign_grains")), expected);
+        }
+    }
+}

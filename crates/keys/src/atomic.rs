@@ -1,0 +1,95 @@
+//! Writing key files so that nobody ever sees half of one.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use nix::unistd::{Gid, Uid, User, fchown, geteuid};
+
+/// The account that should own key files: the option `user` of the daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner(Option<(Uid, Gid)>);
+
+impl Owner {
+    /// Nobody in particular: files stay with the one who writes them.
+    pub const NOBODY: Owner = Owner(None);
+
+    /// The account of this name. Files are given away only by root; for anybody else, and for a name nobody has,
+    /// they stay with the one who writes them.
+    pub fn of_user(name: &str) -> Self {
+        if name.is_empty() || !geteuid().is_root() {
+            return Owner(None);
+        }
+        let user = User::from_name(name).ok().flatten().filter(|user| user.uid != geteuid());
+        Owner(user.map(|user| (user.uid, user.gid)))
+    }
+
+    fn apply(self, file: &File) -> io::Result<()> {
+        match self.0 {
+            Some((uid, _)) => fchown(file, Some(uid), None).map_err(io::Error::from),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a new directory to the account and its group.
+    pub(crate) fn apply_to_directory(self, path: &Path) -> io::Result<()> {
+        match self.0 {
+            Some((uid, gid)) => nix::unistd::chown(path, Some(uid), Some(gid)).map_err(io::Error::from),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) mode: u32,
+    pub(crate) owner: Owner,
+    /// Wait until the content is on the disk: for what cannot be had again.
+    pub(crate) durable: bool,
+}
+
+/// Writes a file under a passing name that key lists ignore, and renames it.
+pub(crate) fn write(path: &Path, content: &[u8], manner: Manner) -> io::Result<()> {
+    passing_file(path, content, manner)?.persist(path)?;
+    Ok(())
+}
+
+/// The same, but fails with `AlreadyExists` when there is such a file.
+pub(crate) fn write_new(path: &Path, content: &[u8], manner: Manner) -> io::Result<()> {
+    passing_file(path, content, manner)?.persist_noclobber(path)?;
+    Ok(())
+}
+
+fn passing_file(path: &Path, content: &[u8], manner: Manner) -> io::Result<NamedTempFile> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    // The passing file is made with mode 0600, and gets the final one before it gets the final name.
+    let mut passing = tempfile::Builder::new().prefix(".key-").tempfile_in(directory)?;
+    passing.write_all(content)?;
+    passing.as_file().set_permissions(fs::Permissions::from_mode(manner.mode))?;
+    manner.owner.apply(passing.as_file())?;
+    if manner.durable {
+        passing.as_file().sync_all()?;
+    }
+    Ok(passing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_appears_whole_with_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k");
+        for content in ["one", "two"] {
+            write(&path, content.as_bytes(), Manner { mode: 0o400, owner: Owner::default(), durable: true }).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o400);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,324 @@
+//! What a master does with a key that is offered to it: a table, without files, clock or network.
+
+use crate::KeyState;
+
+/// All that counts when a minion offers a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Situation {
+    /// The id may be used as a file name.
+    pub valid_id: bool,
+    /// `max_minions` are connected and this one is not among them.
+    pub full: bool,
+    /// The offered key is an RSA public key.
+    pub usable: bool,
+    /// Keys are not checked at all (`open_mode`).
+    pub open_mode: bool,
+    /// The key known for the id.
+    pub stored: Option<Stored>,
+    /// The id matches `autoreject_file`.
+    pub auto_reject: bool,
+    /// The key may be accepted without asking (`auto_accept`, `autosign_file`, a stub, grains).
+    pub auto_sign: bool,
+}
+
+/// The key known for an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// What has been decided about it.
+    pub state: KeyState,
+    /// It is the key that is offered.
+    pub same: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Which rule applied.
+    pub row: Row,
+    /// What to change on disk.
+    pub store: StoreAction,
+    /// The event to fire under `salt/auth`, if any.
+    pub event: Option<AuthEvent>,
+    /// What to tell the minion.
+    pub answer: Answer,
+}
+
+/// The rules, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Row {
+    /// The id is no id.
+    InvalidId,
+    /// There are too many minions.
+    Full,
+    /// What is offered is no key.
+    Unusable,
+    /// Keys are not checked.
+    OpenMode,
+    /// The stored key is rejected.
+    Rejected,
+    /// Another key is accepted.
+    AcceptedOther,
+    /// This key is accepted.
+    AcceptedSame,
+    /// A new key matches `autoreject_file`.
+    NewRejected,
+    /// A new key has to wait.
+    NewPending,
+    /// A new key is accepted without asking.
+    NewSigned,
+    /// A waiting key matches `autoreject_file`.
+    PendingRejected,
+    /// Another key is waiting.
+    PendingOther,
+    /// This key is waiting still.
+    PendingSame,
+    /// Another key is waiting, and would be accepted now.
+    PendingSignedOther,
+    /// This key was waiting and is accepted now.
+    PendingSigned,
+}
+
+/// A change on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreAction {
+    /// None.
+    Nothing,
+    /// The offered key becomes the key of the id, in this state.
+    Put(KeyState),
+    /// The stored key gets this state.
+    Move(KeyState),
+    /// The offered key becomes the denied key of the id.
+    Deny,
+}
+
+/// The content of a `salt/auth` event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthEvent {
+    /// The entry `act`.
+    pub act: Act,
+    /// The entry `result`.
+    pub result: bool,
+}
+
+/// What happened, in the words of `salt/auth` events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The minion signed in.
+    Accept,
+    /// Its key waits for a decision.
+    Pend,
+    /// Its key is rejected.
+    Reject,
+    /// The id has another key.
+    Denied,
+    /// There are too many minions.
+    Full,
+    /// Something else is wrong.
+    Error,
+}
+
+/// What a minion is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Sign in.
+    Accepted,
+    /// Wait and ask again (`ret: True`).
+    Wait,
+    /// Give up (`ret: False`).
+    Refused,
+    /// Try another master (`ret: "full"`).
+    Full,
+}
+
+impl Act {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Act::Accept => "accept",
+            Act::Pend => "pend",
+            Act::Reject => "reject",
+            Act::Denied => "denied",
+            Act::Full => "full",
+            Act::Error => "error",
+        }
+    }
+}
+
+/// Decides about an offered key.
+///
+/// The table is Salt's, with one row more: what is no RSA public key at all is refused and not stored, while Salt keeps
+/// it, and fails when somebody tries to accept it.
+pub fn decide(situation: &Situation) -> Decision {
+    use {KeyState as State, StoreAction as Do};
+    let row = row(situation);
+    let (store, act, answer) = match row {
+        Row::InvalidId => (Do::Nothing, None, Answer::Refused),
+        Row::Full => (Do::Nothing, Some(Act::Full), Answer::Full),
+        Row::Unusable => (Do::Nothing, Some(Act::Error), Answer::Refused),
+        Row::OpenMode => (open_mode_store(situation), Some(Act::Accept), Answer::Accepted),
+        Row::Rejected => (Do::Nothing, Some(Act::Reject), Answer::Refused),
+        Row::AcceptedSame => (Do::Nothing, Some(Act::Accept), Answer::Accepted),
+        Row::NewRejected => (Do::Put(State::Rejected), Some(Act::Reject), Answer::Refused),
+        Row::NewPending => (Do::Put(State::Pending), Some(Act::Pend), Answer::Wait),
+        Row::NewSigned => (Do::Put(State::Accepted), Some(Act::Accept), Answer::Accepted),
+        Row::PendingRejected => (Do::Move(State::Rejected), Some(Act::Reject), Answer::Refused),
+        Row::PendingSame => (Do::Nothing, Some(Act::Pend), Answer::Wait),
+        Row::PendingSigned => (Do::Move(State::Accepted), Some(Act::Accept), Answer::Accepted),
+        Row::AcceptedOther | Row::PendingOther | Row::PendingSignedOther => {
+            (Do::Deny, Some(Act::Denied), Answer::Refused)
+        }
+    };
+    let event = act.map(|act| AuthEvent { act, result: matches!(act, Act::Accept | Act::Pend) });
+    Decision { row, store, event, answer }
+}
+
+fn row(situation: &Situation) -> Row {
+    if !situation.valid_id {
+        return Row::InvalidId;
+    }
+    if situation.full {
+        return Row::Full;
+    }
+    if !situation.usable {
+        return Row::Unusable;
+    }
+    if situation.open_mode {
+        return Row::OpenMode;
+    }
+    let Some(stored) = situation.stored else {
+        return new_row(situation);
+    };
+    match (stored.state, stored.same) {
+        (KeyState::Rejected, _) => Row::Rejected,
+        (KeyState::Accepted, false) => Row::AcceptedOther,
+        (KeyState::Accepted, true) => Row::AcceptedSame,
+        (KeyState::Pending, _) if situation.auto_reject => Row::PendingRejected,
+        (KeyState::Pending, false) if situation.auto_sign => Row::PendingSignedOther,
+        (KeyState::Pending, true) if situation.auto_sign => Row::PendingSigned,
+        (KeyState::Pending, false) => Row::PendingOther,
+        (KeyState::Pending, true) => Row::PendingSame,
+    }
+}
+
+fn new_row(situation: &Situation) -> Row {
+    match (situation.auto_reject, situation.auto_sign) {
+        (true, _) => Row::NewRejected,
+        (false, false) => Row::NewPending,
+        (false, true) => Row::NewSigned,
+    }
+}
+
+/// Open mode takes any key, but leaves the same one where it is, even if that is among the rejected.
+fn open_mode_store(situation: &Situation) -> StoreAction {
+    match situation.stored {
+        Some(Stored { same: true, .. }) => StoreAction::Nothing,
+        _ => StoreAction::Put(KeyState::Accepted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new, good key at a master without any automatism.
+    const NEW: Situation = Situation {
+        valid_id: true,
+        full: false,
+        usable: true,
+        open_mode: false,
+        stored: None,
+        auto_reject: false,
+        auto_sign: false,
+    };
+
+    fn stored(state: KeyState, same: bool) -> Situation {
+        Situation { stored: Some(Stored { state, same }), ..NEW }
+    }
+
+    type Example = (Situation, Row, StoreAction, Option<(Act, bool)>, Answer);
+
+    /// Each rule: the situation, and what follows from it in the words of the protocol.
+    fn table() -> Vec<Example> {
+        use Act::*;
+        use KeyState::{Accepted, Pending, Rejected};
+        use StoreAction::*;
+        let sign = |situation: Situation| Situation { auto_sign: true, ..situation };
+        let reject = |situation: Situation| Situation { auto_reject: true, ..situation };
+        let open = |situation: Situation| Situation { open_mode: true, ..situation };
+        vec![
+            (Situation { valid_id: false, ..open(NEW) }, Row::InvalidId, Nothing, None, Answer::Refused),
+            (Situation { full: true, ..open(NEW) }, Row::Full, Nothing, Some((Full, false)), Answer::Full),
+            (Situation { usable: false, ..open(NEW) }, Row::Unusable, Nothing, Some((Error, false)), Answer::Refused),
+            (open(NEW), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
+            (open(stored(Rejected, false)), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
+            (open(stored(Rejected, true)), Row::OpenMode, Nothing, Some((Accept, true)), Answer::Accepted),
+            (sign(stored(Rejected, true)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
+            (sign(stored(Rejected, false)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
+            (sign(stored(Accepted, false)), Row::AcceptedOther, Deny, Some((Denied, false)), Answer::Refused),
+            (reject(stored(Accepted, true)), Row::AcceptedSame, Nothing, Some((Accept, true)), Answer::Accepted),
+            (reject(sign(NEW)), Row::NewRejected, Put(Rejected), Some((Reject, false)), Answer::Refused),
+            (NEW, Row::NewPending, Put(Pending), Some((Pend, true)), Answer::Wait),
+            (sign(NEW), Row::NewSigned, Put(Accepted), Some((Accept, true)), Answer::Accepted),
+            (
+                reject(sign(stored(Pending, false))),
+                Row::PendingRejected,
+                Move(Rejected),
+                Some((Reject, false)),
+                Answer::Refused,
+            ),
+            (stored(Pending, false), Row::PendingOther, Deny, Some((Denied, false)), Answer::Refused),
+            (stored(Pending, true), Row::PendingSame, Nothing, Some((Pend, true)), Answer::Wait),
+            (sign(stored(Pending, false)), Row::PendingSignedOther, Deny, Some((Denied, false)), Answer::Refused),
+            (sign(stored(Pending, true)), Row::PendingSigned, Move(Accepted), Some((Accept, true)), Answer::Accepted),
+        ]
+    }
+
+    #[test]
+    fn every_row_of_the_table() {
+        let mut seen = std::collections::HashSet::new();
+        for (situation, row, store, event, answer) in table() {
+            let event = event.map(|(act, result)| AuthEvent { act, result });
+            assert_eq!(decide(&situation), Decision { row, store, event, answer }, "{situation:?}");
+            seen.insert(row);
+        }
+        assert_eq!(seen.len(), 15, "a rule has no example");
+    }
+
+    fn every_situation() -> impl Iterator<Item = Situation> {
+        use KeyState::{Accepted, Pending, Rejected};
+        let states = [None, Some(Accepted), Some(Pending), Some(Rejected)];
+        (0..4 * 128).map(move |bits: usize| {
+            let bit = |place: usize| bits >> place & 1 == 1;
+            let state = states[bits >> 7];
+            Situation {
+                valid_id: bit(0),
+                full: bit(1),
+                usable: bit(2),
+                open_mode: bit(3),
+                auto_reject: bit(4),
+                auto_sign: bit(5),
+                stored: state.map(|state| Stored { state, same: bit(6) }),
+            }
+        })
+    }
+
+    #[test]
+    fn in_no_situation_is_a_stranger_let_in_or_a_decision_undone() {
+        for situation in every_situation() {
+            let decision = decide(&situation);
+            let known = situation.stored.filter(|stored| stored.same).map(|stored| stored.state);
+            if decision.answer == Answer::Accepted {
+                assert!(situation.valid_id && situation.usable && !situation.full, "{situation:?}");
+                let trusted = known == Some(KeyState::Accepted) || situation.auto_sign || situation.open_mode;
+                assert!(trusted, "{situation:?}");
+            }
+            if situation.stored.is_some_and(|stored| stored.state == KeyState::Accepted) && !situation.open_mode {
+                assert!(matches!(decision.store, StoreAction::Nothing | StoreAction::Deny), "{situation:?}");
+            }
+            let agrees = decision
+                .event
+                .is_none_or(|event| event.result == matches!(decision.answer, Answer::Accepted | Answer::Wait));
+            assert!(agrees, "{situation:?}");
+        }
+    }
+}

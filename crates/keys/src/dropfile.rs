@@ -1,0 +1,89 @@
+//! The file by which a change of keys asks the master for a new AES key.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::KeyError;
+use crate::atomic::{self, Manner, Owner};
+
+/// What lies in the place of the drop file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropFile {
+    /// Nothing, or a request to another master that shares the directory.
+    Nothing,
+    /// A request, which has been removed.
+    Request,
+    /// Something that is no regular file with mode 0400, so nobody's request. It stays.
+    WrongMode,
+}
+
+/// Asks the master with this id and cache directory for a new AES key, so that minions whose key was deleted or
+/// rejected are shut out. A request that waits already is enough.
+pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Result<(), KeyError> {
+    let path = path(cachedir);
+    if path.is_file() {
+        tracing::info!("AES key rotation already requested");
+        return Ok(());
+    }
+    tracing::info!("Rotating AES key");
+    let manner = Manner { mode: 0o400, owner, durable: false };
+    atomic::write(&path, master_id.as_bytes(), manner).map_err(KeyError::io("write", &path))
+}
+
+/// Takes a request to the master with this id, which then makes a new AES key.
+///
+/// An empty request, as Salt 3006 writes it, is meant for everybody.
+pub fn take_rotation_request(cachedir: &Path, master_id: &str) -> Result<DropFile, KeyError> {
+    let path = path(cachedir);
+    let file = match fs::symlink_metadata(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DropFile::Nothing),
+        Err(error) => return Err(KeyError::io("look at", &path)(error)),
+    };
+    if !file.is_file() || file.permissions().mode() & 0o7777 != 0o400 || file.size() > 4096 {
+        return Ok(DropFile::WrongMode);
+    }
+    let asked = fs::read(&path).map_err(KeyError::io("read", &path))?;
+    if !asked.is_empty() && asked != master_id.as_bytes() {
+        return Ok(DropFile::Nothing);
+    }
+    fs::remove_file(&path).map_err(KeyError::io("remove", &path))?;
+    Ok(DropFile::Request)
+}
+
+fn path(cachedir: &Path) -> PathBuf {
+    cachedir.join(".dfn")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_taken_once_by_the_one_it_is_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let take = |id| take_rotation_request(dir.path(), id).unwrap();
+        assert_eq!(take("salt_master"), DropFile::Nothing);
+        request_rotation(dir.path(), "salt_master", Owner::NOBODY).unwrap();
+        request_rotation(dir.path(), "salt_master", Owner::NOBODY).unwrap();
+        assert_eq!(fs::metadata(path(dir.path())).unwrap().permissions().mode() & 0o7777, 0o400);
+        assert_eq!(take("other_master"), DropFile::Nothing);
+        assert_eq!(take("salt_master"), DropFile::Request);
+        assert_eq!(take("salt_master"), DropFile::Nothing);
+    }
+
+    #[test]
+    fn strangers_requests_do_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(dir.path());
+        fs::write(&path, "").unwrap();
+        assert_eq!(take_rotation_request(dir.path(), "m").unwrap(), DropFile::WrongMode);
+        assert!(path.exists());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        assert_eq!(take_rotation_request(dir.path(), "m").unwrap(), DropFile::Request);
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert_eq!(take_rotation_request(dir.path(), "m").unwrap(), DropFile::WrongMode);
+    }
+}
