@@ -1,0 +1,299 @@
+//! The client of the file server and its cache.
+//!
+//! Fetched files lie in `files/<env>/<path>` below the minion's `cachedir`, local ones that were cached in `localfiles/`.
+//! A file whose hash is that of the server's is not fetched again. Pieces of a file are asked for several at a time.
+
+mod download;
+mod listing;
+mod remote;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crypto::HashType;
+use value::{Map, Value, map};
+
+use crate::{Error, Result, path, url};
+
+pub use listing::CachedDir;
+pub use remote::{LocalRemote, Remote, RemoteError, Reply};
+
+/// Fetches files and keeps them.
+#[derive(Clone)]
+pub struct FileClient {
+    remote: Arc<dyn Remote>,
+    cachedir: PathBuf,
+    hash: HashType,
+}
+
+/// How a file is to be fetched.
+#[derive(Clone, Debug, Default)]
+pub struct GetFile {
+    /// Where it is to lie; nothing for the cache. A directory, or a path that ends in `/`, gets the file's name added.
+    pub dest: Option<String>,
+    /// Whether directories that are missing on the way to `dest` are made.
+    pub makedirs: bool,
+    /// The environment; one in the address counts more.
+    pub saltenv: String,
+    /// The gzip level for the way, 1 to 9.
+    pub gzip: Option<u32>,
+    /// Another cache than the minion's; a relative one is below it.
+    pub cachedir: Option<PathBuf>,
+}
+
+impl GetFile {
+    /// Fetches into the cache.
+    pub fn cached(saltenv: &str) -> Self {
+        GetFile { saltenv: saltenv.to_owned(), ..GetFile::default() }
+    }
+}
+
+/// What an address stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A file on this machine.
+    Path(PathBuf),
+    /// Its bytes, when no place was named for it.
+    Bytes(Vec<u8>),
+}
+
+/// A file on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemoteFile {
+    hash: String,
+    hash_type: String,
+    /// In bytes; unknown when the server did not say.
+    size: Option<u64>,
+    stat: Value,
+}
+
+impl FileClient {
+    /// Returns a client that keeps files below `cachedir` and hashes local ones as `hash_type` says.
+    pub fn new(remote: Arc<dyn Remote>, cachedir: &Path, hash_type: &str) -> Result<Self> {
+        Ok(FileClient { remote, cachedir: cachedir.to_owned(), hash: hash_type.parse()? })
+    }
+
+    /// Fetches a file of the server and returns where it lies; `None` when the server has none, or a directory on the
+    /// way to it is missing.
+    pub async fn get_file(&self, address: &str, how: &GetFile) -> Result<Option<PathBuf>> {
+        let (name, env) = self.salt_path(address, &how.saltenv)?;
+        let Some(remote) = self.remote_file(&name, &env).await? else {
+            tracing::debug!("Could not find file '{address}' in saltenv '{env}'");
+            return Ok(None);
+        };
+        let target = self.target(&name, &env, how)?;
+        if self.is_same(target.path(), &remote).await? {
+            return Ok(Some(target.path().to_owned()));
+        }
+        if !target.prepare(how.makedirs)? {
+            return Ok(None);
+        }
+        let wanted = download::Wanted { name: &name, env: &env, gzip: how.gzip, size: remote.size };
+        self.download(&wanted, &target).await?;
+        tracing::info!("Fetching file from saltenv '{env}', ** done ** '{name}'");
+        Ok(Some(target.path().to_owned()))
+    }
+
+    /// Fetches a file into the cache, from wherever the address says.
+    pub async fn cache_file(&self, address: &str, saltenv: &str, cachedir: Option<&Path>) -> Result<Option<PathBuf>> {
+        let how = GetFile { cachedir: cachedir.map(Path::to_owned), ..GetFile::cached(saltenv) };
+        match self.get_url(address, &how).await? {
+            Some(Content::Path(path)) => Ok(Some(path)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns where the file of an address lies on this machine, fetching it if need be.
+    ///
+    /// A local file (absolute path or `file://`) lies where it is. Web and other addresses are refused.
+    pub async fn get_url(&self, address: &str, how: &GetFile) -> Result<Option<Content>> {
+        if let Some(local) = local_path(address)? {
+            return Ok(Some(Content::Path(local)));
+        }
+        Ok(self.get_file(address, how).await?.map(Content::Path))
+    }
+
+    /// Returns the bytes of the file of an address.
+    pub async fn get_bytes(&self, address: &str, saltenv: &str) -> Result<Option<Vec<u8>>> {
+        let Some(Content::Path(path)) = self.get_url(address, &GetFile::cached(saltenv)).await? else {
+            return Ok(None);
+        };
+        blocking(move || std::fs::read(&path).map_err(Error::io("read", &path))).await.map(Some)
+    }
+
+    /// Refuses: templates are rendered by another part of the program, which does not exist yet.
+    pub fn get_template(&self, address: &str) -> Result<PathBuf> {
+        Err(Error::NotSupported(format!("rendering {address} as a template")))
+    }
+
+    /// Returns hash and kind of hash of a file of the server or, for an absolute path, of this machine.
+    pub async fn hash_file(&self, address: &str, saltenv: &str) -> Result<Option<Map>> {
+        Ok(self.hash_and_stat(address, saltenv).await?.map(|(hash, _)| hash))
+    }
+
+    /// As [`FileClient::hash_file`], with the ten numbers of `stat`.
+    pub async fn hash_and_stat(&self, address: &str, saltenv: &str) -> Result<Option<(Map, Value)>> {
+        if url::parse(address).is_some() {
+            let (name, env) = self.salt_path(address, saltenv)?;
+            let found = self.remote_file(&name, &env).await?;
+            return Ok(found.map(|file| (map! { "hash_type" => file.hash_type, "hsum" => file.hash }, file.stat)));
+        }
+        let (path, kind) = (PathBuf::from(address), self.hash);
+        if !path.is_file() {
+            tracing::warn!("specified file {address} is not present to generate hash");
+            return Ok(None);
+        }
+        let stat = crate::server::stat(&path)?;
+        let hash = blocking(move || Ok(store::disk::hash_file(&path, kind)?)).await?;
+        Ok(Some((map! { "hsum" => hash, "hash_type" => kind.name() }, stat)))
+    }
+
+    /// Returns where a file lies in the cache, if it does. With the mark `|` in the address, there is one in the answer.
+    pub fn is_cached(&self, address: &str, saltenv: &str) -> Option<String> {
+        let (name, env) = match url::parse(address) {
+            Some((name, env)) => (name, env.unwrap_or(saltenv)),
+            None => (address, saltenv),
+        };
+        let plain = name.trim_start_matches(['|', '/']);
+        let places = [self.files(env, None).join(plain), self.cachedir.join("localfiles").join(plain)];
+        if let Some(found) = places.iter().find(|place| path::is_plain(plain) && place.exists()) {
+            let found = found.to_string_lossy();
+            return Some(if url::is_escaped(name) { url::escape(&found) } else { found.into_owned() });
+        }
+        let other = self.foreign_path(name, env, None)?;
+        other.exists().then(|| other.to_string_lossy().into_owned())
+    }
+
+    /// Returns where a file would lie in the cache; a local path lies where it is.
+    pub fn cache_dest(&self, address: &str, saltenv: &str) -> Result<PathBuf> {
+        if let Some((name, env)) = url::parse(address) {
+            return path::join(&self.files(env.unwrap_or(saltenv), None), name.trim_start_matches(['|', '/']));
+        }
+        if url::split(address).scheme.is_none() {
+            return Ok(PathBuf::from(address));
+        }
+        self.foreign_path(address, saltenv, None).ok_or_else(|| Error::UnsafePath(address.to_owned()))
+    }
+
+    /// Copies a file of this machine into the cache.
+    pub async fn cache_local_file(&self, file: &Path) -> Result<PathBuf> {
+        let name = file.to_string_lossy().trim_start_matches('/').to_owned();
+        let dest = path::join(&self.cachedir.join("localfiles"), &name)?;
+        let from = file.to_owned();
+        blocking(move || {
+            store::disk::make_directory(dest.parent().unwrap_or(&dest))?;
+            std::fs::copy(&from, &dest).map_err(Error::io("copy", &from))?;
+            Ok(dest)
+        })
+        .await
+    }
+
+    /// Returns the directory of an environment in the cache.
+    pub(crate) fn files(&self, env: &str, cachedir: Option<&Path>) -> PathBuf {
+        self.base(cachedir).join("files").join(env)
+    }
+
+    /// A relative cache is below the minion's.
+    fn base(&self, cachedir: Option<&Path>) -> PathBuf {
+        cachedir.map_or_else(|| self.cachedir.clone(), |other| self.cachedir.join(other))
+    }
+
+    /// Returns path and environment of an address of the file server.
+    pub(crate) fn salt_path(&self, address: &str, saltenv: &str) -> Result<(String, String)> {
+        let (name, env) = url::parse(address).ok_or_else(|| Error::NotSalt(address.to_owned()))?;
+        Ok((name.to_owned(), env.unwrap_or(saltenv).to_owned()))
+    }
+
+    /// Where files from elsewhere lie: `extrn_files/<env>/<host>/<path>`, without user, password and the port's colon.
+    fn foreign_path(&self, address: &str, env: &str, cachedir: Option<&Path>) -> Option<PathBuf> {
+        const LONGEST: usize = 255;
+        let parts = url::split(address);
+        let host = parts.host.rsplit('@').next().unwrap_or_default().replace(':', "");
+        let mut file = parts.path.to_owned();
+        if !parts.query.is_empty() {
+            file = format!("{file}-{}", parts.query);
+        }
+        let root = path::join(&self.base(cachedir).join("extrn_files"), env).ok()?.join(host);
+        if !path::is_inside(&root, &root.join(file.trim_start_matches('/')), true) {
+            return None;
+        }
+        if file.len() > LONGEST {
+            file = HashType::Sha256.hex(file.as_bytes());
+        }
+        Some(root.join(file.trim_start_matches('/')))
+    }
+
+    /// Asks for hash and state of a file.
+    async fn remote_file(&self, name: &str, env: &str) -> Result<Option<RemoteFile>> {
+        let load = map! { "cmd" => "_file_hash_and_stat", "path" => name, "saltenv" => env };
+        let answer = self.ask(load, name).await?;
+        let Some([Value::Map(hash), stat]) = answer.as_list() else { return Ok(None) };
+        let (Some(sum), Some(kind)) = (hash.get_str("hsum"), hash.get_str("hash_type")) else { return Ok(None) };
+        let size = stat.as_list().and_then(|stat| stat.get(6)).and_then(Value::as_i64);
+        Ok(Some(RemoteFile {
+            hash: sum.to_owned(),
+            hash_type: kind.to_owned(),
+            size: size.and_then(|size| u64::try_from(size).ok()),
+            stat: stat.clone(),
+        }))
+    }
+
+    pub(crate) async fn ask(&self, load: Map, what: &str) -> Result<Value> {
+        let asked = self.remote.call(load, Reply::Text).await;
+        asked.map_err(|source| Error::Remote { what: what.to_owned(), source })
+    }
+
+    fn target(&self, name: &str, env: &str, how: &GetFile) -> Result<download::Target> {
+        match how.dest.as_deref().filter(|dest| !dest.is_empty()) {
+            Some(dest) => {
+                let base = name.rsplit('/').next().unwrap_or(name);
+                let is_dir = dest.ends_with('/') || Path::new(dest).is_dir();
+                Ok(download::Target::Place(if is_dir { Path::new(dest).join(base) } else { dest.into() }))
+            }
+            None => {
+                let environment = path::join(&self.base(how.cachedir.as_deref()).join("files"), env)?;
+                Ok(download::Target::Cache(path::join(&environment, name.trim_start_matches('|'))?))
+            }
+        }
+    }
+
+    /// Compares the file at the place with the server's, by the kind of hash the server uses.
+    async fn is_same(&self, place: &Path, remote: &RemoteFile) -> Result<bool> {
+        let Ok(kind) = remote.hash_type.parse::<HashType>() else { return Ok(false) };
+        let size = std::fs::metadata(place).ok().filter(|state| state.is_file()).map(|state| state.len());
+        if size.is_none() || remote.size.is_some_and(|wanted| Some(wanted) != size) {
+            return Ok(false);
+        }
+        let place = place.to_owned();
+        let hash = blocking(move || Ok(store::disk::hash_file(&place, kind)?)).await?;
+        Ok(hash == remote.hash)
+    }
+}
+
+/// Returns the path of an address on this machine; `None` for one of the file server's.
+fn local_path(address: &str) -> Result<Option<PathBuf>> {
+    let parts = url::split(address);
+    match parts.scheme.map(str::to_ascii_lowercase).as_deref() {
+        Some("salt") => Ok(None),
+        None | Some("file") => {
+            let path = format!("{}{}", parts.host, parts.path);
+            let path = path.trim_end_matches('/');
+            if path.starts_with('/') { Ok(Some(path.into())) } else { Err(Error::NotAbsolute(path.to_owned())) }
+        }
+        Some(other) => Err(Error::NotSupported(format!("fetching files by {other}"))),
+    }
+}
+
+/// Runs something that waits for the disk on a thread made for that.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(Error::NotSupported(format!("working while the program ends ({error})"))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

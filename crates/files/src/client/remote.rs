@@ -1,0 +1,43 @@
+//! Whom the client asks.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use value::{Map, Value};
+
+use crate::FileServer;
+
+/// Why a request failed.
+pub type RemoteError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How an answer is to be unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Whatever is text becomes text.
+    Text,
+    /// Everything stays bytes, for pieces of files.
+    Raw,
+}
+
+/// A file server somewhere: a channel to a master, or one in this process.
+///
+/// Several requests are under way at once; each is answered on its own. Waiting, time limits and signing in again are
+/// the implementation's.
+pub trait Remote: Send + Sync {
+    /// Sends a load with its `cmd` and returns the answer.
+    fn call(&self, load: Map, reply: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>>;
+}
+
+/// A file server in this process (`file_client: local`).
+pub struct LocalRemote(pub Arc<FileServer>);
+
+impl Remote for LocalRemote {
+    fn call(&self, load: Map, _: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>> {
+        let server = Arc::clone(&self.0);
+        Box::pin(async move {
+            let answer = tokio::task::spawn_blocking(move || server.request(&load)).await??;
+            answer.ok_or_else(|| "the file server does not know this request".into())
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! What minions push: `minions/<id>/files/` in the master's cache.
+
+use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use config::FileSettings;
+use wire::MinionId;
+
+use crate::{Error, Result, path};
+
+/// Takes files that minions push, if the master lets them.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    cachedir: PathBuf,
+    enabled: bool,
+    /// The largest file, in bytes.
+    max_size: u64,
+}
+
+/// A piece of a pushed file.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Who pushes.
+    pub id: &'a MinionId,
+    /// The path in parts.
+    pub path: &'a [String],
+    /// Where the piece begins, in bytes.
+    pub offset: i64,
+    /// The piece.
+    pub data: &'a [u8],
+}
+
+impl Inbox {
+    /// Returns the inbox below a master's `cachedir`.
+    pub fn new(settings: &FileSettings, cachedir: &Path) -> Self {
+        Inbox {
+            cachedir: cachedir.to_owned(),
+            enabled: settings.file_recv,
+            max_size: settings.file_recv_max_size.saturating_mul(1024 * 1024),
+        }
+    }
+
+    /// Keeps a piece and says whether it was taken: not when pushing is off, the file grows too large, or the path
+    /// leads elsewhere. A piece at the start begins the file anew.
+    pub fn receive(&self, piece: &Piece) -> Result<bool> {
+        let Ok(offset) = u64::try_from(piece.offset) else {
+            tracing::error!(minion = %piece.id, "Invalid file pointer: load[loc] < 0");
+            return Ok(false);
+        };
+        if !self.enabled {
+            return Ok(false);
+        }
+        if offset.saturating_add(piece.data.len() as u64) > self.max_size {
+            let (name, limit) = (piece.path.join("/"), self.max_size >> 20);
+            tracing::error!(
+                minion = %piece.id,
+                "file_recv_max_size limit of {limit} MB exceeded! {name} will be truncated. \
+                 To successfully push this file, adjust file_recv_max_size to an integer (in MB) large enough to \
+                 accommodate it."
+            );
+            return Ok(false);
+        }
+        let Some(target) = self.target(piece) else {
+            tracing::warn!(minion = %piece.id, "refused a pushed file: its path leads elsewhere");
+            return Ok(false);
+        };
+        write(&target, offset, piece.data).map(|()| true)
+    }
+
+    fn target(&self, piece: &Piece) -> Option<PathBuf> {
+        let relative = piece.path.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/");
+        let base = self.cachedir.join("minions").join(piece.id.as_str()).join("files");
+        let target = path::join(&base, &relative).ok()?;
+        // Nothing here makes links, but a person may have.
+        path::is_inside(&base, &target, true).then_some(target)
+    }
+}
+
+fn write(target: &Path, offset: u64, data: &[u8]) -> Result<()> {
+    let failed = Error::io;
+    store::disk::make_directory(target.parent().unwrap_or(target))?;
+    let append = offset != 0 && target.is_file();
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(!append).open(target).map_err(failed("open", target))?;
+    // Like Python's append mode: what comes later goes to the end, wherever it says it begins.
+    let end = if append { SeekFrom::End(0) } else { SeekFrom::Start(offset) };
+    file.seek(end).map_err(failed("write", target))?;
+    file.write_all(data).map_err(failed("write", target))
+}

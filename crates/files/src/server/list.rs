@@ -1,0 +1,144 @@
+//! Listing files, directories and links.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use value::{Map, Value, map};
+
+use super::FileServer;
+use crate::{Result, path};
+
+/// What an environment holds, by relative path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Everything that is not a directory.
+    pub files: BTreeSet<String>,
+    /// Directories.
+    pub dirs: BTreeSet<String>,
+    /// Directories with nothing in them.
+    pub empty_dirs: BTreeSet<String>,
+    /// Links and what they point to.
+    pub links: BTreeMap<String, String>,
+}
+
+impl FileServer {
+    /// Returns what an environment holds; a list on disk is believed for `fileserver_list_cache_time`.
+    pub fn lists(&self, env: &str) -> Result<Lists> {
+        let directories = self.directories(env);
+        if directories.is_empty() {
+            return Ok(Lists::default());
+        }
+        if let Some(lists) = self.cache.lists(env, self.list_time, SystemTime::now())? {
+            return Ok(Lists::from_map(&lists));
+        }
+        let mut lists = Lists::default();
+        for directory in &directories {
+            let mut walk = Walk { server: self, root: directory, lists: &mut lists, open: Vec::new() };
+            walk.directory(directory, "");
+        }
+        if let Err(error) = self.cache.store_lists(env, &lists.to_map()) {
+            tracing::warn!("{error}");
+        }
+        Ok(lists)
+    }
+
+    /// Forgets lists on disk, of one environment or of all, and returns which environments had one.
+    pub fn clear_lists(&self, env: Option<&str>) -> Result<Vec<String>> {
+        Ok(self.cache.clear_lists(env)?)
+    }
+}
+
+/// A walk through one directory of an environment.
+struct Walk<'a> {
+    server: &'a FileServer,
+    root: &'a Path,
+    lists: &'a mut Lists,
+    /// Device and number of the directories on the way, to notice links that lead in a circle.
+    open: Vec<(u64, u64)>,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, directory: &Path, prefix: &str) {
+        let Ok(state) = std::fs::metadata(directory) else { return };
+        let identity = (state.dev(), state.ino());
+        if self.open.contains(&identity) {
+            return;
+        }
+        let names = match store::disk::text_names(directory) {
+            Ok(names) => names,
+            Err(error) => return tracing::warn!("{error}"),
+        };
+        self.open.push(identity);
+        for name in names {
+            let relative = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
+            self.entry(&directory.join(&name), &relative);
+        }
+        self.open.pop();
+    }
+
+    fn entry(&mut self, full: &Path, relative: &str) {
+        let (is_link, is_dir) = (full.is_symlink(), full.is_dir());
+        self.note(full, relative, is_link, is_dir);
+        // What is ignored may still hold what is not.
+        if is_dir && (!is_link || self.server.follow_links) {
+            self.directory(full, relative);
+        }
+    }
+
+    fn note(&mut self, full: &Path, relative: &str, is_link: bool, is_dir: bool) {
+        if (is_link && self.server.hide_links) || self.server.is_ignored(relative) {
+            return;
+        }
+        if !is_dir {
+            self.lists.files.insert(relative.to_owned());
+        } else {
+            self.lists.dirs.insert(relative.to_owned());
+            if std::fs::read_dir(full).is_ok_and(|mut entries| entries.next().is_none()) {
+                self.lists.empty_dirs.insert(relative.to_owned());
+            }
+        }
+        if is_link && let Some(target) = self.listed_target(full) {
+            self.lists.links.insert(relative.to_owned(), target);
+        }
+    }
+
+    /// A link is listed when it stays inside, or when it is not followed.
+    fn listed_target(&self, full: &Path) -> Option<String> {
+        let target = std::fs::read_link(full).ok()?;
+        // Salt starts from the link itself, not from its directory, when the target goes upwards.
+        let joined: PathBuf =
+            if target.to_str()?.starts_with("..") { full.join(&target) } else { full.parent()?.join(&target) };
+        let inside = path::resolve(&joined).starts_with(path::resolve(self.root));
+        (inside || !self.server.follow_links).then(|| target.to_string_lossy().into_owned())
+    }
+}
+
+impl Lists {
+    /// Returns the form lists have on disk.
+    fn to_map(&self) -> Map {
+        let list = |names: &BTreeSet<String>| names.iter().collect::<Value>();
+        map! {
+            "files" => list(&self.files),
+            "dirs" => list(&self.dirs),
+            "empty_dirs" => list(&self.empty_dirs),
+            "links" => self.links.iter().collect::<Map>(),
+        }
+    }
+
+    fn from_map(map: &Map) -> Self {
+        let names = |key: &str| -> BTreeSet<String> {
+            let list = map.get(key).and_then(Value::as_list).unwrap_or_default();
+            list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        };
+        let links = map.get("links").and_then(Value::as_map).cloned().unwrap_or_default();
+        let link = |(from, to): (Value, Value)| Some((from.into_string()?, to.into_string()?));
+        Lists {
+            files: names("files"),
+            dirs: names("dirs"),
+            empty_dirs: names("empty_dirs"),
+            links: links.into_iter().filter_map(link).collect(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Reading files piece by piece.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use value::{Map, map};
+
+use super::FileServer;
+use crate::{Error, Result};
+
+/// A piece of a file somebody asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRequest<'a> {
+    /// The path in the environment.
+    pub path: &'a str,
+    /// The environment.
+    pub env: &'a str,
+    /// Where the piece begins, in bytes.
+    pub offset: u64,
+    /// The gzip level, 1 to 9, if the piece is to be compressed.
+    pub gzip: Option<u32>,
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// The bytes; none at the end of the file.
+    pub data: Bytes,
+    /// The path in the environment; empty when there is no such file.
+    pub dest: String,
+    /// The gzip level, if the bytes are compressed.
+    pub gzip: Option<u32>,
+}
+
+impl FileServer {
+    /// Returns a piece of a file: as much as `file_buffer_size` allows. A file that does not exist is an empty piece of a
+    /// file without a name.
+    pub fn serve(&self, wanted: &ChunkRequest) -> Result<Chunk> {
+        let Some(found) = self.find(wanted.path, wanted.env) else { return Ok(Chunk::default()) };
+        let data = self.read(&found.path, wanted.offset)?;
+        match wanted.gzip {
+            Some(level) if !data.is_empty() => {
+                Ok(Chunk { data: compress(&data, level), dest: found.relative, gzip: Some(level) })
+            }
+            _ => Ok(Chunk { data: data.into(), dest: found.relative, gzip: None }),
+        }
+    }
+
+    fn read(&self, path: &std::path::Path, offset: u64) -> Result<Vec<u8>> {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let mut data = Vec::with_capacity(self.piece_size(&file, offset));
+        let mut reader = At { file, offset }.take(self.buffer_size as u64);
+        reader.read_to_end(&mut data).map_err(Error::io("read", path))?;
+        Ok(data)
+    }
+
+    /// How much there is to read, so that the memory is right at once.
+    fn piece_size(&self, file: &File, offset: u64) -> usize {
+        let rest = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(offset));
+        usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffer_size) + 1
+    }
+}
+
+impl Chunk {
+    /// Returns the answer to `_serve_file`.
+    pub fn into_map(self) -> Map {
+        let mut map = map! { "data" => self.data, "dest" => self.dest };
+        if let Some(level) = self.gzip {
+            map.insert("gzip", level);
+        }
+        map
+    }
+}
+
+/// A file read from a place on, without a shared position.
+struct At {
+    file: File,
+    offset: u64,
+}
+
+impl Read for At {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let len = self.file.read_at(buffer, self.offset)?;
+        self.offset += len as u64;
+        Ok(len)
+    }
+}
+
+fn compress(data: &[u8], level: u32) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(data.len() / 4), Compression::new(level.clamp(1, 9)));
+    encoder.write_all(data).expect("writing to memory cannot fail");
+    encoder.finish().expect("writing to memory cannot fail").into()
+}
