@@ -1,0 +1,156 @@
+//! Directories a daemon needs: there, of the right owner, closed to others.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Uid, User, chown, getgrouplist, getuid};
+
+use crate::Error;
+use crate::user::find;
+
+/// Directories a daemon needs.
+#[derive(Clone, Debug, Default)]
+pub struct Directories {
+    /// All of them.
+    pub all: Vec<PathBuf>,
+    /// Those among them that hold keys: 0700, or 0750 if they are that already.
+    pub keys: Vec<PathBuf>,
+    /// The user they shall belong to.
+    pub user: String,
+    /// Whether a directory may stay with a group the user is in.
+    pub permissive: bool,
+}
+
+/// Makes what misses (0755) and, as root, gives it with its content to the user. Job data is left alone: it is large,
+/// and written by the daemon itself.
+pub fn verify_env(directories: &Directories) -> Result<(), Error> {
+    let user = find(&directories.user)?;
+    let owner = Owner::new(&user, directories.permissive);
+    for path in directories.all.iter().filter(|path| !path.as_os_str().is_empty()) {
+        let fail = |source: io::Error| Error::Directory { path: path.clone(), source };
+        if !path.is_dir() {
+            let mode = if directories.keys.contains(path) { 0o700 } else { 0o755 };
+            fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(fail)?;
+        }
+        if getuid().is_root() {
+            owner.take(path).map_err(fail)?;
+            owner.take_content(path);
+        }
+        if directories.keys.contains(path) {
+            close(path);
+        }
+    }
+    Ok(())
+}
+
+/// Keys are for their owner, at most readable by a group.
+fn close(path: &Path) {
+    let mode = path.metadata().map(|found| found.mode() & 0o7777);
+    if matches!(mode, Ok(0o700 | 0o750)) {
+        return;
+    }
+    if fs::set_permissions(path, fs::Permissions::from_mode(0o700)).is_err() {
+        tracing::error!(
+            target: "salt.utils.verify",
+            critical = true,
+            "Unable to securely set the permissions of \"{}\".",
+            path.display()
+        );
+    }
+}
+
+struct Owner {
+    uid: Uid,
+    gid: Gid,
+    /// Groups a file may belong to as well.
+    groups: Vec<Gid>,
+}
+
+impl Owner {
+    fn new(user: &User, permissive: bool) -> Self {
+        let name = std::ffi::CString::new(user.name.clone()).unwrap_or_default();
+        let groups = if permissive { getgrouplist(&name, user.gid).unwrap_or_default() } else { Vec::new() };
+        Owner { uid: user.uid, gid: user.gid, groups }
+    }
+
+    fn take(&self, path: &Path) -> io::Result<()> {
+        let found = path.symlink_metadata()?;
+        let (uid, gid) = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+        if (uid, gid) == (self.uid, self.gid) || self.groups.contains(&gid) || found.is_symlink() {
+            return Ok(());
+        }
+        chown(path, Some(self.uid), Some(self.gid)).map_err(io::Error::from)
+    }
+
+    /// Takes what lies two levels below and deeper, except hidden files and jobs. What vanishes meanwhile is no loss.
+    fn take_content(&self, path: &Path) {
+        for entry in entries(path).filter(|entry| !name_of(entry).contains("jobs")) {
+            self.take_tree(&entry);
+        }
+    }
+
+    fn take_tree(&self, directory: &Path) {
+        if directory.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            return;
+        }
+        for entry in entries(directory) {
+            if !name_of(&entry).starts_with('.')
+                && let Err(error) = self.take(&entry)
+            {
+                tracing::debug!(target: "salt.utils.verify", "{} stays with its owner: {error}", entry.display());
+            }
+            self.take_tree(&entry);
+        }
+    }
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn name_of(path: &Path) -> std::borrow::Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::current_user;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn directories_are_made_and_keys_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("old")).unwrap();
+        fs::set_permissions(at("old"), fs::Permissions::from_mode(0o755)).unwrap();
+        let wanted = Directories {
+            all: vec![at("pki/minions"), at("pki"), at("cache/jobs"), at("old"), PathBuf::new()],
+            keys: vec![at("pki"), at("old")],
+            user: current_user(),
+            permissive: false,
+        };
+        verify_env(&wanted).unwrap();
+        assert_eq!((mode(&at("pki")), mode(&at("pki/minions")), mode(&at("old"))), (0o700, 0o755, 0o700));
+        fs::set_permissions(at("pki"), fs::Permissions::from_mode(0o750)).unwrap();
+        verify_env(&wanted).unwrap();
+        assert_eq!(mode(&at("pki")), 0o750);
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let path = dir.path().join("file/below");
+        let wanted = Directories { all: vec![path.clone()], user: current_user(), ..Directories::default() };
+        let error = verify_env(&wanted).unwrap_err();
+        assert!(error.to_string().contains(&format!("\"{}\"", path.display())), "{error}");
+        let nobody = Directories { user: "no-such-user-here".into(), ..Directories::default() };
+        assert!(matches!(verify_env(&nobody), Err(Error::NoUser { .. })));
+    }
+}

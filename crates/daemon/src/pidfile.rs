@@ -1,0 +1,149 @@
+//! The file with the process id.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, User, getuid};
+
+use crate::Error;
+
+/// The process id file of this daemon. It is taken away when this is dropped, if it still names us.
+#[derive(Debug)]
+pub struct PidFile {
+    path: PathBuf,
+    pid: i32,
+}
+
+impl PidFile {
+    /// Says whether another daemon of the same program runs under this file.
+    ///
+    /// The number alone is not enough: after a crash or a restart of the machine it may be anybody's.
+    pub fn check(path: &Path) -> Result<(), Error> {
+        let Some(pid) = read(path) else { return Ok(()) };
+        let own = pid == std::process::id() as i32 || pid == Pid::parent().as_raw();
+        if !own && is_alive(pid) && is_same_program(pid) {
+            return Err(Error::Running { path: path.to_owned(), pid });
+        }
+        Ok(())
+    }
+
+    /// Writes our number, making the directory if it misses, and gives the file to the user we shall run as.
+    pub fn write(path: &Path, user: &str) -> Result<Self, Error> {
+        let fail = |source: io::Error| Error::PidFile { path: path.to_owned(), source };
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(fail)?;
+        }
+        let pid = std::process::id() as i32;
+        fs::write(path, pid.to_string()).map_err(fail)?;
+        tracing::debug!(target: "salt.utils.process", "Created pidfile: {}", path.display());
+        if let Ok(Some(owner)) = User::from_name(user)
+            && getuid().is_root()
+        {
+            nix::unistd::chown(path, Some(owner.uid), Some(owner.gid)).map_err(|error| fail(error.into()))?;
+        }
+        Ok(PidFile { path: path.to_owned(), pid })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() as i32 || read(&self.path) != Some(self.pid) {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path) {
+            let path = self.path.display();
+            // The directory often belongs to root while we no longer do; the next start writes over the file.
+            tracing::info!(target: "salt.utils.parsers", "PIDfile({path}) could not be deleted: {error}");
+        }
+    }
+}
+
+fn read(path: &Path) -> Option<i32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
+}
+
+fn is_alive(pid: i32) -> bool {
+    matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(nix::Error::EPERM))
+}
+
+/// Compares what the other process was called with; the names of ours are links to one program.
+fn is_same_program(pid: i32) -> bool {
+    let words = |pid: &str| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<String> =
+            line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into()).collect();
+        words
+    };
+    same_program(&words("self"), &words(&pid.to_string()))
+}
+
+/// The name of a daemon is one of the first words: `/usr/bin/salt-master`, `saltern salt-master`,
+/// `python /usr/bin/salt-master`.
+fn same_program(ours: &[String], theirs: &[String]) -> bool {
+    let name = |words: &[String]| {
+        let names = words.iter().take(3).map(|word| word.rsplit('/').next().unwrap_or_default().to_owned());
+        names.into_iter().find(|name| name.starts_with("salt-")).or_else(|| words.first().cloned())
+    };
+    name(ours).is_some_and(|name_of_ours| name(theirs) == Some(name_of_ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_lives_as_long_as_the_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run/salt.pid");
+        let file = PidFile::write(&path, "nobody-of-this-name").unwrap();
+        assert_eq!(read(&path), Some(std::process::id() as i32));
+        PidFile::check(&path).unwrap();
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_of_another_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("salt.pid");
+        let file = PidFile::write(&path, "nobody-of-this-name").unwrap();
+        fs::write(&path, "1").unwrap();
+        drop(file);
+        assert_eq!(read(&path), Some(1));
+        // Process 1 is alive but no daemon of ours; a damaged file names nobody.
+        PidFile::check(&path).unwrap();
+        fs::write(&path, "x").unwrap();
+        PidFile::check(&path).unwrap();
+    }
+
+    #[test]
+    fn a_running_twin_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("salt.pid");
+        // Started under the very name of this program.
+        let own = fs::read_to_string("/proc/self/cmdline").unwrap();
+        let own = own.split('\0').next().unwrap();
+        let mut twin = std::process::Command::new("sh");
+        use std::os::unix::process::CommandExt as _;
+        let mut twin = twin.arg0(own).args(["-c", "read x"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        fs::write(&path, twin.id().to_string()).unwrap();
+        let error = PidFile::check(&path).unwrap_err();
+        assert!(error.to_string().starts_with("An instance is already running. Exiting"), "{error}");
+        twin.kill().unwrap();
+        twin.wait().unwrap();
+        PidFile::check(&path).unwrap();
+    }
+
+    #[test]
+    fn daemons_are_told_apart_by_name() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let ours = words("saltern salt-master -c /x");
+        assert!(same_program(&ours, &words("/usr/bin/salt-master -d")));
+        assert!(same_program(&ours, &words("/opt/bin/python3.11 /usr/bin/salt-master -d")));
+        assert!(!same_program(&ours, &words("salt-minion -d")));
+        assert!(!same_program(&ours, &words("sh")));
+        assert!(!same_program(&ours, &[]));
+    }
+}
