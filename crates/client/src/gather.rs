@@ -254,6 +254,8 @@ impl Gather {
             Some(Value::Str(_)) => tracing::error!(minion = id, "unexpected return from minion"),
             Some(state) if is_running(state) => {
                 running.insert(id.clone());
+                // It is there after all, and will be waited for.
+                self.named.remove(&id);
                 self.deadlines.insert(id.clone(), now + self.patience.timeout);
                 if self.open {
                     self.expected.insert(id.clone());
@@ -268,8 +270,9 @@ impl Gather {
         self.expected.difference(&self.answered)
     }
 
+    /// Nobody is left to wait for: all have answered or were named as silent.
     fn all_answered(&self) -> bool {
-        self.pending().next().is_none()
+        self.pending().all(|id| self.named.contains(id))
     }
 
     fn complete(&self, now: Duration) -> bool {
@@ -450,9 +453,23 @@ mod tests {
         assert_eq!(gather.tick(at(25)), [Action::Ask(ids(&["dead", "slow"]))]);
         let end = ret(&mut gather, "slow", 26);
         assert_eq!(answered(&end), ["slow"]);
+        // The dead one is not named again and not waited for any more.
+        assert_eq!(end.last(), Some(&Action::Finished));
+        assert_eq!(end.len(), 2);
+    }
+
+    #[test]
+    fn a_minion_named_too_early_is_waited_for_when_it_says_it_works() {
+        let mut gather = gather(&["busy", "slow"]);
+        gather.tick(at(5));
         gather.asked(Some("2".into()));
-        // It is not named again.
-        assert_eq!(gather.tick(at(36)), [Action::Finished]);
+        find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
+        assert_eq!(gather.tick(at(15))[0], Action::Silent(ids(&["busy"])));
+        gather.asked(Some("2".into()));
+        find_job(&mut gather, "busy", map! { "pid" => 8 }, 16);
+        assert_eq!(answered(&ret(&mut gather, "slow", 17)), ["slow"]);
+        assert!(!gather.is_done());
+        assert_eq!(ret(&mut gather, "busy", 18).last(), Some(&Action::Finished));
     }
 
     #[test]

@@ -299,9 +299,7 @@ fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
     }
     let load = map.get("load").cloned().ok_or_else(|| Error::Answer("there is no load".into()))?;
     let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
-    if let Some(error) = published.error {
-        return Err(Error::Refused(error.get("message").unwrap_or(&error).to_string()));
-    }
+    // A load with an error beside an empty job id means that nobody matched.
     Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions }))
 }
 
@@ -315,7 +313,7 @@ mod tests {
     fn answers_are_tickets_or_reasons() {
         let good = map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
         assert_eq!(ticket(good.into()).unwrap(), Some(Ticket { jid: "1".into(), minions: vec!["a".into()] }));
-        let nobody = map! { "enc" => "clear", "load" => map! { "jid" => Value::Null, "minions" => list![] } };
+        let nobody = map! { "enc" => "clear", "load" => map! { "jid" => Value::Null, "minions" => list![], "error" => "Master could not resolve minions for target x" } };
         assert_eq!(ticket(nobody.into()).unwrap(), None);
         let refused = map! { "error" => map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." } };
         assert_eq!(ticket(refused.into()).unwrap_err().to_string(), "Authorization error occurred.");

@@ -59,7 +59,11 @@ pub fn main(parsed: Parsed) -> ExitCode {
 }
 
 fn run(prepared: OnMaster, mut job: Job) -> Result<u8> {
-    job::resolve_nodegroups(&mut job, &prepared.config.nodegroups)?;
+    if job::resolve_nodegroups(&mut job, &prepared.config.nodegroups).is_err() {
+        let file = prepared.config.paths.conf_file.display();
+        outputters::print_line(&format!("Node group {} unavailable in {file}", job.target))?;
+        return Ok(exit_codes::GENERIC);
+    }
     let runtime = prepare::small_runtime().context("failed to start")?;
     let interrupted = Arc::new(OnceLock::new());
     runtime.block_on(async {
