@@ -85,23 +85,27 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Only containers recurse, and through small frames: the stack must bear [`MAX_DEPTH`] of them.
     fn value(&mut self, depth: usize) -> Result<Value, Stop> {
         let marker = self.take(1)?[0];
+        match marker {
+            0x80..=0x8f | 0xde | 0xdf => self.map(marker, depth),
+            0x90..=0x9f | 0xdc | 0xdd => self.list(marker, depth),
+            0xc7..=0xc9 | 0xd4..=0xd8 => self.extension(marker, depth),
+            _ => self.scalar(marker),
+        }
+    }
+
+    #[inline(never)]
+    fn scalar(&mut self, marker: u8) -> Result<Value, Stop> {
         Ok(match marker {
             0x00..=0x7f => Value::Int(i64::from(marker)),
-            0x80..=0x8f => self.map(usize::from(marker & 0x0f), depth)?,
-            0x90..=0x9f => self.list(usize::from(marker & 0x0f), depth)?,
             0xa0..=0xbf => self.text(usize::from(marker & 0x1f))?,
             0xc0 => Value::Null,
-            0xc1 => return Err(Error::Reserved.into()),
             0xc2 | 0xc3 => Value::Bool(marker == 0xc3),
             0xc4..=0xc6 => {
                 let len = self.length(marker - 0xc4)?;
                 self.binary(len)?
-            }
-            0xc7..=0xc9 => {
-                let len = self.length(marker - 0xc7)?;
-                self.extension(len, depth)?
             }
             0xca => Value::Float(f64::from(f32::from_be_bytes(self.array()?))),
             0xcb => Value::Float(f64::from_be_bytes(self.array()?)),
@@ -113,24 +117,18 @@ impl<'a> Reader<'a> {
             0xd1 => Value::from(i16::from_be_bytes(self.array()?)),
             0xd2 => Value::from(i32::from_be_bytes(self.array()?)),
             0xd3 => Value::from(i64::from_be_bytes(self.array()?)),
-            0xd4..=0xd8 => self.extension(1 << (marker - 0xd4), depth)?,
             0xd9..=0xdb => {
                 let len = self.length(marker - 0xd9)?;
                 self.text(len)?
             }
-            0xdc | 0xdd => {
-                let len = self.length(marker - 0xdc + 1)?;
-                self.list(len, depth)?
-            }
-            0xde | 0xdf => {
-                let len = self.length(marker - 0xde + 1)?;
-                self.map(len, depth)?
-            }
             0xe0.. => Value::Int(i64::from(marker as i8)),
+            // 0xc1; all others are containers or extensions.
+            _ => return Err(Error::Reserved.into()),
         })
     }
 
-    fn list(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+    fn list(&mut self, marker: u8, depth: usize) -> Result<Value, Stop> {
+        let len = self.items(marker, 0xdc)?;
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
         let mut items = Vec::with_capacity(len.min(self.left()).min(ROOM));
         for _ in 0..len {
@@ -139,7 +137,8 @@ impl<'a> Reader<'a> {
         Ok(Value::List(items))
     }
 
-    fn map(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+    fn map(&mut self, marker: u8, depth: usize) -> Result<Value, Stop> {
+        let len = self.items(marker, 0xde)?;
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
         let mut map = Map::with_capacity(len.min(self.left() / 2).min(ROOM));
         for _ in 0..len {
@@ -171,7 +170,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn extension(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
+    fn extension(&mut self, marker: u8, depth: usize) -> Result<Value, Stop> {
+        let len = match marker {
+            0xd4..=0xd8 => 1 << (marker - 0xd4),
+            _ => self.length(marker - 0xc7)?,
+        };
         let code = self.take(1)?[0] as i8;
         match code {
             ext::DATE_TIME => Ok(Value::DateTime(ext::date_time(self.take(len)?)?)),
@@ -199,6 +202,14 @@ impl<'a> Reader<'a> {
             Some(shared) if !content.is_empty() => shared.slice_ref(content),
             _ => Bytes::copy_from_slice(content),
         })
+    }
+
+    /// Returns the number of entries of a container, which is in the marker itself or follows one of the `long` two.
+    fn items(&mut self, marker: u8, long: u8) -> Result<usize, Stop> {
+        match marker.checked_sub(long) {
+            Some(width) => self.length(width + 1),
+            None => Ok(usize::from(marker & 0x0f)),
+        }
     }
 
     /// Reads a length of 1, 2 or 4 bytes (`width` 0, 1, 2).

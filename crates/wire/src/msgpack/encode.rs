@@ -85,14 +85,18 @@ fn write(out: &mut Vec<u8>, value: &Value, packing: Packing, depth: usize) {
         Value::List(items) => write_list(out, items, packing, depth),
         Value::Map(map) => write_map(out, map, packing, depth),
         Value::DateTime(time) => write_ext(out, ext::DATE_TIME, ext::date_time_text(time).as_bytes()),
-        Value::Constant(constant) => {
-            let mut content = Vec::new();
-            pack_array_header(&mut content, 2);
-            write_text(&mut content, &constant.0, Packing::Bin);
-            write(&mut content, &constant.1, Packing::Bin, depth.saturating_sub(1));
-            write_ext(out, ext::CONSTANT, &content);
-        }
+        Value::Constant(constant) => write_constant(out, constant, packing, depth),
     }
+}
+
+/// The extension and the pair inside are two containers for whoever reads them.
+fn write_constant(out: &mut Vec<u8>, (name, value): &(String, Value), packing: Packing, depth: usize) {
+    let Some(depth) = depth.checked_sub(2) else { return write_too_deep(out, packing) };
+    let mut content = Vec::new();
+    pack_array_header(&mut content, 2);
+    write_text(&mut content, name, Packing::Bin);
+    write(&mut content, value, Packing::Bin, depth);
+    write_ext(out, ext::CONSTANT, &content);
 }
 
 fn write_list(out: &mut Vec<u8>, items: &[Value], packing: Packing, depth: usize) {

@@ -124,6 +124,35 @@ fn what_is_nested_too_deep_is_written_as_a_text() {
 }
 
 #[test]
+fn constants_nested_too_deep_are_written_as_a_text() {
+    let deep = (0..MAX_DEPTH).fold(Value::Null, |inner, _| Value::Constant(std::sync::Arc::new(("c".into(), inner))));
+    assert!(unpack(&pack(&deep, Packing::Wire), Decode::Default).is_ok());
+}
+
+/// Nesting is bounded for the sake of the stack, so the bound is tried on half of what a thread of ours has.
+#[test]
+fn the_deepest_documents_fit_on_half_a_stack() {
+    let pair = || [&[0xc9, 0, 0, 0, 0, 0x4f][..], &[0x92, 0xa1, b'c']].concat();
+    let constants = (0..MAX_DEPTH / 2 - 1).fold(vec![0xc0], |inner, _| {
+        let mut outer = pair();
+        outer.extend(inner);
+        let len = (outer.len() - 6) as u32;
+        outer[1..5].copy_from_slice(&len.to_be_bytes());
+        outer
+    });
+    let maps = [[0x81, 0x01].repeat(MAX_DEPTH), vec![0xc0]].concat();
+    let lists = [vec![0x91; MAX_DEPTH], vec![0xc0]].concat();
+    let small = std::thread::Builder::new().stack_size(1 << 20);
+    let work = move || {
+        for document in [constants, maps, lists] {
+            let value = unpack(&document, Decode::Default).unwrap();
+            assert_eq!(unpack(&pack(&value, Packing::Wire), Decode::Default), Ok(value));
+        }
+    };
+    small.spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
 fn the_framer_bounds_nesting_and_size() {
     let next = |input: &[u8], limit| Framer::new(limit).next(&mut BytesMut::from(input));
     assert_eq!(next(&[0x91; 600], 10_000), Err(Error::TooDeep));
