@@ -1,0 +1,85 @@
+//! Requests and replies: envelopes, and every load that may be inside.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use value::{Map, Value};
+use wire::envelope::{Clear, Envelope};
+use wire::loads::*;
+use wire::msgpack::{Decode, unpack_bytes};
+
+fuzz_target!(|input: &[u8]| {
+    let input = Bytes::copy_from_slice(input);
+    if let Ok(envelope) = Envelope::decode(&input) {
+        assert_eq!(Envelope::decode(&envelope.encode()).as_ref(), Ok(&envelope));
+        if let Envelope::Clear(Clear { load, .. }) = envelope {
+            loads(&load);
+        }
+    }
+    if let Ok(value) = unpack_bytes(&input, Decode::Default) {
+        if let Value::Map(map) = &value {
+            loads(map);
+        }
+        if let AuthReply::Signed { load, .. } = AuthReply::from_value(value) {
+            answer(&load);
+        }
+    }
+    answer(&input);
+});
+
+fn answer(load: &Bytes) {
+    if let Ok(answer) = AuthAnswer::decode(load) {
+        assert_eq!(AuthAnswer::decode(&answer.encode()).as_ref(), Ok(&answer));
+    }
+}
+
+fn loads(map: &Map) {
+    macro_rules! read_and_write {
+        ($($name:ident),*) => { $(
+            if let Ok(load) = $name::from_map(map.clone()) {
+                assert_eq!($name::from_map(load.to_map()).as_ref(), Ok(&load), stringify!($name));
+            }
+        )* };
+    }
+    read_and_write!(
+        AuthRequest,
+        DirList,
+        FileChunk,
+        FileEnvs,
+        FileFind,
+        FileFound,
+        FileHash,
+        FileHashAndStat,
+        FileList,
+        FileReceive,
+        FileSum,
+        GetToken,
+        MakeToken,
+        MasterOpts,
+        MasterTops,
+        Mine,
+        MineDelete,
+        MineFlush,
+        MineGet,
+        MinionEvent,
+        MinionEvents,
+        MinionPub,
+        MinionRunner,
+        PillarContent,
+        PillarReply,
+        PillarRequest,
+        PubRet,
+        PublishRequest,
+        Published,
+        RegisterResources,
+        Return,
+        RevokeAuth,
+        RunnerRequest,
+        ServeFile,
+        SignedPillar,
+        SyndicJob,
+        SyndicReturn,
+        WheelRequest
+    );
+}

@@ -1,0 +1,34 @@
+//! Frames of the tcp transport, in whatever pieces they arrive.
+
+#![no_main]
+
+use bytes::BytesMut;
+use libfuzzer_sys::fuzz_target;
+use wire::tcp::{Decoder, Error, Frame};
+
+const LIMIT: usize = 10_000;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((first, stream)) = input.split_first() else { return };
+    let at_once = read(stream, stream.len().max(1));
+    assert_eq!(read(stream, usize::from(*first) + 1), at_once);
+    for frame in &at_once.0 {
+        frame.mid();
+        assert_eq!(Frame::decode(&frame.encode()).as_ref(), Ok(frame));
+    }
+});
+
+fn read(stream: &[u8], step: usize) -> (Vec<Frame>, Option<Error>) {
+    let (mut decoder, mut buffer, mut found) = (Decoder::new(LIMIT), BytesMut::new(), Vec::new());
+    for piece in stream.chunks(step) {
+        buffer.extend_from_slice(piece);
+        loop {
+            match decoder.decode(&mut buffer) {
+                Ok(Some(frame)) => found.push(frame),
+                Ok(None) => break,
+                Err(error) => return (found, Some(error)),
+            }
+        }
+    }
+    (found, None)
+}
