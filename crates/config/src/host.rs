@@ -43,6 +43,12 @@ pub fn hostname() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }
 
+/// Returns the name of the user of this process, or its number if it has no name.
+pub fn current_user() -> String {
+    let uid = nix::unistd::geteuid();
+    nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+}
+
 /// Returns the fully qualified name of this machine, or its host name, as Python's `socket.getfqdn()` does.
 pub fn fqdn() -> String {
     fqdn_of(&hostname())

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use value::{Map, Value};
 
-use crate::Role;
+use crate::{Role, host};
 
 /// A type an option may have, as the tables name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,9 @@ fn parse_default(text: &str) -> Value {
         return Value::Int(number);
     }
     let quoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    if quoted == Some("@user") {
+        return host::current_user().into();
+    }
     if let Some(plain) = quoted.filter(|plain| !plain.contains('\'')) {
         return expand_home(plain).into();
     }

@@ -66,7 +66,7 @@ def effective(role, options):
     options = copy.deepcopy(options) | {"id": "m"}
     make = salt.config.apply_master_config if role == "master" else salt.config.apply_minion_config
     result = plain(make(options))
-    return {key: repr(value) for key, value in result.items() if key not in ("__cli", "ssh_config_file")}
+    return {key: repr(value) for key, value in result.items() if key not in ("__cli", "ssh_config_file", "user")}
 
 
 with open("effective.jsonl", "w", encoding="utf-8") as out:
