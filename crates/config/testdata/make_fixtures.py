@@ -1,4 +1,4 @@
-"""Writes effective.jsonl: the options the real Salt arrives at from sets of options.
+"""Writes effective.jsonl and files.jsonl: the options the real Salt arrives at from sets of options, and of files.
 
 Run with the Python of a Salt installation, in this directory. The first row of each role is complete, the others
 hold what differs from it.
@@ -7,6 +7,8 @@ hold what differs from it.
 import copy
 import json
 import logging
+import os
+import tempfile
 
 import salt.config
 
@@ -53,6 +55,34 @@ CASES = [
     {"syndic_master": "x", "order_masters": True},
 ]
 
+# Files below one directory, which stands in them and in the results as @DIR@.
+FILES = [
+    {"master": ""},
+    {"master": "root_dir: @DIR@\nid: m\n"},
+    {"master": "id: 007\nuser: nobody\n"},
+    {"master": "id: m\ntimeout: 7\n", "master.d/b.conf": "timeout: 8\n", "master.d/a.conf": "timeout: 9\nret_port: 1\n"},
+    {
+        "master": "id: m\npeer: {z: [1]}\nnodegroups: {a: x}\n",
+        "master.d/1.conf": "peer: {a: [x, y]}\nfile_ignore_glob: [a]\n",
+        "master.d/2.conf": "peer: {a: [y, z], b: [q]}\nfile_ignore_glob: [b, a]\nextra: {deep: {x: 1}}\n",
+        "master.d/3.conf": "extra: {deep: {y: 2}, list: [1]}\n",
+        "master.d/.4.conf": "timeout: 99\n",
+        "master.d/5.txt": "timeout: 98\n",
+    },
+    {"master": "id: m\ninclude: [x/*.y, none]\ntimeout: 1\n", "x/b.y": "timeout: 2\ninclude: c.z\n", "x/c.z": "timeout: 3\nother: 1\n"},
+    {"master": "id: m\ndefault_include: other.d/*\n", "other.d/q": "timeout: 3\n", "master.d/a.conf": "timeout: 9\n"},
+    {"master": "id: m\nnodegroups:\n  - a: x\n  - b: y\n"},
+    {"master": "id: m\nnodegroups:\n"},
+    {"master": "id: m\nfile_roots:\n  base: ['@DIR@/r*', /srv/x]\n", "r1/a": "", "r2/a": ""},
+    {"master": "id: m\nreturn: [a, b]\n"},
+    {"minion": "id: m\nmaster: [a, b]\n", "minion.d/x.conf": "master: c\n"},
+    {"minion": "id: m\n", "minion.d/_schedule.conf": "schedule: {a: {b: 1, c: 2}}\n", "minion.d/a.conf": "schedule: {a: {d: 1}, e: {f: 2}}\n"},
+    {"minion": "root_dir: @DIR@\n", "etc/salt/minion_id": "cached\nmore\n"},
+    {"minion": "root_dir: @DIR@\nappend_domain: x.y\n", "etc/salt/minion_id": "cached"},
+    {"minion": "id: m\ngrains: {a: 1}\nbeacons: {load: [{x: 1}]}\nmine_functions: {test.ping: []}\n"},
+    {"minion": "id: m\nmaster_port: '4510'\nauth_timeout: 5.0\nrecon_max: '20'\n"},
+]
+
 
 def plain(value):
     if hasattr(value, "items"):
@@ -77,3 +107,28 @@ with open("effective.jsonl", "w", encoding="utf-8") as out:
             if options:
                 result = {key: value for key, value in result.items() if base.get(key) != value}
             out.write(json.dumps({"role": role, "options": repr(options), "result": result}) + "\n")
+
+
+def from_files(files):
+    role = "master" if "master" in files else "minion"
+    with tempfile.TemporaryDirectory() as directory:
+        for name, text in files.items():
+            path = os.path.join(directory, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(text.replace("@DIR@", directory))
+        make = salt.config.master_config if role == "master" else salt.config.minion_config
+        result = plain(make(os.path.join(directory, role)))
+        skipped = ("__cli", "ssh_config_file", "user") if "user" not in files[role] else ("__cli", "ssh_config_file")
+        # A machine's own name.
+        if not result["id"].startswith(("m", "007", "cached")):
+            result["id"] = ""
+        result = {key: repr(value).replace(directory, "@DIR@") for key, value in result.items() if key not in skipped}
+    base = effective(role, {})
+    return role, {key: value for key, value in result.items() if base.get(key) != value}
+
+
+with open("files.jsonl", "w", encoding="utf-8") as out:
+    for files in FILES:
+        role, result = from_files(files)
+        out.write(json.dumps({"role": role, "files": files, "result": result}) + "\n")

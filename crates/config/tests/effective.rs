@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use saltern_config::{Master, Minion};
+use saltern_config::{LoadOptions, Master, Minion, Source};
 use serde_json::Value as Json;
 use value::python::repr;
 use value::{Map, Value};
@@ -39,6 +39,49 @@ fn options_are_those_of_salt() {
         different.len(),
         different[..different.len().min(40)].join("\n")
     );
+}
+
+#[test]
+fn files_become_the_options_of_salt() {
+    let mut different = Vec::new();
+    let mut rows = 0;
+    for line in include_str!("../testdata/files.jsonl").lines() {
+        let row: Json = serde_json::from_str(line).expect("a row of JSON");
+        let role = row["role"].as_str().unwrap();
+        let base = ours(role, "{}");
+        let theirs = row["result"].as_object().unwrap();
+        let found = from_files(role, row["files"].as_object().unwrap());
+        for (key, value) in &found {
+            let expected = theirs.get(key).and_then(Json::as_str).or(base.get(key).map(String::as_str));
+            let machine = key == "id" && theirs.get("id").is_some_and(|id| id == "''");
+            if expected != Some(value) && !machine {
+                different.push(format!("{} {key}\n  salt {expected:?}\n  ours {value:?}", row["files"]));
+            }
+        }
+        different.extend(theirs.keys().filter(|key| !found.contains_key(*key)).map(|key| format!("{line}: no {key}")));
+        rows += 1;
+    }
+    assert!(rows > 10, "the fixture is nearly empty");
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+fn from_files(role: &str, files: &serde_json::Map<String, Json>) -> BTreeMap<String, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display().to_string();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text.as_str().unwrap().replace("@DIR@", &root)).unwrap();
+    }
+    let load = LoadOptions::default();
+    let raw = match role {
+        "master" => Master::load(&Source { path: dir.path().join("master") }, &load).unwrap().raw,
+        _ => Minion::load(&Source { path: dir.path().join("minion") }, &load).unwrap().raw,
+    };
+    let kept = files[role].as_str().unwrap().contains("user");
+    let shown =
+        raw.iter().filter(|(key, _)| !OURS.contains(&key.to_string().as_str()) || kept && key.as_str() == Some("user"));
+    shown.map(|(key, value): (&Value, &Value)| (key.to_string(), repr(value).replace(&root, "@DIR@"))).collect()
 }
 
 fn expected(row: &Json, base: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
