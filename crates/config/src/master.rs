@@ -67,6 +67,16 @@ impl Master {
         Self::build(opts, &Source::default_for(Role::Master), &LoadOptions::default(), &Host)
     }
 
+    /// Returns the address at which programs on this host reach the master: its own, or the loopback address when it
+    /// listens on all.
+    pub fn client_address(&self) -> &str {
+        match self.network.interface.as_str() {
+            "0.0.0.0" | "" => "127.0.0.1",
+            "::" | "[::]" => "::1",
+            other => other,
+        }
+    }
+
     pub(crate) fn build(opts: Opts, source: &Source, load: &LoadOptions, machine: &dyn Machine) -> Result<Self, Error> {
         let mut opts = prepare::master(opts, load, machine)?;
         finish(&mut opts, source, load)?;
@@ -337,8 +347,6 @@ options! {
         cli_summary: bool;
         /// Bytes per piece of `salt-cp`.
         salt_cp_chunk_size: usize;
-        /// Address of the master for programs on its host.
-        interface: String;
         /// How long minions may take to say whom a syndic expects.
         syndic_wait: Duration;
     }

@@ -47,6 +47,20 @@ fn texts_become_the_values_and_errors_of_salt() {
     report("texts", rows.len(), different);
 }
 
+#[test]
+fn what_is_read_can_be_written_and_read_again() {
+    let mut values = 0;
+    for row in rows(include_str!("../testdata/load.jsonl")) {
+        let Ok(value) = load(text(&row, "in"), UNNAMED) else { continue };
+        for flow in [Flow::Block, Flow::Leaves, Flow::All] {
+            let written = dump_with(&value, Style { sort_keys: false, ..Style::from(flow) }).expect("written");
+            assert_eq!(load(&written, UNNAMED).as_ref(), Ok(&value), "{written:?}");
+        }
+        values += 1;
+    }
+    assert!(values > 1000, "few texts can be read");
+}
+
 fn decode(json: &Json) -> Value {
     let content = &json[1];
     let word = || content.as_str().expect("text");
@@ -134,6 +148,40 @@ fn hostile_texts_are_refused_in_time() {
     }
     assert!(load(&laughs, UNNAMED).unwrap_err().to_string().contains("grows too large"));
     assert_eq!(load("a: \u{0}", UNNAMED).unwrap_err().kind, saltern_yaml::Kind::Reader);
+}
+
+/// Damaged texts of all kinds, from a small generator of numbers: none may panic, whatever becomes of them.
+#[test]
+fn damaged_texts_never_panic() {
+    let texts: Vec<String> =
+        rows(include_str!("../testdata/load.jsonl")).iter().map(|row| text(row, "in").to_owned()).collect();
+    let pieces = [
+        "&a ", "*a", "<<: ", "- ", ": ", "!!set ", "!!omap ", "{", "}", "[", "]", "\u{0}", "? ", "|\n", "\t", "0x",
+        "=: ",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let (one, two) = (&texts[next(texts.len())], &texts[next(texts.len())]);
+        let mut mixed: Vec<char> = one.chars().take(next(60)).collect();
+        mixed.extend(pieces[next(pieces.len())].chars());
+        mixed.extend(two.chars().skip(next(10)));
+        let mixed: String = mixed.into_iter().collect();
+        match load(&mixed, UNNAMED) {
+            Ok(value) => {
+                read += 1;
+                dump_with(&value, Style::default()).expect("what was read can be written");
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    assert!(read > 1000, "only {read} texts could be read");
 }
 
 #[test]
