@@ -1,1 +1,157 @@
 //! The agent: one link per master, running jobs, returning results.
+//!
+//! [`run`] is the daemon, [`call()`] is what `salt-call` does. The links of a minion share the functions, the facts of the
+//! machine, the running jobs and the recent job ids, and nothing else: whatever happens to one master concerns its link
+//! alone.
+
+mod agent;
+mod bus;
+mod call;
+mod ctime;
+mod error;
+mod identity;
+mod jobs;
+mod local_pillar;
+mod masters;
+mod periodic;
+mod ping;
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use rt::Rt;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use value::{Map, Value};
+
+pub use bus::endpoints;
+pub use call::{Answer, Request, arg_list, call, registry};
+pub use error::Error;
+
+use masters::{Link, LinkSettings};
+use world::{Parts, World};
+
+/// How a minion ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to stop.
+    Stopped,
+    /// A job asked for a new start.
+    Restart,
+}
+
+/// How long jobs and returns on their way may take when the minion stops.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// After this long without any master the log says so.
+const LONELY: Duration = Duration::from_secs(60);
+
+/// Runs the minion until told to stop. `ready` is called when its masters are being followed.
+///
+/// # Errors
+/// When it cannot begin: an unusable id, key pair, option or socket. Masters that are away are no error.
+pub async fn run(
+    config: config::Minion,
+    rt: Rt,
+    stop: CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<Ended, Error> {
+    info!("The Salt Minion is starting up");
+    let config = Arc::new(config);
+    warn_of_plug_ins(&config);
+    make_directories(&config)?;
+    wait_a_random_moment(&config, &rt, &stop).await;
+    let opts = config.raw.clone();
+    let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
+    let identity = identity::load(&config).await?;
+    let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
+    let now = rt.now();
+    let links = new_links(&config, masters::links(&config, &grains)?, now);
+    let world = Arc::new(World::new(Parts { rt, config, identity, grains, links }));
+    let sockets = bus::open(&world).await?;
+    for link in &world.links {
+        tokio::spawn(masters::follow(world.clone(), link.clone(), world.stop.clone()));
+    }
+    periodic::start(&world);
+    tokio::spawn(complain_when_lonely(world.clone()));
+    ready();
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = world.stop.cancelled() => {}
+    }
+    farewell(&world).await;
+    sockets.close().await;
+    Ok(if world.restart.load(Ordering::Relaxed) { Ended::Restart } else { Ended::Stopped })
+}
+
+/// Ends running jobs and gives returns a moment to leave.
+async fn farewell(world: &World) {
+    info!("The Salt Minion is shutting down");
+    world.running.end_all();
+    world.tasks.close();
+    if tokio::time::timeout(FAREWELL, world.tasks.wait()).await.is_err() {
+        warn!("{} jobs or returns were not finished", world.tasks.len());
+    }
+    world.stop.cancel();
+}
+
+async fn complain_when_lonely(world: Arc<World>) {
+    tokio::time::sleep(LONELY).await;
+    if !world.links.is_empty() && !world.links.iter().any(|link| link.is_live()) {
+        error!("Minion unable to successfully connect to a Salt Master.");
+    }
+}
+
+async fn wait_a_random_moment(config: &config::Minion, rt: &Rt, stop: &CancellationToken) {
+    let wait = rt.between(Duration::ZERO, config.login.random_startup_delay);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = tokio::time::sleep(wait) => {}
+    }
+}
+
+fn new_links(config: &config::Minion, settings: Vec<LinkSettings>, now: SystemTime) -> Vec<Arc<Link>> {
+    let link = |settings: LinkSettings| {
+        let opts = link_opts(config, &settings);
+        Arc::new(Link::new(settings, opts, now))
+    };
+    settings.into_iter().map(link).collect()
+}
+
+/// The options functions see when this master commands them: `master` is its host, `master_uri` its address.
+fn link_opts(config: &config::Minion, settings: &LinkSettings) -> Map {
+    let mut opts = config.raw.clone();
+    opts.insert("master", settings.address.host.as_str());
+    opts.insert("master_port", settings.address.port);
+    opts.insert("master_uri", format!("tcp://{}", settings.address));
+    let list = config.masters.iter().map(|master| Value::from(master.host.as_str()));
+    opts.insert("master_list", list.collect::<Value>());
+    opts.insert("master_uri_list", config.masters.iter().map(|master| format!("tcp://{master}")).collect::<Value>());
+    opts
+}
+
+/// The directories a minion writes to, with Salt's modes.
+fn make_directories(config: &config::Minion) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    let paths = &config.paths;
+    let wanted = [(&paths.pki_dir, 0o700), (&paths.cachedir, 0o755), (&paths.sock_dir, 0o755)];
+    for (directory, mode) in wanted {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
+        made.map_err(|reason| Error::Directory { path: directory.display().to_string(), reason })?;
+    }
+    Ok(())
+}
+
+/// Options that name Python plug-ins get one warning each; the minion runs without them.
+fn warn_of_plug_ins(config: &config::Minion) {
+    for option in ["beacons", "engines", "schedule", "reactor", "startup_states"] {
+        if config.raw.get(option).is_some_and(Value::truthy) {
+            warn!("option '{option}' is not supported yet and is ignored");
+        }
+    }
+    for returner in &config.jobs.returners {
+        warn!("the returner '{returner}' is a Python plug-in and cannot be loaded");
+    }
+}

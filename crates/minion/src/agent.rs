@@ -1,0 +1,118 @@
+//! What functions may ask of the minion: the contract `exec::Agent`, for jobs of one link.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use exec::{Agent, Error, MasterStatus, Refresh, Registry, Result, RunningJob};
+use futures_util::future::BoxFuture;
+use tracing::warn;
+use value::{Map, Value};
+use wire::msgpack::Decode;
+
+use crate::masters::Link;
+use crate::world::World;
+
+/// How long a refresh of the pillar may take before its asker stops waiting.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The minion as seen by the jobs of one master.
+pub struct LinkAgent {
+    world: Arc<World>,
+    link: Arc<Link>,
+}
+
+impl LinkAgent {
+    /// The minion for jobs of this link.
+    pub fn new(world: Arc<World>, link: Arc<Link>) -> Self {
+        LinkAgent { world, link }
+    }
+
+    async fn ask(&self, load: Map, timeout: Option<Duration>, decode: Decode) -> Result<Value> {
+        let away = || Error::execution(format!("not connected to the master {}", self.link.settings.address));
+        let channel = self.link.channel().ok_or_else(away)?;
+        channel.request(load, timeout, decode).await.map_err(|error| Error::execution(error.to_string()))
+    }
+}
+
+impl Agent for LinkAgent {
+    fn registry(&self) -> &Registry {
+        &self.world.registry
+    }
+
+    fn request<'a>(&'a self, load: Map, timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>> {
+        Box::pin(self.ask(load, timeout, Decode::Default))
+    }
+
+    fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<Value>> {
+        Box::pin(self.ask(load, None, Decode::Raw))
+    }
+
+    fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { Ok(self.world.tell_all(&load)) })
+    }
+
+    fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let fired = self.world.bus.fire(tag, data);
+            fired.map(|()| true).map_err(|error| Error::execution(error.to_string()))
+        })
+    }
+
+    fn running(&self) -> Vec<RunningJob> {
+        self.world.running.list()
+    }
+
+    fn signal_job(&self, jid: &str, signal: i32) -> bool {
+        self.world.running.signal(jid, signal)
+    }
+
+    fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { Ok(self.world.refresh(what).await) })
+    }
+
+    fn masters(&self) -> Vec<MasterStatus> {
+        self.world.links.iter().map(|link| link.status(Arc::ptr_eq(link, &self.link))).collect()
+    }
+
+    fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>> {
+        Box::pin(async move {
+            let away = || Error::execution(format!("not connected to the master {}", self.link.settings.address));
+            let channel = self.link.channel().ok_or_else(away)?;
+            self.world.ask_pillar(&self.link, &channel, request).await.map_err(Error::Execution)
+        })
+    }
+
+    fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool> {
+        Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout))
+    }
+
+    fn stop_minion(&self, restart: bool) {
+        self.world.restart.store(restart, Ordering::Relaxed);
+        self.world.stop.cancel();
+    }
+}
+
+impl World {
+    /// Loads something anew on every connected link, and waits for it. Says whether all of it came.
+    pub async fn refresh(self: &Arc<Self>, what: Refresh) -> bool {
+        if what == Refresh::Grains {
+            self.refresh_grains().await;
+        }
+        match what {
+            Refresh::Grains | Refresh::Pillar => self.refresh_pillars().await,
+            // Functions are part of the program, and there is nothing else to reload.
+            Refresh::Modules | Refresh::Matchers | Refresh::Beacons => true,
+        }
+    }
+
+    async fn refresh_pillars(&self) -> bool {
+        let live = self.links.iter().filter(|link| link.is_live());
+        let came = futures_util::future::join_all(live.map(|link| link.refresh_pillar(PATIENCE))).await;
+        let all = came.iter().all(|came| *came);
+        if !all {
+            warn!("not every master has sent its pillar in time");
+        }
+        all
+    }
+}

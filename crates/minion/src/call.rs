@@ -1,0 +1,238 @@
+//! What `salt-call` does: one function, run as the minion would run it, with one master or none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use exec::{Agent, Call, Context, Error as FunctionError, Job, MasterStatus, Refresh, Registry, RunningJob};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rt::Rt;
+use tracing::{info, warn};
+use value::{Map, Value, map};
+use wire::Jid;
+
+use crate::jobs::{self, Outcome, Publication};
+use crate::masters::{self, Link};
+use crate::world::{Parts, World};
+use crate::{Error, identity};
+
+/// What `salt-call` was asked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The function.
+    pub fun: String,
+    /// Its arguments, keyword arguments in a marked map at the end, as a publication has them.
+    pub arg: Vec<Value>,
+    /// Whether the master is told of the result (`--no-return-event` is the opposite).
+    pub return_event: bool,
+    /// What is attached to the job (`--set-metadata`).
+    pub metadata: Option<Value>,
+    /// Whether grains are collected (`--skip-grains` is the opposite).
+    pub grains: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The value, or the words of the failure.
+    pub value: Value,
+    /// The return code.
+    pub retcode: i64,
+    /// How it wants to be printed.
+    pub out: Option<String>,
+    /// The id of the minion.
+    pub id: String,
+}
+
+/// Runs a function. With `file_client: local` no master is asked.
+///
+/// # Errors
+/// When the minion's keys or options are unusable, or no master answers.
+pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<Answer, Error> {
+    let config = Arc::new(config);
+    let mut opts = config.raw.clone();
+    opts.insert("skip_grains", !request.grains);
+    let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
+    let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
+    let local = config.is_local() && !config.links.use_master_when_local;
+    let settings = if local { Vec::new() } else { masters::links(&config, &grains)? };
+    let identity = identity::load(&config).await?;
+    let now = rt.now();
+    let links = crate::new_links(&config, settings, now);
+    let mut parts = Parts { rt, config, identity, grains, links };
+    if local {
+        let world = Arc::new(World::new(parts));
+        return run_local(world, request).await;
+    }
+    // The links not chosen are forgotten, so that events and mine go to the chosen master only.
+    let world = Arc::new(World::new(Parts { links: parts.links.clone(), ..copy(&parts) }));
+    let link = first_master(&world).await?;
+    parts.links = vec![link.clone()];
+    let world = Arc::new(World::new(parts));
+    run_with_master(world, link, request).await
+}
+
+fn copy(parts: &Parts) -> Parts {
+    Parts {
+        rt: parts.rt.clone(),
+        config: parts.config.clone(),
+        identity: parts.identity.clone(),
+        grains: parts.grains.clone(),
+        links: Vec::new(),
+    }
+}
+
+/// Tries all masters at once; the first that accepts us is taken, so a dead one costs nothing.
+async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
+    let mut tries: FuturesUnordered<_> = world
+        .links
+        .iter()
+        .map(|link| async move { (link.clone(), masters::sign_in_once(world, link).await) })
+        .collect();
+    let mut reason = "no master is configured".to_owned();
+    while let Some((link, outcome)) = tries.next().await {
+        match outcome {
+            Ok(()) => return Ok(link),
+            Err(why) => {
+                warn!(master = %link.settings.address, "{why}");
+                reason = why;
+            }
+        }
+    }
+    Err(Error::NoMaster(reason))
+}
+
+async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -> Result<Answer, Error> {
+    let channel = link.channel().ok_or_else(|| Error::NoMaster("the connection is gone".to_owned()))?;
+    let pillar = world.ask_pillar(&link, &channel, Map::new()).await.map_err(Error::NoMaster)?;
+    link.set_pillar(pillar);
+    let job = publication(&world, &request);
+    let ctx = world.context(&link, Job::new(job.load().clone()));
+    let outcome = run(&ctx, &job).await;
+    if request.return_event && world.config.login.pub_ret {
+        let load = jobs::return_load(&ctx.id().to_owned(), &job, vec![outcome.clone()], false);
+        info!("Returning information for job: {}", job.jid());
+        world.tell(&link, load).await;
+    }
+    drop(ctx);
+    world.tasks.close();
+    world.tasks.wait().await;
+    Ok(answer(&world, outcome))
+}
+
+async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error> {
+    let pillar = local_pillar(&world, Map::new()).map_err(Error::Pillar)?;
+    let job = publication(&world, &request);
+    let ctx = Context {
+        opts: Arc::new(world.config.raw.clone()),
+        grains: world.grains(),
+        pillar: Arc::new(pillar),
+        job: Arc::new(Job::new(job.load().clone())),
+        agent: Arc::new(LocalAgent(world.clone())),
+    };
+    let outcome = run(&ctx, &job).await;
+    Ok(answer(&world, outcome))
+}
+
+fn publication(world: &World, request: &Request) -> Publication {
+    let jid = Jid::at(world.rt.now());
+    let mut load = map! {
+        "tgt" => world.identity.id.as_str(),
+        "jid" => jid.as_str(),
+        "fun" => request.fun.as_str(),
+        "arg" => request.arg.clone(),
+    };
+    if let Some(metadata) = &request.metadata {
+        load.insert("metadata", metadata.clone());
+    }
+    Publication::new(load).expect("all fields are there")
+}
+
+async fn run(ctx: &Context, job: &Publication) -> Outcome {
+    jobs::run(ctx, job).await.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
+}
+
+fn answer(world: &World, outcome: Outcome) -> Answer {
+    let Outcome { value, retcode, out } = outcome;
+    Answer { value, retcode, out, id: world.identity.id.to_string() }
+}
+
+fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
+    crate::local_pillar::compile(&world.config, &world.grains(), &extra)
+}
+
+/// The machine without any master.
+struct LocalAgent(Arc<World>);
+
+fn no_master<T>() -> exec::Result<T> {
+    Err(FunctionError::execution("there is no master to ask (--local)"))
+}
+
+impl Agent for LocalAgent {
+    fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    fn request<'a>(&'a self, _load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, exec::Result<Value>> {
+        Box::pin(async { no_master() })
+    }
+
+    fn request_raw<'a>(&'a self, _load: Map) -> BoxFuture<'a, exec::Result<Value>> {
+        Box::pin(async { no_master() })
+    }
+
+    fn broadcast<'a>(&'a self, _load: Map) -> BoxFuture<'a, exec::Result<bool>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, exec::Result<bool>> {
+        Box::pin(async move {
+            let fired = self.0.bus.fire(tag, data);
+            fired.map(|()| true).map_err(|error| FunctionError::execution(error.to_string()))
+        })
+    }
+
+    fn running(&self) -> Vec<RunningJob> {
+        self.0.running.list()
+    }
+
+    fn signal_job(&self, jid: &str, signal: i32) -> bool {
+        self.0.running.signal(jid, signal)
+    }
+
+    fn refresh<'a>(&'a self, _what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
+        Box::pin(async { Ok(true) })
+    }
+
+    fn masters(&self) -> Vec<MasterStatus> {
+        Vec::new()
+    }
+
+    fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, exec::Result<Map>> {
+        Box::pin(async move { local_pillar(&self.0, request).map_err(FunctionError::Execution) })
+    }
+
+    fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool> {
+        Box::pin(crate::ping::ping(&self.0.rt, &self.0.config, master, timeout))
+    }
+
+    fn stop_minion(&self, _restart: bool) {
+        self.0.stop.cancel();
+    }
+}
+
+/// The functions that exist on this machine, for documentation without a call.
+pub fn registry(config: &config::Minion) -> Registry {
+    Registry::new(modules::ALL, &grains::collect(&config.raw), &config.jobs.disable_modules)
+}
+
+/// Keyword and positional arguments as a publication has them.
+pub fn arg_list(call: Call) -> Vec<Value> {
+    let mut list = call.args;
+    if !call.kwargs.is_empty() {
+        let mut marked = map! { "__kwarg__" => true };
+        marked.update(call.kwargs);
+        list.push(marked.into());
+    }
+    list
+}

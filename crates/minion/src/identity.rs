@@ -1,0 +1,33 @@
+//! The minion's id and key pair.
+
+use std::sync::Arc;
+
+use channel::client::MinionIdentity;
+use keys::{PairOptions, PairPath};
+use wire::MinionId;
+
+use crate::Error;
+
+/// Reads `minion.pem` and `minion.pub`, making them first if there are none.
+///
+/// # Errors
+/// When the id is not usable, or the key pair can neither be read nor made.
+pub async fn load(config: &config::Minion) -> Result<Arc<MinionIdentity>, Error> {
+    let id = MinionId::new(config.id.as_str()).map_err(|error| Error::Id(error.to_string()))?;
+    let (directory, bits) = (config.paths.pki_dir.clone(), config.trust.keysize);
+    let failed = |doing: &'static str, reason: String| Error::Key {
+        doing,
+        path: config.paths.pki_dir.join("minion.pem").display().to_string(),
+        reason,
+    };
+    let loading = tokio::task::spawn_blocking(move || {
+        store::disk::make_directory(&directory).map_err(|error| error.to_string())?;
+        let pair = PairPath::new(directory, "minion").map_err(|error| error.to_string())?;
+        let options = PairOptions { bits, passphrase: None, owner: keys::Owner::NOBODY };
+        pair.load_or_create(options).map_err(|error| error.to_string())
+    });
+    let loaded = loading.await.map_err(|error| failed("read", error.to_string()))?;
+    let pair = loaded.map_err(|reason| failed("read or make", reason))?;
+    let identity = MinionIdentity::new(id, pair.private().clone());
+    identity.map(Arc::new).map_err(|error| failed("use", error.to_string()))
+}

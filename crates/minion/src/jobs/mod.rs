@@ -1,0 +1,13 @@
+//! Jobs: whether a publication is ours, running its function, and what is returned.
+
+mod outcome;
+mod publication;
+mod recent;
+mod run;
+mod running;
+
+pub use outcome::{Outcome, return_load};
+pub use publication::{FunctionCall, Publication};
+pub use recent::RecentJids;
+pub use run::run;
+pub use running::Running;

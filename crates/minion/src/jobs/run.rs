@@ -1,0 +1,233 @@
+//! Running the functions of a job.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use exec::{Call, Context, Error, Function, Registry};
+use tracing::{error, info, warn};
+use value::{Map, Value};
+
+use super::{FunctionCall, Outcome, Publication};
+
+/// How long a killed function has to notice it, before its thread is left alone.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Checks the executors of a job: its own, else the minion's, else `direct_call`, the only one there is.
+///
+/// # Errors
+/// What is wrong with them, in Salt's words: neither a name nor a list, or a name that does not exist here.
+fn check_executors(job: &Map, opts: &Map) -> Result<(), Error> {
+    if opts.get("sudo_user").is_some_and(Value::truthy) {
+        return Err(Error::invocation("not supported: sudo_user (the executor 'sudo')"));
+    }
+    let chosen = [job.get("module_executors"), opts.get("module_executors")];
+    let Some(chosen) = chosen.into_iter().flatten().find(|value| value.truthy()) else { return Ok(()) };
+    let names = match chosen {
+        Value::Str(name) => Some(vec![name.as_str()]),
+        Value::List(names) => names.iter().map(Value::as_str).collect(),
+        _ => None,
+    };
+    let names = names.ok_or_else(|| {
+        Error::invocation(format!("Wrong executors specification: {chosen}. String or non-empty list expected"))
+    })?;
+    match names.iter().find(|name| **name != "direct_call") {
+        Some(other) => Err(Error::invocation(format!("Executor '{other}' is not available"))),
+        None => Ok(()),
+    }
+}
+
+/// Runs the functions of a job one after the other, each on a thread that may block, and returns what each came to.
+///
+/// A function that panics fails its job only. A killed job ends at once if its function waits for something, and its
+/// thread is left alone if the function does not notice.
+pub async fn run(ctx: &Context, job: &Publication) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for call in job.calls().unwrap_or_default() {
+        outcomes.push(run_one(ctx, job, call).await);
+    }
+    outcomes
+}
+
+async fn run_one(ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Outcome {
+    let registry = ctx.agent.registry();
+    if let Err(error) = check_executors(job.load(), &ctx.opts).and_then(|()| refuse_in_blackout(ctx, call.fun)) {
+        return failed(call.fun, "", &error);
+    }
+    let function = match registry.find(call.fun) {
+        Ok(function) => function,
+        Err(why) => return unavailable(registry, call.fun, why.0),
+    };
+    let bound = exec::bind(function, Call::from_arg_list(call.arg), &ctx.job.published());
+    let result = match bound {
+        Ok(bound) => on_a_thread(ctx, function, bound).await,
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(value) => {
+            info!(jid = job.jid(), fun = call.fun, "Job {} execution finished", job.jid());
+            Outcome::returned(value, ctx.job.retcode(), function.out)
+        }
+        Err(error) => failed(call.fun, function.doc, &error),
+    }
+}
+
+async fn on_a_thread(ctx: &Context, function: &'static Function, bound: exec::Bound) -> Result<Value, Error> {
+    ctx.set_retcode(0);
+    let (inside, handle) = (ctx.clone(), tokio::runtime::Handle::current());
+    let mut thread = tokio::task::spawn_blocking(move || {
+        let call = AssertUnwindSafe(|| {
+            handle.block_on(async {
+                tokio::select! {
+                    result = (function.call)(&inside, bound) => result,
+                    () = inside.job.cancel.cancelled() => Err(Error::Terminated),
+                }
+            })
+        });
+        std::panic::catch_unwind(call).unwrap_or_else(|panic| Err(Error::Other(panic_text(&*panic))))
+    });
+    let ended = tokio::select! {
+        ended = &mut thread => Some(ended),
+        () = ctx.job.cancel.cancelled() => tokio::time::timeout(GRACE, thread).await.ok(),
+    };
+    match ended {
+        Some(Ok(result)) => result,
+        Some(Err(error)) => Err(Error::Other(error.to_string())),
+        None => {
+            warn!(jid = ctx.job.jid(), "the killed function does not stop; its thread is left alone");
+            Err(Error::Terminated)
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+}
+
+fn failed(fun: &str, doc: &str, error: &Error) -> Outcome {
+    match error {
+        Error::Other(_) => warn!(fun, "The minion function caused an exception: {error}"),
+        _ => error!(fun, "Problem executing '{fun}': {error}"),
+    }
+    Outcome::failed(error.return_text(fun, doc))
+}
+
+/// The return for a function that does not exist: the documentation of those whose names begin like it, if any.
+fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
+    let mut docs: Map = Map::new();
+    for module in registry.modules() {
+        for function in module.functions {
+            let name = format!("{}.{}", module.name, function.name);
+            if name.starts_with(fun) {
+                docs.insert(name, function.doc);
+            }
+        }
+    }
+    if docs.is_empty() {
+        return Outcome::failed(why);
+    }
+    docs.insert(fun, why);
+    Outcome::failed(docs)
+}
+
+/// In a blackout, set in pillar or grains, only the way out of it and a whitelist may run.
+fn refuse_in_blackout(ctx: &Context, fun: &str) -> Result<(), Error> {
+    for source in [&ctx.pillar, &ctx.grains] {
+        let allowed = || {
+            let list = source.get("minion_blackout_whitelist").and_then(Value::as_list).unwrap_or_default();
+            fun == "saltutil.refresh_pillar" || list.iter().any(|name| name.as_str() == Some(fun))
+        };
+        if source.get("minion_blackout").is_some_and(Value::truthy) && !allowed() {
+            return Err(Error::invocation(
+                "Minion in blackout mode. Set 'minion_blackout' to False in pillar or grains to resume operations. \
+                 Only saltutil.refresh_pillar allowed in blackout mode.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use exec::{Job, Module, Param, Result, testing};
+    use value::{list, map};
+
+    static WAIT: Function = entry("wait", |_, _| Box::pin(std::future::pending()));
+    static PANIC: Function = entry("panic", |_, _| Box::pin(async { panic!("oh no") }));
+    static FINE: Function = entry("fine", |ctx, _| {
+        Box::pin(async {
+            ctx.set_retcode(3);
+            Ok(Value::from("fine"))
+        })
+    });
+    static ONE: Function = Function {
+        params: &[Param { name: "text", default: None }],
+        ..entry("one", |_, mut bound| Box::pin(async move { bound.take::<Value>("text") }))
+    };
+    static MODULE: Module = Module::new("t", "", &[&FINE, &ONE, &PANIC, &WAIT]);
+
+    const fn entry(name: &'static str, call: for<'a> fn(&'a Context, exec::Bound) -> exec::CallFuture<'a>) -> Function {
+        Function { name, doc: "Words.", params: &[], varargs: None, kwargs: None, out: None, call }
+    }
+
+    fn job(fun: Value, arg: Value) -> Publication {
+        Publication::new(map! { "tgt" => "*", "jid" => "1", "fun" => fun, "arg" => arg }).unwrap()
+    }
+
+    fn ctx(pillar: Map) -> Context {
+        let (ctx, _) = testing::context(&[&MODULE], map! {}, map! {}, pillar);
+        Context { job: Arc::new(Job::new(map! { "jid" => "1" })), ..ctx }
+    }
+
+    async fn text_of(fun: &str, arg: Value) -> String {
+        run(&ctx(map! {}), &job(fun.into(), arg)).await[0].value.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_result_carries_the_return_code_of_its_function() -> Result<()> {
+        let outcomes = run(&ctx(map! {}), &job(list!["t.fine", "t.one"], list![list![], list!["a"]])).await;
+        assert_eq!(outcomes[0], Outcome { value: "fine".into(), retcode: 3, out: None });
+        assert_eq!(outcomes[1], Outcome { value: "a".into(), retcode: 0, out: None });
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn failures_are_worded_as_salt_words_them() {
+        assert_eq!(text_of("t.panic", list![]).await, "The minion function caused an exception: oh no");
+        assert_eq!(text_of("no.such", list![]).await, "'no.such' is not available.");
+        assert_eq!(
+            text_of("t.one", list![]).await,
+            "Passed invalid arguments to t.one: one() missing 1 required positional argument: 'text'\n\nWords."
+        );
+        assert!(text_of("t", list![]).await.contains("'t.fine': 'Words.'"));
+    }
+
+    #[tokio::test]
+    async fn a_killed_job_ends() {
+        let ctx = ctx(map! {});
+        let killer = ctx.job.clone();
+        let job = job("t.wait".into(), list![]);
+        let (outcomes, ()) = tokio::join!(run(&ctx, &job), async move { killer.cancel.cancel() });
+        assert_eq!(outcomes[0].value.to_string(), "ERROR: the job running 't.wait' was terminated");
+    }
+
+    #[tokio::test]
+    async fn a_blackout_lets_only_the_whitelist_through() {
+        let ctx = ctx(map! { "minion_blackout" => true, "minion_blackout_whitelist" => list!["t.fine"] });
+        assert_eq!(run(&ctx, &job("t.fine".into(), list![])).await[0].retcode, 3);
+        let refused = &run(&ctx, &job("t.one".into(), list!["a"])).await[0];
+        assert!(refused.value.to_string().contains("blackout"), "{refused:?}");
+    }
+
+    #[test]
+    fn executors_that_do_not_exist_are_refused() {
+        let check = |job: Map| check_executors(&job, &map! {}).map_err(|error| error.to_string());
+        assert_eq!(check(map! {}), Ok(()));
+        assert_eq!(check(map! { "module_executors" => "direct_call" }), Ok(()));
+        let refused = check(map! { "module_executors" => list!["docker"] });
+        assert_eq!(refused, Err("Executor 'docker' is not available".to_owned()));
+    }
+}

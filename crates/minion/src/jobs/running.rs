@@ -1,0 +1,108 @@
+//! The jobs that run now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use exec::{Job, RunningJob};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tracing::{debug, warn};
+use value::Map;
+
+/// The jobs that run on this minion, over all masters.
+#[derive(Debug, Default)]
+pub struct Running {
+    jobs: Mutex<BTreeMap<String, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    shown: Map,
+    since: SystemTime,
+    job: Arc<Job>,
+}
+
+impl Running {
+    /// Notes a job for as long as the guard lives. `shown` is what `saltutil.running` prints.
+    pub fn enter(self: &Arc<Self>, shown: Map, since: SystemTime, job: Arc<Job>) -> RunningGuard {
+        let jid = job.jid().to_owned();
+        self.lock().insert(jid.clone(), Entry { shown, since, job });
+        RunningGuard { running: self.clone(), jid }
+    }
+
+    /// Returns all jobs, by id.
+    pub fn list(&self) -> Vec<RunningJob> {
+        self.lock().values().map(|entry| RunningJob { load: entry.shown.clone(), since: entry.since }).collect()
+    }
+
+    /// Sends a signal to the process groups of a job; one that ends processes also ends the job. Says whether there
+    /// is such a job.
+    pub fn signal(&self, jid: &str, signal: i32) -> bool {
+        let Some(job) = self.lock().get(jid).map(|entry| entry.job.clone()) else { return false };
+        signal_children(&job, signal);
+        if signal == Signal::SIGTERM as i32 || signal == Signal::SIGKILL as i32 {
+            job.cancel.cancel();
+        }
+        true
+    }
+
+    /// Ends every job: the minion stops.
+    pub fn end_all(&self) {
+        let jobs: Vec<_> = self.lock().values().map(|entry| entry.job.clone()).collect();
+        for job in jobs {
+            signal_children(&job, Signal::SIGTERM as i32);
+            job.cancel.cancel();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
+        // The map is whole after any panic: each change is one insert or one remove.
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn signal_children(job: &Job, signal: i32) {
+    let Ok(signal) = Signal::try_from(signal) else {
+        warn!(jid = job.jid(), signal, "no such signal");
+        return;
+    };
+    for pid in job.children() {
+        // A child leads a group of its own, so that what it started is reached too.
+        if let Err(error) = kill(Pid::from_raw(-pid), signal) {
+            debug!(jid = job.jid(), pid, %error, "could not signal a child process");
+        }
+    }
+}
+
+/// Forgets the job when dropped.
+#[derive(Debug)]
+pub struct RunningGuard {
+    running: Arc<Running>,
+    jid: String,
+}
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.jid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::map;
+
+    #[test]
+    fn a_job_is_listed_while_its_guard_lives_and_ends_when_killed() {
+        let running = Arc::new(Running::default());
+        let job = Arc::new(Job::new(map! { "jid" => "1" }));
+        let guard = running.enter(map! { "jid" => "1", "pid" => 7 }, SystemTime::UNIX_EPOCH, job.clone());
+        assert_eq!(running.list()[0].jid(), "1");
+        assert!(!running.signal("2", 9));
+        assert!(running.signal("1", 9));
+        assert!(job.cancel.is_cancelled());
+        drop(guard);
+        assert!(running.list().is_empty());
+    }
+}

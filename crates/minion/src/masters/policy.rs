@@ -1,0 +1,84 @@
+//! When to try again.
+
+use std::time::Duration;
+
+use rt::Rt;
+
+/// The wait between sign-ins while the key is not accepted: `acceptance_wait_time`, added to itself after each round while it
+/// is below `acceptance_wait_time_max`.
+#[derive(Clone, Debug)]
+pub struct AcceptanceWait {
+    most: Duration,
+    next: Duration,
+}
+
+impl AcceptanceWait {
+    /// A wait with its bound; a bound of zero leaves the wait as it is.
+    pub fn new(first: Duration, most: Duration) -> Self {
+        AcceptanceWait { most, next: first }
+    }
+
+    /// Returns how long to wait now.
+    pub fn next(&mut self) -> Duration {
+        let wait = self.next;
+        if self.next < self.most {
+            self.next += self.next;
+        }
+        wait
+    }
+}
+
+/// The wait before a lost connection is tried again: random at first (`recon_default` to `recon_default` + `recon_max`
+/// with `recon_randomize`), so that a fleet does not come at once.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    /// The shortest wait.
+    pub least: Duration,
+    /// What chance may add.
+    pub spread: Duration,
+}
+
+/// The first wait after a connection that was good: long enough for a restarting master to listen again.
+const QUICK: Duration = Duration::from_millis(100);
+
+impl Backoff {
+    /// Returns how long to wait after so many failures in a row; after the first one nearly nothing.
+    pub fn wait(&self, failures: u32, rt: &Rt) -> Duration {
+        if failures <= 1 {
+            return rt.between(QUICK, (QUICK * 5).min(self.least.max(QUICK)));
+        }
+        let growth = self.least.saturating_mul(1 << (failures - 2).min(4));
+        let least = growth.min(self.least + self.spread);
+        rt.between(least, self.least + self.spread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rt::{OsRandom, SeededRandom, TokioNet, WallClock};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_acceptance_wait_grows_up_to_its_bound() {
+        let mut wait = AcceptanceWait::new(10 * SECOND, 60 * SECOND);
+        let seconds: Vec<u64> = (0..5).map(|_| wait.next().as_secs()).collect();
+        assert_eq!(seconds, [10, 20, 40, 80, 80]);
+        let mut fixed = AcceptanceWait::new(10 * SECOND, Duration::ZERO);
+        assert_eq!((fixed.next(), fixed.next()), (10 * SECOND, 10 * SECOND));
+    }
+
+    #[test]
+    fn a_lost_connection_is_tried_at_once_and_then_within_bounds() {
+        let rt = Rt::new(TokioNet, WallClock, SeededRandom::new(1));
+        let backoff = Backoff { least: SECOND, spread: 10 * SECOND };
+        assert!(backoff.wait(1, &rt) <= SECOND / 2);
+        for failures in 2..50 {
+            let wait = backoff.wait(failures, &rt);
+            assert!((SECOND..=11 * SECOND).contains(&wait), "{failures}: {wait:?}");
+        }
+        let fixed = Backoff { least: SECOND, spread: Duration::ZERO };
+        assert_eq!(fixed.wait(3, &Rt::new(TokioNet, WallClock, OsRandom)), SECOND);
+    }
+}

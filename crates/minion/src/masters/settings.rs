@@ -1,0 +1,220 @@
+//! What the options say about each link.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use channel::client::{Settings as ChannelSettings, TrustSettings};
+use config::{MasterAddress, MasterType, Transport};
+use crypto::{Encryption, HashType, Signature};
+use rt::Keepalive;
+use transport::{CertReqs, Heartbeat, Kind, Tls, TlsSettings};
+use value::Map;
+
+use super::Backoff;
+use crate::Error;
+
+/// What one link is told.
+#[derive(Clone, Debug)]
+pub struct LinkSettings {
+    /// The master.
+    pub address: MasterAddress,
+    /// How bytes travel.
+    pub transport: Kind,
+    /// TLS, for the tcp transport.
+    pub tls: Option<Tls>,
+    /// TCP keepalive.
+    pub keepalive: Option<Keepalive>,
+    /// How a silent master is found.
+    pub heartbeat: Heartbeat,
+    /// IPv6 wanted (`Some(true)`), refused, or whatever resolves.
+    pub ipv6: Option<bool>,
+    /// Where connections come from.
+    pub source: Source,
+    /// Where publications come from, instead of what the master says.
+    pub publish_port: Option<u16>,
+    /// Whether the master sends us only what is for us.
+    pub filtering: bool,
+    /// Time between tries when the name does not resolve.
+    pub retry_dns: Duration,
+    /// The wait after a lost connection.
+    pub backoff: Backoff,
+    /// The wait while our key is not accepted, and its bound.
+    pub acceptance_wait: (Duration, Duration),
+    /// Whether a rejected minion asks again as often as one that waits.
+    pub rejected_retry: bool,
+    /// Sign-in, sealing, trust.
+    pub channel: ChannelSettings,
+    /// How returns are delivered.
+    pub returns: ReturnSettings,
+}
+
+/// Where connections come from.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// The address; any if none.
+    pub address: Option<IpAddr>,
+    /// The local port of requests; 0 for any.
+    pub ret_port: u16,
+    /// The local port of the subscription; 0 for any.
+    pub publish_port: u16,
+}
+
+/// How returns are delivered.
+#[derive(Clone, Debug)]
+pub struct ReturnSettings {
+    /// Least pause before a return is sent again.
+    pub timer: Duration,
+    /// Longest such pause.
+    pub timer_max: Duration,
+    /// How often it is sent to a master that is there.
+    pub tries: u32,
+    /// How long an answer is waited for.
+    pub timeout: Duration,
+    /// How long a return waits for its master to come back.
+    pub patience: Duration,
+}
+
+/// A return waits an hour for its master.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Returns the settings of all links, in the configured order.
+///
+/// # Errors
+/// When an option cannot be obeyed.
+pub fn links(config: &config::Minion, grains: &Map) -> Result<Vec<LinkSettings>, Error> {
+    let addresses = match config.links.master_type {
+        MasterType::Hot => config.masters.clone(),
+        MasterType::Disable => Vec::new(),
+        other if config.masters.len() == 1 && other != MasterType::Func => config.masters.clone(),
+        other => return Err(Error::NotSupported(format!("master_type: {other} with several masters"))),
+    };
+    let channel = channel_settings(config, grains)?;
+    let source = source(config)?;
+    let tls = config.network.tls.as_ref().map(tls).transpose()?;
+    let link = |address: MasterAddress| LinkSettings {
+        address,
+        transport: match config.network.transport {
+            Transport::Tcp => Kind::Tcp,
+            _ => Kind::Zeromq,
+        },
+        tls: tls.clone(),
+        keepalive: keepalive(&config.keepalive),
+        heartbeat: Heartbeat::default(),
+        ipv6: config.network.ipv6,
+        source: source.clone(),
+        publish_port: config.links.publish_port,
+        filtering: config.network.zmq_filtering,
+        retry_dns: config.links.retry_dns,
+        backoff: backoff(config),
+        acceptance_wait: (config.login.acceptance_wait_time, config.login.acceptance_wait_time_max),
+        rejected_retry: config.login.rejected_retry,
+        channel: channel.clone(),
+        returns: ReturnSettings {
+            timer: config.login.return_retry_timer,
+            timer_max: config.login.return_retry_timer_max,
+            tries: config.login.return_retry_tries,
+            timeout: config.login.request_channel_timeout,
+            patience: PATIENCE,
+        },
+    };
+    Ok(addresses.into_iter().map(link).collect())
+}
+
+/// Returns what the options say about sign-in, sealing and trust.
+///
+/// # Errors
+/// When an algorithm has an unknown name.
+pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<ChannelSettings, Error> {
+    let trust = &config.trust;
+    let wrong = |option: &'static str, value: &str| Error::Option { option, value: value.to_owned() };
+    let encryption = &trust.encryption_algorithm;
+    let signing = &trust.signing_algorithm;
+    let sent = trust.autosign_grains.iter().filter_map(|name| Some((name.as_str(), grains.get(name)?.clone())));
+    Ok(ChannelSettings {
+        encryption: encryption.parse::<Encryption>().map_err(|_| wrong("encryption_algorithm", encryption))?,
+        signing: signing.parse::<Signature>().map_err(|_| wrong("signing_algorithm", signing))?,
+        sign_pub_messages: trust.sign_pub_messages,
+        minion_sign_messages: trust.minion_sign_messages,
+        hash_type: trust.hash_type.parse::<HashType>().map_err(|_| wrong("hash_type", &trust.hash_type))?,
+        autosign_grains: (!trust.autosign_grains.is_empty()).then(|| sent.collect()),
+        auth_timeout: config.login.auth_timeout,
+        auth_tries: config.login.auth_tries.max(1),
+        request_timeout: config.login.request_channel_timeout,
+        request_tries: config.login.request_channel_tries.max(1),
+        trust: TrustSettings {
+            verify_signature: trust.verify_master_pubkey_sign,
+            always_verify: trust.always_verify_signature,
+            open_mode: trust.open_mode,
+            finger: trust.master_finger.clone().filter(|finger| !finger.is_empty()),
+        },
+    })
+}
+
+fn source(config: &config::Minion) -> Result<Source, Error> {
+    let network = &config.network;
+    let interface = network.source_interface_name.as_deref().filter(|name| !name.is_empty());
+    let address = interface.and_then(|name| address_of(name, network.ipv6));
+    let configured = network.source_address.as_deref().filter(|address| !address.is_empty());
+    let address = match (address, configured) {
+        (Some(address), _) => Some(address),
+        (None, Some(text)) => {
+            let wrong = |_| Error::Option { option: "source_address", value: text.to_owned() };
+            Some(text.parse().map_err(wrong)?)
+        }
+        (None, None) => None,
+    };
+    Ok(Source { address, ret_port: network.source_ret_port, publish_port: network.source_publish_port })
+}
+
+/// The first address of an interface that is up.
+fn address_of(name: &str, ipv6: Option<bool>) -> Option<IpAddr> {
+    let fits = |address: &IpAddr| address.is_ipv6() == ipv6.unwrap_or(false);
+    let found = nix::ifaddrs::getifaddrs().ok()?.filter(|interface| interface.interface_name == name);
+    let addresses = found.filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+    });
+    let first = addresses.into_iter().find(fits);
+    if first.is_none() {
+        tracing::warn!("source_interface_name: {name} has no usable address and is ignored");
+    }
+    first
+}
+
+fn keepalive(settings: &config::Keepalive) -> Option<Keepalive> {
+    let seconds = |number: i64| u64::try_from(number).ok().map(Duration::from_secs);
+    settings.tcp_keepalive.then(|| Keepalive {
+        idle: seconds(settings.tcp_keepalive_idle),
+        interval: seconds(settings.tcp_keepalive_intvl),
+        count: u32::try_from(settings.tcp_keepalive_cnt).ok(),
+    })
+}
+
+/// Without chance (`recon_randomize: False`) libzmq's own pause of 100 ms holds.
+fn backoff(config: &config::Minion) -> Backoff {
+    let network = &config.network;
+    if config.network.transport == Transport::Tcp {
+        return Backoff { least: network.tcp_reconnect_backoff, spread: Duration::ZERO };
+    }
+    if !network.recon_randomize {
+        return Backoff { least: Duration::from_millis(100), spread: Duration::ZERO };
+    }
+    Backoff { least: Duration::from_millis(network.recon_default), spread: Duration::from_millis(network.recon_max) }
+}
+
+fn tls(settings: &config::Tls) -> Result<Tls, Error> {
+    let settings = TlsSettings {
+        certfile: settings.certfile.clone(),
+        keyfile: settings.keyfile.clone(),
+        ca_certs: settings.ca_certs.clone(),
+        cert_reqs: Some(match settings.cert_reqs {
+            config::CertReqs::None => CertReqs::None,
+            config::CertReqs::Optional => CertReqs::Optional,
+            config::CertReqs::Required => CertReqs::Required,
+        }),
+        ssl_version: settings.ssl_version.clone(),
+        ciphers: settings.ciphers.clone(),
+    };
+    Tls::new(&settings).map_err(|error| Error::Tls(error.to_string()))
+}

@@ -1,0 +1,25 @@
+//! Asking a master whether it answers at all.
+
+use std::time::Duration;
+
+use config::{Transport, UriFormat};
+use rt::Rt;
+use transport::{Requester, Target};
+use value::map;
+use wire::envelope::Envelope;
+
+/// Sends a clear `ping` to a master named as in the option `master`. Any answer counts: it proves that somebody is there
+/// who speaks our protocol.
+pub async fn ping(rt: &Rt, config: &config::Minion, master: &str, timeout: Duration) -> bool {
+    let Ok(address) = config::parse_master(master, UriFormat::Default, config.links.master_port) else { return false };
+    let asking = async {
+        let addresses = rt.net().resolve(&address.host, address.port).await.ok()?;
+        let target = Target { timeout, heartbeat: None, ..Target::plain(*addresses.first()?) };
+        let requester: Box<dyn Requester> = match config.network.transport {
+            Transport::Tcp => Box::new(transport::tcp::TcpRequester::new(rt.clone(), target)),
+            _ => Box::new(transport::zeromq::ZmqRequester::new(rt.clone(), target)),
+        };
+        requester.ask(Envelope::clear(map! { "cmd" => "ping" }), timeout).await.ok()
+    };
+    tokio::time::timeout(timeout, asking).await.is_ok_and(|answer| answer.is_some())
+}

@@ -1,0 +1,320 @@
+//! What all links of a minion share: the functions, the facts of the machine, the running jobs.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use channel::client::{MasterChannel, MinionIdentity};
+use event::Bus;
+use exec::{Context, Job, Registry};
+use rt::Rt;
+use store::proc_dir::ProcDir;
+use targeting::{Compiled, Facts, TargetType};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, error, info, warn};
+use value::{Map, Value, map};
+use wire::topic::Topic;
+
+use crate::agent::LinkAgent;
+use crate::jobs::{self, Publication, RecentJids, Running};
+use crate::masters::{Link, deliver};
+
+/// The minion, apart from its links.
+pub struct World {
+    /// Clock, randomness, network.
+    pub rt: Rt,
+    /// The options.
+    pub config: Arc<config::Minion>,
+    /// Id and key pair.
+    pub identity: Arc<MinionIdentity>,
+    /// The functions that work here.
+    pub registry: Registry,
+    /// The jobs that run.
+    pub running: Arc<Running>,
+    /// The minion's own event bus.
+    pub bus: Bus,
+    /// Ends everything.
+    pub stop: CancellationToken,
+    /// Set when the minion is to start anew after it has ended.
+    pub restart: std::sync::atomic::AtomicBool,
+    /// The links, in the configured order.
+    pub links: Vec<Arc<Link>>,
+    /// Jobs and returns on their way; stopping waits for them for a moment.
+    pub tasks: TaskTracker,
+    proc_dir: ProcDir,
+    recent: RecentJids,
+    grains: RwLock<Arc<Map>>,
+    room: Option<Arc<Semaphore>>,
+}
+
+/// What a [`World`] is made of.
+pub struct Parts {
+    /// Clock, randomness, network.
+    pub rt: Rt,
+    /// The options.
+    pub config: Arc<config::Minion>,
+    /// Id and key pair.
+    pub identity: Arc<MinionIdentity>,
+    /// The facts of the machine.
+    pub grains: Map,
+    /// The links.
+    pub links: Vec<Arc<Link>>,
+}
+
+impl World {
+    /// A minion that does nothing yet.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { rt, config, identity, grains, links } = parts;
+        let registry = Registry::new(modules::ALL, &grains, &config.jobs.disable_modules);
+        let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
+        World {
+            bus: Bus::new(rt.clone(), config.network.max_event_size),
+            running: Arc::default(),
+            stop: CancellationToken::new(),
+            restart: std::sync::atomic::AtomicBool::new(false),
+            tasks: TaskTracker::new(),
+            proc_dir: ProcDir::new(&config.paths.cachedir),
+            recent: RecentJids::new(config.jobs.minion_jid_queue_hwm),
+            grains: RwLock::new(Arc::new(grains)),
+            room: most.map(|most| Arc::new(Semaphore::new(most))),
+            rt,
+            config,
+            identity,
+            registry,
+            links,
+        }
+    }
+
+    /// The facts of the machine.
+    pub fn grains(&self) -> Arc<Map> {
+        self.grains.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Collects the facts of the machine anew.
+    pub async fn refresh_grains(&self) {
+        let opts = self.config.raw.clone();
+        match tokio::task::spawn_blocking(move || grains::refresh(&opts)).await {
+            Ok(grains) => *self.grains.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grains),
+            Err(reason) => error!("the grains could not be refreshed: {reason}"),
+        }
+    }
+
+    /// The topics a filtering master sends us.
+    pub fn topics(&self) -> Vec<Bytes> {
+        vec![Topic::Broadcast.to_bytes(), crypto::filter_topic(&self.identity.id).to_bytes()]
+    }
+
+    /// The context functions of a job of this master run in.
+    pub fn context(self: &Arc<Self>, link: &Arc<Link>, job: Job) -> Context {
+        Context {
+            opts: link.opts(),
+            grains: self.grains(),
+            pillar: link.pillar(),
+            job: Arc::new(job),
+            agent: Arc::new(LinkAgent::new(self.clone(), link.clone())),
+        }
+    }
+
+    /// Asks a master for the pillar.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub async fn ask_pillar(&self, link: &Link, channel: &MasterChannel, extra: Map) -> Result<Map, String> {
+        let opts = link.opts();
+        let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
+        let mut load = map! {
+            "id" => self.identity.id.as_str(),
+            "grains" => (*self.grains()).clone(),
+            "saltenv" => option("saltenv"),
+            "pillarenv" => option("pillarenv"),
+            "pillar_override" => Value::Null,
+            "extra_minion_data" => map! {},
+            "ver" => "2",
+            "cmd" => "_pillar",
+        };
+        load.update(extra);
+        let answer = channel.request_private(load, "pillar", None).await.map_err(|error| error.to_string())?;
+        answer.into_map().ok_or_else(|| "Got a bad pillar from master".to_owned())
+    }
+
+    /// Starts the job of a publication, if it is for us and new.
+    pub fn start_job(self: &Arc<Self>, link: &Arc<Link>, load: Map) {
+        let job = match Publication::new(load) {
+            Ok(job) => job,
+            Err(reason) => {
+                warn!(master = %link.settings.address, "a publication is ignored: {reason}");
+                return;
+            }
+        };
+        if !self.is_meant(link, &job) || !self.recent.note(job.jid()) {
+            return;
+        }
+        let user = job.load().get_str("user").unwrap_or_default();
+        info!("User {user} Executing command {} with jid {}", shown_fun(&job), job.jid());
+        let (world, link) = (self.clone(), link.clone());
+        self.tasks.spawn(async move { world.run_job(link, job).await });
+    }
+
+    fn is_meant(&self, link: &Link, job: &Publication) -> bool {
+        let Ok(kind) = TargetType::from_name(job.tgt_type()) else {
+            debug!("a publication with the unknown target type {:?} is ignored", job.tgt_type());
+            return false;
+        };
+        let opts = link.opts();
+        let nodegroups = opts.get("nodegroups").and_then(Value::as_map);
+        let context = targeting::Context { delimiter: job.delimiter(), nodegroups };
+        match Compiled::new(job.tgt(), kind, &context) {
+            Ok(target) => {
+                let (grains, pillar) = (self.grains(), link.pillar());
+                target.matches(&Facts { id: self.identity.id.as_str(), grains: &grains, pillar: &pillar })
+            }
+            Err(reason) => {
+                debug!("a publication with an unreadable target is ignored: {reason}");
+                false
+            }
+        }
+    }
+
+    async fn run_job(self: Arc<Self>, link: Arc<Link>, job: Publication) {
+        // With process_count_max further jobs wait here, first come first served.
+        let _room = match &self.room {
+            Some(room) => room.clone().acquire_owned().await.ok(),
+            None => None,
+        };
+        let (progress, parts) = mpsc::unbounded_channel();
+        let ctx = self.context(&link, Job::with_progress(job.load().clone(), progress));
+        let _running = self.running.enter(self.shown(&job), self.rt.now(), ctx.job.clone());
+        let _note = self.proc_dir.enter(job.jid(), std::process::id(), job.load());
+        if let Err(reason) = &_note {
+            error!("the job {} could not be noted: {reason}", job.jid());
+        }
+        info!("Starting a new job {} with PID {}", job.jid(), std::process::id());
+        let telling = self.tasks.spawn(tell_progress(self.clone(), link.clone(), job.jid().to_owned(), parts));
+        if job.load().get("start_event").is_some_and(Value::truthy) {
+            self.fire_start_of_job(&link, &job).await;
+        }
+        let outcomes = jobs::run(&ctx, &job).await;
+        drop((ctx, _note, _running));
+        if let Err(reason) = telling.await {
+            error!("progress of job {} was not told: {reason}", job.jid());
+        }
+        let load = jobs::return_load(self.identity.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
+        self.cache_job(&load);
+        if self.config.login.pub_ret {
+            deliver(link, load, self.rt.clone()).await;
+        }
+    }
+
+    fn shown(&self, job: &Publication) -> Map {
+        let mut shown = map! { "pid" => std::process::id() };
+        shown.update(job.load().clone());
+        shown
+    }
+
+    async fn fire_start_of_job(self: &Arc<Self>, link: &Arc<Link>, job: &Publication) {
+        let mut data = map! { "id" => self.identity.id.as_str() };
+        for field in ["jid", "fun", "tgt", "tgt_type", "user"] {
+            data.insert(field, job.load().get(field).cloned());
+        }
+        for field in ["master_id", "metadata"] {
+            if let Some(value) = job.load().get(field) {
+                data.insert(field, value.clone());
+            }
+        }
+        let tag = format!("salt/job/{}/start/{}", job.jid(), self.identity.id);
+        self.tell(link, self.event_load(&tag, data.into())).await;
+    }
+
+    /// With `cache_jobs` a copy of each return stays here.
+    fn cache_job(&self, load: &Map) {
+        if !self.config.jobs.cache_jobs {
+            return;
+        }
+        let jid = load.get_str("jid").unwrap_or_default();
+        let dir = self.config.paths.cachedir.join("minion_jobs").join(jid.replace('/', "_"));
+        let written = store::disk::make_directory(&dir).and_then(|()| {
+            let path = dir.join("return.p");
+            store::disk::write_value(&path, &Value::Map(load.clone()), store::disk::Writing::PRIVATE)
+        });
+        if let Err(reason) = written {
+            error!("the return of job {jid} was not kept: {reason}");
+        }
+    }
+
+    /// The request that fires an event at a master.
+    pub fn event_load(&self, tag: &str, data: Value) -> Map {
+        map! { "id" => self.identity.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "data" => data, "tag" => tag }
+    }
+
+    /// Sends a request to one master and forgets the answer. Says whether there was one.
+    pub async fn tell(&self, link: &Link, load: Map) -> bool {
+        let Some(channel) = link.channel() else { return false };
+        let timeout = Some(Duration::from_secs(60));
+        match channel.request(load, timeout, wire::msgpack::Decode::Default).await {
+            Ok(_) => true,
+            Err(reason) => {
+                warn!(master = %link.settings.address, "unable to send to the master: {reason}");
+                false
+            }
+        }
+    }
+
+    /// Sends a request to every connected master, to each on its own. Says whether any is connected.
+    pub fn tell_all(self: &Arc<Self>, load: &Map) -> bool {
+        let live: Vec<_> = self.links.iter().filter(|link| link.channel().is_some()).cloned().collect();
+        for link in &live {
+            let (world, link, load) = (self.clone(), link.clone(), load.clone());
+            self.tasks.spawn(async move { world.tell(&link, load).await });
+        }
+        !live.is_empty()
+    }
+
+    /// A link has connected: says so on the own bus, and the first time to the master.
+    pub async fn connected(self: &Arc<Self>, link: &Arc<Link>) {
+        let data = map! { "master" => link.settings.address.host.as_str() };
+        if let Err(reason) = self.bus.fire("__master_connected", data) {
+            warn!("an event was not fired: {reason}");
+        }
+        let again = link.note_started();
+        if again && link.settings.transport != transport::Kind::Tcp {
+            return;
+        }
+        let (world, link) = (self.clone(), link.clone());
+        self.tasks.spawn(async move { world.fire_start(&link).await });
+    }
+
+    async fn fire_start(&self, link: &Link) {
+        let id = self.identity.id.as_str();
+        let text = format!("Minion {id} started at {}", crate::ctime::ctime(self.rt.now()));
+        let wanted = &self.config.login.start_event_grains;
+        let grains = self.grains();
+        let mut tags = vec![format!("salt/minion/{id}/start")];
+        if self.config.login.enable_legacy_startup_events {
+            tags.insert(0, "minion_start".to_owned());
+        }
+        for tag in tags {
+            let mut load = self.event_load(&tag, text.as_str().into());
+            if !wanted.is_empty() {
+                let sent = wanted.iter().filter_map(|name| Some((name.as_str(), grains.get(name)?.clone())));
+                load.insert("grains", sent.collect::<Map>());
+            }
+            self.tell(link, load).await;
+        }
+    }
+}
+
+fn shown_fun(job: &Publication) -> String {
+    job.load().get("fun").map(Value::to_string).unwrap_or_default()
+}
+
+/// Turns the parts of a result into events, in order, until the job is over.
+async fn tell_progress(world: Arc<World>, link: Arc<Link>, jid: String, mut parts: mpsc::UnboundedReceiver<Value>) {
+    let mut number = 0;
+    while let Some(part) = parts.recv().await {
+        let tag = format!("salt/job/{jid}/prog/{}/{number}", world.identity.id);
+        world.tell(&link, world.event_load(&tag, map! { "return" => part }.into())).await;
+        number += 1;
+    }
+}
