@@ -21,6 +21,8 @@ use crate::resolve;
 const MAX_EXPANDED: usize = 1_000_000;
 /// Above that, a document may have so many values per node that is written out in it.
 const EXPANSION: usize = 10;
+/// Where the description of a node in a message is cut, in bytes: aliases can make it endless.
+const MAX_SHOWN: usize = 4096;
 /// Python refuses to read longer decimal integers.
 const MAX_INT_DIGITS: usize = 4300;
 
@@ -157,7 +159,7 @@ impl Constructor<'_> {
         for (key_node, value_node) in pairs {
             self.object(key_node)?;
             let Built::Whole(key) = &self.nodes[key_node].built else {
-                let problem = format!("found unacceptable key {}", self.show(key_node, 0));
+                let problem = format!("found unacceptable key {}", self.show(key_node));
                 return Err(self.error_in(IN_MAPPING, id, problem, key_node));
             };
             let key = key.clone();
@@ -338,15 +340,9 @@ impl Constructor<'_> {
     }
 
     fn binary(&self, id: Id, text: &str) -> Result<Value, Error> {
-        if let Some((place, letter)) = text.chars().enumerate().find(|(_, letter)| !letter.is_ascii()) {
-            let shown = match letter as u32 {
-                code @ 0..=0xff => format!("\\x{code:02x}"),
-                code @ 0x100..=0xffff => format!("\\u{code:04x}"),
-                code => format!("\\U{code:08x}"),
-            };
+        if let Some(what) = not_ascii(text) {
             let problem = format!(
-                "failed to convert base64 data into ascii: 'ascii' codec can't encode character '{shown}' in \
-                 position {place}: ordinal not in range(128)"
+                "failed to convert base64 data into ascii: 'ascii' codec can't encode {what}: ordinal not in range(128)"
             );
             return Err(self.error(id, problem));
         }
@@ -386,34 +382,55 @@ impl Constructor<'_> {
     }
 
     /// Shows the content of a node as Python prints PyYAML's node objects.
-    fn show(&self, id: Id, depth: usize) -> String {
-        const SHOWN_DEPTH: usize = 20;
-        if depth > SHOWN_DEPTH {
-            return "...".into();
-        }
-        let node = |id: Id| {
-            let node = &self.nodes[id].node;
-            let class = match node.data {
-                Data::Scalar(_) => "ScalarNode",
-                Data::Sequence(_) => "SequenceNode",
-                Data::Mapping(_) => "MappingNode",
-            };
-            let value = match &node.data {
-                Data::Scalar(text) => repr_str(text),
-                _ => self.show(id, depth + 1),
-            };
-            format!("{class}(tag={}, value={value})", repr_str(&node.tag))
-        };
+    fn show(&self, id: Id) -> String {
+        let mut out = String::new();
         match &self.nodes[id].node.data {
-            Data::Scalar(text) => text.clone(),
-            Data::Sequence(items) => {
-                format!("[{}]", items.iter().map(|&item| node(item)).collect::<Vec<_>>().join(", "))
-            }
-            Data::Mapping(pairs) => {
-                let pairs = pairs.iter().map(|&(key, value)| format!("({}, {})", node(key), node(value)));
-                format!("[{}]", pairs.collect::<Vec<_>>().join(", "))
+            Data::Scalar(text) => out.push_str(text),
+            _ => self.show_content(&mut out, id, &mut vec![id]),
+        }
+        out
+    }
+
+    fn show_content(&self, out: &mut String, id: Id, around: &mut Vec<Id>) {
+        out.push('[');
+        let (ids, paired): (Vec<Id>, bool) = match &self.nodes[id].node.data {
+            Data::Scalar(_) => (Vec::new(), false),
+            Data::Sequence(items) => (items.clone(), false),
+            Data::Mapping(pairs) => (pairs.iter().flat_map(|&(key, value)| [key, value]).collect(), true),
+        };
+        for (place, &child) in ids.iter().enumerate() {
+            let key = paired && place % 2 == 0;
+            out.push_str(if place > 0 { ", " } else { "" });
+            out.push_str(if key { "(" } else { "" });
+            self.show_node(out, child, around);
+            out.push_str(if paired && !key { ")" } else { "" });
+            if out.len() > MAX_SHOWN {
+                out.push_str("...");
+                return;
             }
         }
+        out.push(']');
+    }
+
+    fn show_node(&self, out: &mut String, id: Id, around: &mut Vec<Id>) {
+        let node = &self.nodes[id].node;
+        let class = match node.data {
+            Data::Scalar(_) => "ScalarNode",
+            Data::Sequence(_) => "SequenceNode",
+            Data::Mapping(_) => "MappingNode",
+        };
+        out.push_str(&format!("{class}(tag={}, value=", repr_str(&node.tag)));
+        match &node.data {
+            Data::Scalar(text) => out.push_str(&repr_str(text)),
+            // It contains itself.
+            _ if around.contains(&id) => out.push_str("[...]"),
+            _ => {
+                around.push(id);
+                self.show_content(out, id, around);
+                around.pop();
+            }
+        }
+        out.push(')');
     }
 }
 
@@ -482,6 +499,21 @@ fn int_of(text: &str) -> Result<Value, String> {
     Ok(Value::from(if negative { -number } else { number }))
 }
 
+/// Names the first letters that are not ASCII, as Python's codec does.
+fn not_ascii(text: &str) -> Option<String> {
+    let (start, letter) = text.chars().enumerate().find(|(_, letter)| !letter.is_ascii())?;
+    let run = text.chars().skip(start).take_while(|letter| !letter.is_ascii()).count();
+    if run > 1 {
+        return Some(format!("characters in position {start}-{}", start + run - 1));
+    }
+    let shown = match letter as u32 {
+        code @ 0..=0xff => format!("\\x{code:02x}"),
+        code @ 0x100..=0xffff => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    };
+    Some(format!("character '{shown}' in position {start}"))
+}
+
 fn in_base(digits: &str, base: u32) -> Result<BigInt, String> {
     let trimmed = digits.trim();
     let plain = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
@@ -521,10 +553,10 @@ fn float_of(text: &str) -> Result<f64, String> {
         ".inf" => Ok(sign * f64::INFINITY),
         ".nan" => Ok(f64::NAN),
         _ if digits.contains(':') => {
-            let mut number = 0.0;
-            let mut base = 1.0;
-            for part in digits.rsplit(':') {
-                number += decimal(part)? * base;
+            let parts = digits.split(':').map(decimal).collect::<Result<Vec<_>, _>>()?;
+            let (mut number, mut base) = (0.0, 1.0);
+            for part in parts.into_iter().rev() {
+                number += part * base;
                 base *= 60.0;
             }
             Ok(sign * number)

@@ -147,6 +147,9 @@ fn hostile_texts_are_refused_in_time() {
         laughs.push_str(&format!("a{level}: &a{level} [{before}]\n"));
     }
     assert!(load(&laughs, UNNAMED).unwrap_err().to_string().contains("grows too large"));
+    let as_key = laughs.replace("a11: &a11 [", "? [");
+    let message = load(&as_key, UNNAMED).unwrap_err().to_string();
+    assert!(message.contains("found unacceptable key") && message.len() < 10_000, "{}", message.len());
     assert_eq!(load("a: \u{0}", UNNAMED).unwrap_err().kind, saltern_yaml::Kind::Reader);
 }
 
