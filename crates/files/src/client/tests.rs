@@ -34,6 +34,7 @@ impl Remote for Counting {
             self.pieces.fetch_add(1, Ordering::SeqCst);
             let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_at_once.fetch_max(now, Ordering::SeqCst);
+            tokio::task::yield_now().await;
             let answer = self.inner.call(load, reply).await;
             self.at_once.fetch_sub(1, Ordering::SeqCst);
             if self.garbled.load(Ordering::SeqCst) > 0 {
