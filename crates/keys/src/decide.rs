@@ -208,10 +208,11 @@ fn new_row(situation: &Situation) -> Row {
     }
 }
 
-/// Open mode takes any key, but leaves the same one where it is, even if that is among the rejected.
+/// Open mode accepts any key, whatever was decided about it before. Salt 3008 leaves a key that waits or is rejected where
+/// it is although it lets the minion in, which then cannot be targeted.
 fn open_mode_store(situation: &Situation) -> StoreAction {
     match situation.stored {
-        Some(Stored { same: true, .. }) => StoreAction::Nothing,
+        Some(Stored { same: true, state: KeyState::Accepted }) => StoreAction::Nothing,
         _ => StoreAction::Put(KeyState::Accepted),
     }
 }
@@ -251,7 +252,8 @@ mod tests {
             (Situation { usable: false, ..open(NEW) }, Row::Unusable, Nothing, Some((Error, false)), Answer::Refused),
             (open(NEW), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
             (open(stored(Rejected, false)), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
-            (open(stored(Rejected, true)), Row::OpenMode, Nothing, Some((Accept, true)), Answer::Accepted),
+            (open(stored(Rejected, true)), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
+            (open(stored(Accepted, true)), Row::OpenMode, Nothing, Some((Accept, true)), Answer::Accepted),
             (sign(stored(Rejected, true)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
             (sign(stored(Rejected, false)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
             (sign(stored(Accepted, false)), Row::AcceptedOther, Deny, Some((Denied, false)), Answer::Refused),

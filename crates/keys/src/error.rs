@@ -51,6 +51,20 @@ pub enum KeyError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// An option has a value nobody knows.
+    #[error("option {name} cannot be {value:?}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The passphrase of a key is to be fetched from elsewhere.
+    #[error("the passphrase of {} is a reference to sdb, which is not supported", path.display())]
+    Sdb {
+        /// The private key.
+        path: PathBuf,
+    },
     /// A name is no file name.
     #[error("{0:?} is not a valid key name")]
     Name(String),

@@ -18,6 +18,7 @@ mod live;
 mod manage;
 mod master_keys;
 mod pair;
+mod settings;
 mod store;
 #[cfg(test)]
 mod testing;

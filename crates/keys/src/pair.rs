@@ -64,6 +64,7 @@ impl PairPath {
 
     /// Reads the pair. A missing public half is written.
     pub fn load(&self, options: PairOptions<'_>) -> Result<KeyPair, KeyError> {
+        self.check_passphrase(options)?;
         let path = self.private();
         let pem = fs::read(&path).map_err(KeyError::io("read key", &path))?;
         let private = PrivateKey::from_pem(&pem, options.passphrase);
@@ -83,6 +84,7 @@ impl PairPath {
 
     /// Makes a new pair, unless somebody else makes one first. This takes a noticeable time.
     pub fn create(&self, options: PairOptions<'_>) -> Result<(), KeyError> {
+        self.check_passphrase(options)?;
         let path = self.private();
         let make = |source: RsaError| KeyError::Make { path: path.clone(), source };
         let private = PrivateKey::generate(options.bits).map_err(make)?;
@@ -91,6 +93,13 @@ impl PairPath {
             Ok(()) => self.write_public(&private.public().to_pem(), options.owner),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(KeyError::io("write key", &path)(error)),
+        }
+    }
+
+    fn check_passphrase(&self, options: PairOptions<'_>) -> Result<(), KeyError> {
+        match options.passphrase {
+            Some(reference) if reference.starts_with("sdb://") => Err(KeyError::Sdb { path: self.private() }),
+            _ => Ok(()),
         }
     }
 
@@ -188,6 +197,14 @@ mod tests {
             let error = with(wrong).unwrap_err().to_string();
             assert!(error.contains("minion.pem") && !error.contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_passphrase_kept_elsewhere_is_refused() {
+        let (dir, path) = place();
+        let options = PairOptions { passphrase: Some("sdb://vault/pass"), ..OPTIONS };
+        assert!(matches!(path.load_or_create(options), Err(KeyError::Sdb { .. })));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

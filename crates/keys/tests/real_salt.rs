@@ -1,0 +1,212 @@
+//! Every situation of a key that is offered, decided by the real Salt and by us, on files.
+//!
+//! `SALTERN_REAL_SALT` names a directory with an installation per release (`<release>/bin/python`). Without it there is
+//! nothing to compare with, and the test says so; in continuous integration that is a failure.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use saltern_keys::{
+    Admission, AdmissionOptions, Answer, Applicant, AutoKey, AutoKeyOptions, Bank, KeyStore, LiveKeys, Owner, Seats,
+};
+use serde_json::{Value, json};
+
+const ID: &str = "web1";
+
+/// The interpreters of all installed releases, with the name of the release.
+fn releases() -> Vec<(String, PathBuf)> {
+    let Some(root) = std::env::var_os("SALTERN_REAL_SALT") else {
+        assert!(std::env::var_os("CI").is_none(), "SALTERN_REAL_SALT has to name installations of real Salt");
+        eprintln!("skipped: SALTERN_REAL_SALT names no installations of real Salt");
+        return Vec::new();
+    };
+    let mut found: Vec<_> = fs::read_dir(root).unwrap().flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    let named = found.into_iter().map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), path));
+    named.map(|(name, path)| (name, path.join("bin/python"))).filter(|(_, python)| python.exists()).collect()
+}
+
+fn keys() -> [String; 2] {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/keys.json");
+    let all: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    ["minion", "master"].map(|name| all["keys"][name]["clean_public_pem"].as_str().unwrap().to_owned())
+}
+
+/// Situations as both sides are told them: what lies in which directory, and the options.
+fn situations() -> Vec<Value> {
+    let states = [None, Some("minions"), Some("minions_pre"), Some("minions_rejected")];
+    let mut all = Vec::new();
+    for bits in 0..32_u32 {
+        let bit = |place: u32| bits >> place & 1 == 1;
+        for state in states {
+            all.push(json!({
+                "state": state, "stored": usize::from(bit(0)), "open_mode": bit(1), "auto_reject": bit(2),
+                "auto_sign": bit(3), "full": bit(4),
+            }));
+        }
+    }
+    all
+}
+
+/// Lays out the directory of a situation: the offered key is the first, the stored one the first or the second.
+fn lay_out(dir: &Path, situation: &Value, keys: &[String; 2]) {
+    for bank in Bank::ALL {
+        fs::create_dir_all(dir.join(bank.directory())).unwrap();
+    }
+    fs::create_dir_all(dir.join("minions_autosign")).unwrap();
+    if let Some(state) = situation["state"].as_str() {
+        let stored = &keys[situation["stored"].as_u64().unwrap() as usize];
+        fs::write(dir.join(state).join(ID), stored).unwrap();
+    }
+    for (option, name) in [("auto_sign", "autosign"), ("auto_reject", "autoreject")] {
+        let pattern = if situation[option] == true { "web*\n" } else { "other\n" };
+        fs::write(dir.join(name), pattern).unwrap();
+    }
+}
+
+/// Which key lies where, by its number.
+fn files(dir: &Path, keys: &[String; 2]) -> Value {
+    let found = Bank::ALL.into_iter().filter_map(|bank| {
+        let text = fs::read_to_string(dir.join(bank.directory()).join(ID)).ok()?;
+        let which = keys.iter().position(|key| *key == text.trim()).expect("a known key");
+        Some((bank.directory().to_owned(), json!(which)))
+    });
+    Value::Object(found.collect())
+}
+
+fn ours(situation: &Value, keys: &[String; 2]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    lay_out(dir.path(), situation, keys);
+    let auto = AutoKeyOptions {
+        autosign_file: Some(dir.path().join("autosign")),
+        autoreject_file: Some(dir.path().join("autoreject")),
+        ..AutoKeyOptions::default()
+    };
+    let options = AdmissionOptions {
+        open_mode: situation["open_mode"] == true,
+        max_minions: (situation["full"] == true).then_some(1),
+        ..AdmissionOptions::default()
+    };
+    let store = KeyStore::new(dir.path(), Owner::NOBODY);
+    let admission = Admission::new(LiveKeys::new(store), AutoKey::new(auto, dir.path()), options);
+    let applicant = Applicant { id: ID, public_key: &keys[0], autosign_grains: None };
+    let seats = |_: &wire::MinionId| Seats { taken: 2, has_seat: false };
+    let admitted = admission.admit(&applicant, seats, SystemTime::now()).unwrap();
+    let answer = match admitted.answer {
+        Answer::Accepted => json!("accepted"),
+        Answer::Wait => json!(true),
+        Answer::Refused => json!(false),
+        Answer::Full => json!("full"),
+    };
+    let event = admitted
+        .auth_event
+        .map(|event| json!([event.get_str("act").unwrap(), event.get("result").unwrap().as_bool().unwrap()]));
+    json!({ "answer": answer, "event": event, "files": files(dir.path(), keys) })
+}
+
+/// Decides one situation after the other; the first line of its input names the public key that is offered.
+const SCRIPT: &str = r#"
+import asyncio, inspect, json, os, sys
+import salt.channel.server, salt.config, salt.crypt, salt.daemons.masterapi, salt.master, salt.utils.minions
+
+class Bus:
+    fired = None
+    def fire_event(self, data, tag, **kwargs):
+        self.fired = [data.get("act"), data["result"]]
+    async def fire_event_async(self, data, tag, **kwargs):
+        self.fire_event(data, tag)
+
+class Secret:
+    value = salt.crypt.Crypticle.generate_key_string().encode()
+
+class Connected:
+    def connected_ids(self, *args, **kwargs):
+        return {"other1", "other2"}
+
+base = salt.config.master_config(None)
+master_keys = []
+
+def decide(case):
+    opts = dict(base)
+    opts.update(root_dir=case["dir"], pki_dir=case["dir"], cachedir=case["dir"], sock_dir=case["dir"], id="m_master",
+                autosign_file=case["dir"] + "/autosign", autoreject_file=case["dir"] + "/autoreject",
+                open_mode=case["open_mode"], max_minions=1 if case["full"] else 0, user="root", keysize=2048)
+    os.makedirs(case["dir"] + "/sessions", exist_ok=True)
+    if hasattr(salt.master, "AuthFuncs"):
+        funcs = salt.master.AuthFuncs(opts)
+    else:
+        funcs = salt.channel.server.ReqServerChannel.__new__(salt.channel.server.ReqServerChannel)
+        funcs.opts = opts
+        funcs.sessions = {}
+        funcs.auto_key = salt.daemons.masterapi.AutoKey(opts)
+    funcs.cache_cli = False
+    funcs.ckminions = Connected()
+    funcs.event = Bus()
+    if not master_keys:
+        master_keys.append(salt.crypt.MasterKeys(opts))
+    funcs.master_key = master_keys[0]
+    funcs.master_key.get_pub_str = lambda: "the master"
+    load = {"cmd": "_auth", "id": "web1", "pub": key, "nonce": "n"}
+    answer = funcs._auth(load)
+    if inspect.isawaitable(answer):
+        answer = asyncio.run(answer)
+    said = "accepted" if answer["enc"] == "pub" else answer["load"]["ret"]
+    return {"answer": said, "event": funcs.event.fired}
+
+salt.master.SMaster.secrets = {"aes": {"secret": Secret}}
+key = json.loads(sys.stdin.readline())
+for line in sys.stdin:
+    print(json.dumps(decide(json.loads(line))), flush=True)
+"#;
+
+#[test]
+fn every_situation_is_decided_as_the_real_salt_decides_it() {
+    let keys = keys();
+    let master_pem = {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/keys.json");
+        let all: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        ["private_pem", "public_pem"].map(|field| all["keys"]["master"][field].as_str().unwrap().to_owned())
+    };
+    for (release, python) in releases() {
+        let mut child = Command::new(python)
+            .args(["-W", "ignore", "-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        writeln!(input, "{}", json!(keys[0])).unwrap();
+        for situation in situations() {
+            let dir = tempfile::tempdir().unwrap();
+            lay_out(dir.path(), &situation, &keys);
+            // Making a master key takes too long to do it each time.
+            for (name, text) in ["master.pem", "master.pub"].iter().zip(&master_pem) {
+                fs::write(dir.path().join(name), text).unwrap();
+            }
+            let mut case = situation.clone();
+            case["dir"] = json!(dir.path());
+            writeln!(input, "{case}").unwrap();
+            let answer = output.next().expect("an answer").unwrap();
+            let mut theirs: Value = serde_json::from_str(&answer).unwrap();
+            theirs["files"] = files(dir.path(), &keys);
+            let ours = ours(&situation, &keys);
+            if theirs["event"][0].is_null() && !theirs["event"].is_null() {
+                // The events of refusals have no `act` in 3006.
+                assert_eq!(theirs["event"][1], false);
+                theirs["event"][0] = ours["event"][0].clone();
+            }
+            if situation["open_mode"] == true && situation["full"] == false {
+                // A key that waits or is rejected: 3006 and 3007 accept it and leave the other file, 3008 leaves it
+                // where it is. Ours is accepted and nowhere else, so that the minion can be targeted.
+                theirs["files"] = json!({ "minions": 0 });
+            }
+            assert_eq!(ours, theirs, "Salt {release}: {situation}");
+        }
+        drop(input);
+        assert!(child.wait().unwrap().success());
+    }
+}
