@@ -1,0 +1,195 @@
+//! Searching and replacing with Python's regular expressions.
+
+use exec::{Error, Result};
+use fancy_regex::{Captures, Regex};
+use value::Value;
+
+/// The flags of Python's `re`, by name, number and letter.
+const FLAGS: [(&str, i64, &str); 6] = [
+    ("IGNORECASE", 2, "i"),
+    ("LOCALE", 4, ""),
+    ("MULTILINE", 8, "m"),
+    ("DOTALL", 16, "s"),
+    ("UNICODE", 32, ""),
+    ("VERBOSE", 64, "x"),
+];
+
+/// `re.MULTILINE`, which `file.replace` and `file.search` take unless told otherwise.
+pub const MULTILINE: i64 = 8;
+
+/// Returns the sum of flags given as a number, a name or a list of names.
+pub fn flags(given: &Value) -> Result<i64> {
+    let named = |name: &Value| -> Result<i64> {
+        let upper = name.to_string().to_uppercase();
+        let fits = |(long, _, _): &&(&str, i64, &str)| *long == upper || (upper.len() == 1 && long.starts_with(&upper));
+        let found =
+            FLAGS.iter().find(fits).map(|(_, number, _)| *number).or((upper == "A" || upper == "ASCII").then_some(256));
+        found.ok_or_else(|| Error::execution(format!("Invalid re flag given: {name}")))
+    };
+    match given {
+        Value::Int(number) => Ok(*number),
+        Value::Str(text) if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) => {
+            text.parse().map_err(|_| Error::execution(format!("Invalid re flag given: {text}")))
+        }
+        name @ Value::Str(_) => named(name),
+        Value::List(names) => names.iter().try_fold(0, |sum, name| Ok(sum | named(name)?)),
+        other => Err(Error::execution(format!(
+            "Invalid re flags: \"{other}\", must be given either as a single flag string, a list of strings, as an \
+             integer, or as an re flag"
+        ))),
+    }
+}
+
+/// Compiles a pattern with the sum of its flags.
+pub fn compile(pattern: &str, flags: i64) -> Result<Regex> {
+    let letters: String =
+        FLAGS.iter().filter(|(_, number, _)| flags & number != 0).map(|(_, _, letter)| *letter).collect();
+    let prefix = if letters.is_empty() { String::new() } else { format!("(?{letters})") };
+    Regex::new(&format!("{prefix}{}", python_ends(pattern)))
+        .map_err(|error| Error::Other(format!("invalid regular expression '{pattern}': {error}")))
+}
+
+/// Python's `\Z` is the very end, which Rust calls `\z`.
+fn python_ends(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        out.push(c);
+        if c == '\\' {
+            out.extend(chars.next().map(|escaped| if escaped == 'Z' { 'z' } else { escaped }));
+        }
+    }
+    out
+}
+
+/// A part of a replacement.
+enum Part {
+    Text(String),
+    Group(usize),
+    Named(String),
+}
+
+/// A replacement in Python's syntax: `\1`, `\g<name>`, `\n`.
+pub struct Template(Vec<Part>);
+
+impl Template {
+    /// Text that stands for itself.
+    pub fn literal(text: &str) -> Self {
+        Template(vec![Part::Text(text.to_owned())])
+    }
+
+    /// Reads a replacement.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(place) = rest.find('\\') {
+            plain.push_str(&rest[..place]);
+            let (part, used) = escape(&rest[place + 1..])?;
+            match part {
+                Part::Text(text) => plain.push_str(&text),
+                group => parts.extend([Part::Text(std::mem::take(&mut plain)), group]),
+            }
+            rest = &rest[place + 1 + used..];
+        }
+        plain.push_str(rest);
+        parts.push(Part::Text(plain));
+        Ok(Template(parts))
+    }
+
+    fn expand(&self, captures: &Captures<'_, str>) -> Result<String> {
+        let mut out = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Group(number) if *number >= captures.len() => {
+                    return Err(Error::Other(format!("invalid group reference {number}")));
+                }
+                Part::Group(number) => out.push_str(captures.get(*number).map_or("", |group| group.as_str())),
+                Part::Named(name) => out.push_str(captures.name(name).map_or("", |group| group.as_str())),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Reads what follows a backslash, and says how many bytes it took.
+fn escape(rest: &str) -> Result<(Part, usize)> {
+    let Some(first) = rest.chars().next() else { return Err(Error::Other("bad escape (end of pattern)".into())) };
+    let text = |text: &str| Part::Text(text.to_owned());
+    Ok(match first {
+        'g' => {
+            let name = rest[1..].strip_prefix('<').and_then(|inside| inside.split_once('>')).map(|(name, _)| name);
+            let name = name.ok_or_else(|| Error::Other("missing < or > of a group name".into()))?;
+            (name.parse().map_or_else(|_| Part::Named(name.to_owned()), Part::Group), name.len() + 3)
+        }
+        '0' => (text("\0"), 1),
+        '1'..='9' => {
+            let digits = rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
+            (Part::Group(rest[..digits].parse().unwrap_or(0)), digits)
+        }
+        'n' => (text("\n"), 1),
+        'r' => (text("\r"), 1),
+        't' => (text("\t"), 1),
+        'a' => (text("\x07"), 1),
+        'b' => (text("\x08"), 1),
+        'f' => (text("\x0c"), 1),
+        'v' => (text("\x0b"), 1),
+        '\\' => (text("\\"), 1),
+        letter if letter.is_ascii_alphabetic() => return Err(Error::Other(format!("bad escape \\{letter}"))),
+        other => (Part::Text(format!("\\{other}")), other.len_utf8()),
+    })
+}
+
+/// Replaces up to `count` matches (all for 0) and returns the new text and how many there were.
+pub fn replace(regex: &Regex, template: &Template, text: &str, count: usize) -> Result<(String, usize)> {
+    let (mut out, mut end, mut found) = (String::with_capacity(text.len()), 0, 0);
+    for captures in regex.captures_iter(text) {
+        let captures = captures.map_err(|error| Error::Other(error.to_string()))?;
+        let Some(whole) = captures.get(0) else { continue };
+        out.push_str(&text[end..whole.start()]);
+        out.push_str(&template.expand(&captures)?);
+        (end, found) = (whole.end(), found + 1);
+        if found == count {
+            break;
+        }
+    }
+    out.push_str(&text[end..]);
+    Ok((out, found))
+}
+
+/// Says whether a pattern matches anywhere.
+pub fn is_match(regex: &Regex, text: &str) -> Result<bool> {
+    regex.is_match(text).map_err(|error| Error::Other(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::list;
+
+    fn sub(pattern: &str, template: &str, text: &str, count: usize) -> (String, usize) {
+        let template = Template::parse(template).unwrap();
+        replace(&compile(pattern, MULTILINE).unwrap(), &template, text, count).unwrap()
+    }
+
+    #[test]
+    fn replacements_follow_python() {
+        assert_eq!(sub("^a(.)$", r"<\1\g<1>>\n", "ab\nac\n", 0), ("<bb>\n\n<cc>\n\n".into(), 2));
+        assert_eq!(sub("(?P<x>a)", r"\g<x>\\\.", "aa", 1), (r"a\\.a".into(), 1));
+        assert_eq!(sub("z", "", "a", 0), ("a".into(), 0));
+        assert_eq!(sub(r"b\Z", "c", "b\nb", 0), ("b\nc".into(), 1));
+        assert!(Template::parse(r"\q").is_err());
+        let missing = Template::parse(r"\2").unwrap();
+        assert!(replace(&compile("a", 0).unwrap(), &missing, "a", 0).is_err());
+    }
+
+    #[test]
+    fn flags_come_as_numbers_and_names() {
+        assert_eq!(flags(&Value::Int(8)).unwrap(), 8);
+        assert_eq!(flags(&"multiline".into()).unwrap(), 8);
+        assert_eq!(flags(&list!["I", "DOTALL"]).unwrap(), 18);
+        assert!(flags(&"what".into()).is_err());
+        assert!(is_match(&compile("A.b", 18).unwrap(), "a\nB").unwrap());
+    }
+}
