@@ -94,6 +94,10 @@ impl Reader {
         let names: Vec<String> = layer.map.text_keys().map(str::to_owned).collect();
         for name in names {
             let Some(types) = table::types(self.role, &name) else { continue };
+            if types.contains(&Type::None) && !types.contains(&Type::Str) && layer.map.get_str(&name) == Some("None") {
+                // Salt's own sample files write Python's word where YAML's is meant.
+                layer.set(&name, Value::Null);
+            }
             let value = layer.map.get(&name).unwrap_or(&Value::Null);
             match check::check(types, value) {
                 Ok(()) => {}

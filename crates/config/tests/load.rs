@@ -133,10 +133,13 @@ fn broken_files_are_refused_as_in_salt() {
 
 #[test]
 fn odd_things_are_taken_with_a_warning() {
-    let tree =
-        Tree::new(&[("master", "peer:\nunknown_option: [1]\nfile_ignore_regex: ['(', 'ok']\nsecond: sdb://x/y\n")]);
+    let tree = Tree::new(&[(
+        "master",
+        "peer:\ncluster_max_voters: None\nunknown_option: [1]\nfile_ignore_regex: ['(', 'ok']\nsecond: sdb://x/y\n",
+    )]);
     let master = tree.master().unwrap();
     assert!(master.access.peer.is_empty());
+    assert_eq!(master.raw.get("cluster_max_voters"), Some(&Value::Null));
     assert_eq!(master.raw.get("unknown_option").unwrap().to_string(), "[1]");
     assert_eq!(master.files.file_ignore_regex, ["ok"]);
     let all = master.warnings.join("\n");

@@ -147,11 +147,11 @@ impl Format {
             Field::BracketName => spec.text(out, &format!("[{:<17}]", record.name)),
             Field::BracketLevel => spec.text(out, &format!("[{:<8}]", record.level.name())),
             Field::BracketProcess => spec.text(out, &format!("[{process:>5}]")),
-            Field::ColorName => spec.text(out, &paint("\x1b[1;32m", format!("[{:<17}]", record.name))),
+            Field::ColorName => spec.text(out, &paint("\x1b[0;1;32m", format!("[{:<17}]", record.name))),
             Field::ColorLevel => {
                 spec.text(out, &paint(level_colour(record.level), format!("[{:<8}]", record.level.name())));
             }
-            Field::ColorProcess => spec.text(out, &paint("\x1b[1;34m", format!("[{process:>5}]"))),
+            Field::ColorProcess => spec.text(out, &paint("\x1b[0;1;34m", format!("[{process:>5}]"))),
             Field::ColorMsg => spec.text(out, &paint(message_colour(record.level), record.message.to_owned())),
             Field::Jid => spec.text(out, record.jid),
             Field::MinionId => spec.text(out, record.minion_id),
@@ -262,30 +262,30 @@ fn field_of(name: &str) -> Option<Field> {
     })
 }
 
-const RESET: &str = "\x1b[0m";
+const RESET: &str = "\x1b[0;0m";
 
 fn level_colour(level: Level) -> &'static str {
     match level {
-        Level::CRITICAL | Level::ERROR => "\x1b[1;31m",
-        Level::WARNING => "\x1b[1;33m",
-        Level::INFO => "\x1b[1;32m",
-        Level::PROFILE | Level::DEBUG => "\x1b[1;36m",
-        Level::TRACE => "\x1b[1;35m",
-        Level::GARBAGE => "\x1b[1;34m",
+        Level::CRITICAL | Level::ERROR => "\x1b[0;1;31m",
+        Level::WARNING => "\x1b[0;1;33m",
+        Level::INFO => "\x1b[0;1;32m",
+        Level::PROFILE | Level::DEBUG => "\x1b[0;1;36m",
+        Level::TRACE => "\x1b[0;1;35m",
+        Level::GARBAGE => "\x1b[0;1;34m",
         _ => RESET,
     }
 }
 
 fn message_colour(level: Level) -> &'static str {
     match level {
-        Level::CRITICAL => "\x1b[1;31m",
-        Level::ERROR => "\x1b[31m",
-        Level::WARNING => "\x1b[33m",
-        Level::INFO => "\x1b[32m",
-        Level::PROFILE => "\x1b[1;36m",
-        Level::DEBUG => "\x1b[36m",
-        Level::TRACE => "\x1b[35m",
-        Level::GARBAGE => "\x1b[34m",
+        Level::CRITICAL => "\x1b[0;1;31m",
+        Level::ERROR => "\x1b[0;31m",
+        Level::WARNING => "\x1b[0;33m",
+        Level::INFO => "\x1b[0;32m",
+        Level::PROFILE => "\x1b[0;1;36m",
+        Level::DEBUG => "\x1b[0;36m",
+        Level::TRACE => "\x1b[0;35m",
+        Level::GARBAGE => "\x1b[0;34m",
         _ => RESET,
     }
 }
@@ -335,7 +335,7 @@ mod tests {
         ] {
             assert_eq!(line(format, false), expected, "{format}");
         }
-        assert_eq!(line("%(colorlevel)s", true), "\x1b[1;33m[WARNING ]\x1b[0m");
+        assert_eq!(line("%(colorlevel)s", true), "\x1b[0;1;33m[WARNING ]\x1b[0;0m");
     }
 
     #[test]

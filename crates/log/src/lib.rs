@@ -28,8 +28,8 @@ use tracing_subscriber::registry::LookupSpan;
 use format::{Format, Record, put_into};
 use level::Granular;
 pub use level::Level;
-pub use time::local as local_time;
 use sink::{LogFile, Sink, Syslog};
+pub use time::local as local_time;
 
 /// Why the log cannot be opened.
 #[derive(Debug, thiserror::Error)]
