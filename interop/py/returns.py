@@ -36,7 +36,7 @@ def send(master, fake, jids):
                     "return": f"return of {jid}", "retcode": 0, "success": True}
             request.send(msgpack.packb(fake.sealed(load)))
             try:
-                answer = msgpack.unpackb(request.recv())
+                answer = stranger.unpack(request.recv())
             except zmq.Again:
                 return
             assert isinstance(answer, bytes), f"{jid} got {answer}"

@@ -21,6 +21,24 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 ALGORITHMS = {"enc_algo": "OAEP-SHA1", "sig_algo": "PKCS1v15-SHA1"}
 
 
+def unpack(packed):
+    """Unpacks what may hold bytes packed as text; what is text becomes text."""
+
+    def text(value):
+        if isinstance(value, bytes):
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return value
+        if isinstance(value, list):
+            return [text(item) for item in value]
+        if isinstance(value, dict):
+            return {text(key): text(item) for key, item in value.items()}
+        return value
+
+    return text(msgpack.unpackb(packed, raw=True, strict_map_key=False))
+
+
 class Master:
     """The request port of a master."""
 
@@ -45,12 +63,12 @@ class Master:
             request.connect("tcp://{}:{}".format(*address))
             request.send(packed)
             try:
-                return msgpack.unpackb(request.recv(), strict_map_key=False)
+                return unpack(request.recv())
             except zmq.Again:
                 return "no answer"
 
     def _tcp(self, address, payload, timeout):
-        unpacker = msgpack.Unpacker(strict_map_key=False)
+        unpacker = msgpack.Unpacker(raw=True, strict_map_key=False)
         with socket.create_connection(address, timeout=timeout) as connection:
             connection.sendall(msgpack.packb({"head": {"mid": 1}, "body": payload}))
             while True:
@@ -62,7 +80,7 @@ class Master:
                     return "no answer"
                 unpacker.feed(data)
                 for message in unpacker:
-                    return message["body"]
+                    return unpack(msgpack.packb(message[b"body"]))
 
 
 class Stranger:
@@ -87,7 +105,7 @@ class Stranger:
         if not isinstance(answer, dict) or "load" not in answer:
             return answer
         inner = answer["load"]
-        inner = msgpack.unpackb(inner) if isinstance(inner, bytes) else inner
+        inner = unpack(inner) if isinstance(inner, bytes) else inner
         if "session" in inner:
             session = self.key.decrypt(inner["session"], algorithm="OAEP-SHA1").decode()
             self.session = salt.crypt.Crypticle(self.master.opts, session)
@@ -186,6 +204,7 @@ def token(opts, pem, minion_id, victim_pem, victim, jid):
 
 
 ATTACKS = {attack.__name__: attack for attack in (ids, wrong_key, garbage, replay, token)}
+# One key is enough for those who are not let in.
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
     serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
 )

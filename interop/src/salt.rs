@@ -53,6 +53,13 @@ impl Salt {
         self.bin.join(name)
     }
 
+    /// Installs our program into a folder as on a new host: the one file is copied there, and the names are linked.
+    pub fn copied_to(&self, bin: &Path) -> Result<Self> {
+        let (from, to) = (self.program("salt"), bin.join("saltern"));
+        std::fs::copy(&from, &to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
+        link(&to, bin.to_owned())
+    }
+
     /// The Python that can import this Salt; for ours that of the newest real one there is.
     pub fn python(&self) -> Result<PathBuf> {
         let own = self.bin.join("python");
@@ -91,7 +98,12 @@ fn find_ours() -> Result<Salt> {
     }
     let program = program_under_test()?;
     let bin = env::temp_dir().join(format!("saltern-interop-bin-{}-{}", nix::unistd::getuid(), std::process::id()));
-    let linked = Command::new(&program).arg("link").arg(&bin).output();
+    link(&program, bin)
+}
+
+/// Puts Salt's names for a program into a folder.
+fn link(program: &Path, bin: PathBuf) -> Result<Salt> {
+    let linked = Command::new(program).arg("link").arg(&bin).output();
     let linked = linked.with_context(|| format!("failed to start {}", program.display()))?;
     let said = String::from_utf8_lossy(&linked.stderr);
     ensure!(linked.status.success(), "`{} link {}` failed: {said}", program.display(), bin.display());
