@@ -49,6 +49,7 @@ impl Settings {
 /// What the parameters of the function come to.
 #[derive(Default)]
 struct Parameters {
+    context: Option<Tokens>,
     params: Vec<Tokens>,
     takes: Vec<Tokens>,
     names: Vec<Tokens>,
@@ -65,6 +66,7 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
     let name = settings.name.as_ref().map_or_else(|| plain.trim_end_matches('_').to_owned(), LitStr::value);
     let out = option(settings.out.as_ref().map(LitStr::value));
     let (varargs, kwargs) = (option(parameters.varargs), option(parameters.kwargs));
+    let context = parameters.context.as_ref().map_or_else(|| quote!(), |context| quote!(<#context>));
     let Parameters { params, takes, names, .. } = parameters;
     let wait = item.sig.asyncness.map(|_| quote!(.await));
     let summary = format!("The table entry of `{name}`.");
@@ -73,7 +75,7 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
         #item
 
         #[doc = #summary]
-        pub static #constant: ::exec::Function = ::exec::Function {
+        pub static #constant: ::exec::Function #context = ::exec::Function {
             name: #name,
             doc: #doc,
             params: &[#(#params),*],
@@ -124,7 +126,9 @@ fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<
     };
     let kind = argument.ty.as_ref();
     let name = ident.to_string().trim_start_matches("r#").trim_end_matches('_').to_owned();
-    if matches!(kind, Type::Reference(_)) {
+    if let Type::Reference(reference) = kind {
+        let context = &reference.elem;
+        found.context = Some(quote!(#context));
         found.names.push(quote!(ctx));
         return Ok(());
     }

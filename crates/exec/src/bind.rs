@@ -37,7 +37,7 @@ impl Call {
 /// # Errors
 /// [`Error::Invocation`] for keywords the function does not know, [`Error::Arguments`] for too many or missing
 /// ones, worded as Python words them.
-pub fn bind(function: &Function, call: Call, published: &Map) -> Result<Bound> {
+pub fn bind<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bound> {
     let Call { mut args, mut kwargs } = call;
     refuse_unknown_keywords(function, &kwargs)?;
     let varargs = take_surplus(function, &mut args)?;
@@ -69,7 +69,7 @@ pub fn bind(function: &Function, call: Call, published: &Map) -> Result<Bound> {
     Ok(Bound { values, varargs, kwargs })
 }
 
-fn refuse_unknown_keywords(function: &Function, kwargs: &Map) -> Result<()> {
+fn refuse_unknown_keywords<C>(function: &Function<C>, kwargs: &Map) -> Result<()> {
     if function.kwargs.is_some() {
         return Ok(());
     }
@@ -85,7 +85,7 @@ fn refuse_unknown_keywords(function: &Function, kwargs: &Map) -> Result<()> {
     Err(Error::Invocation(format!("The following keyword arguments are not valid: {}", unknown.join(", "))))
 }
 
-fn take_surplus(function: &Function, args: &mut Vec<Value>) -> Result<Vec<Value>> {
+fn take_surplus<C>(function: &Function<C>, args: &mut Vec<Value>) -> Result<Vec<Value>> {
     let by_place: Vec<_> = function.params.iter().filter(|param| !param.keyword_only).collect();
     let room = by_place.len();
     if args.len() <= room {

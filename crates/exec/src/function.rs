@@ -10,21 +10,21 @@ use crate::{Context, Error, FromArg, KwArgs, Result, VarArgs};
 /// What calling a function gives.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
-/// A module: a Salt name with functions.
-pub struct Module {
+/// A module: a Salt name with functions. Runners and wheel modules differ in the context their functions get.
+pub struct Module<C: 'static = Context> {
     /// The name it is called by, such as `cmd`.
     pub name: &'static str,
     /// What it is for, one line and more.
     pub doc: &'static str,
     /// Its functions, in alphabetical order.
-    pub functions: &'static [&'static Function],
+    pub functions: &'static [&'static Function<C>],
     /// Says why the module does not work on this machine, if so (Salt's `__virtual__`). Given the grains.
     pub virtual_: fn(&Map) -> std::result::Result<(), String>,
 }
 
-impl Module {
+impl<C> Module<C> {
     /// A module that works on every machine.
-    pub const fn new(name: &'static str, doc: &'static str, functions: &'static [&'static Function]) -> Self {
+    pub const fn new(name: &'static str, doc: &'static str, functions: &'static [&'static Function<C>]) -> Self {
         Module { name, doc, functions, virtual_: |_| Ok(()) }
     }
 
@@ -36,7 +36,7 @@ impl Module {
 }
 
 /// An execution function; the `#[function]` attribute makes these.
-pub struct Function {
+pub struct Function<C: 'static = Context> {
     /// The name within its module.
     pub name: &'static str,
     /// The documentation, as `sys.doc` shows it.
@@ -50,7 +50,7 @@ pub struct Function {
     /// The outputter the result wants, if not the usual one.
     pub out: Option<&'static str>,
     /// Calls it.
-    pub call: for<'a> fn(&'a Context, Bound) -> CallFuture<'a>,
+    pub call: for<'a> fn(&'a C, Bound) -> CallFuture<'a>,
 }
 
 /// A named parameter.
