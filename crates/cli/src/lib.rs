@@ -4,14 +4,19 @@
 //! crates below; here is what a person sees of it.
 
 pub mod args;
+mod daemons;
 mod demo;
 mod dispatch;
 pub mod exit_codes;
 mod link;
+mod log_setup;
 pub mod outputters;
 mod prepare;
 mod programs;
 mod salt;
+mod salt_call;
+mod salt_key;
+mod salt_minion;
 pub mod version;
 
 pub use dispatch::main;

@@ -8,6 +8,9 @@ use crate::args::{Parsed, Program};
 pub fn run(program: Program, parsed: Parsed) -> ExitCode {
     match program {
         Program::Salt => crate::salt::main(parsed),
+        Program::SaltCall => crate::salt_call::main(parsed),
+        Program::SaltKey => crate::salt_key::main(parsed),
+        Program::SaltMinion => crate::salt_minion::main(parsed),
         _ => {
             eprintln!("{}: not built yet", program.name());
             ExitCode::FAILURE

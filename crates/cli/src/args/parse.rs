@@ -24,6 +24,16 @@ pub struct Parsed {
     pub arguments: Vec<String>,
 }
 
+impl Parsed {
+    /// Sets a value as if a flag had been given for it.
+    pub fn set(&mut self, setting: &'static str, value: Value) {
+        self.settings.insert(setting, value);
+        if !self.given.contains(&setting) {
+            self.given.push(setting);
+        }
+    }
+}
+
 /// Why reading a command line ended early.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Stop {
@@ -172,10 +182,7 @@ impl Parser<'_> {
                 Value::List(items)
             }
         };
-        self.parsed.settings.insert(flag.setting, value);
-        if !self.parsed.given.contains(&flag.setting) {
-            self.parsed.given.push(flag.setting);
-        }
+        self.parsed.set(flag.setting, value);
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::args::{Parsed, Program};
 use crate::dispatch::{print, usage_error};
 use crate::outputters::{self, Settings};
 use crate::prepare::{self, OnMaster};
-use crate::{args, exit_codes};
+use crate::{args, exit_codes, log_setup};
 use job::{Incomplete, Job};
 use printer::Printer;
 use silence::Known;
@@ -37,6 +37,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
+    log_setup::program(Program::Salt, &prepared.config.log, None);
     if about_config {
         print(&yaml::dump(&prepared.config.raw.clone().into(), yaml::Flow::Block));
         return ExitCode::SUCCESS;

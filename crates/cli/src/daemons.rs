@@ -1,0 +1,127 @@
+//! What `salt-master` and `salt-minion` have in common: the way from a command line to a daemon.
+
+use std::future::Future;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use config::Log;
+use daemon::{Directories, PidFile, Shutdown};
+use tokio_util::sync::CancellationToken;
+use value::{Map, Value};
+
+use crate::args::Program;
+use crate::{exit_codes, prepare};
+
+/// A daemon before it runs.
+pub struct Plan<'a> {
+    /// Which.
+    pub program: Program,
+    /// The word for it in the log, `Master` or `Minion`.
+    pub word: &'static str,
+    /// All options.
+    pub options: &'a Map,
+    /// How it logs.
+    pub log: &'a Log,
+    /// The user to run as.
+    pub user: &'a str,
+    /// The file for the process id.
+    pub pidfile: &'a Path,
+    /// The directories it needs; none without `verify_env`.
+    pub directories: Option<Directories>,
+    /// Files that may be open (`max_open_files`), if it cares.
+    pub open_files: Option<u64>,
+    /// Threads that carry connections.
+    pub threads: usize,
+}
+
+/// How a daemon ended.
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// It wants to be started anew.
+    Restart,
+}
+
+/// Turns the process into a daemon and runs it. `run` gets a token for its end and something to call when ready.
+pub fn run<F>(plan: &Plan<'_>, run: impl FnOnce(CancellationToken, Box<dyn FnOnce() + Send>) -> F) -> ExitCode
+where
+    F: Future<Output = Result<Ended>>,
+{
+    match start(plan).and_then(|pidfile| serve(plan, pidfile, run)) {
+        Ok(Ended::Stopped) => ExitCode::from(exit_codes::OK),
+        Ok(Ended::Restart) => restart(),
+        Err(error) => {
+            tracing::error!("{error:#}");
+            eprintln!("{}: error: {error:#}", plan.program.name());
+            let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
+            ExitCode::from(u8::try_from(status).unwrap_or(exit_codes::GENERIC))
+        }
+    }
+}
+
+/// Everything that has to be done before there is a second thread.
+fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
+    let background = plan.options.get("daemon").is_some_and(Value::truthy);
+    if let Some(directories) = &plan.directories {
+        daemon::verify_env(directories)?;
+    }
+    let settings = logging::Settings { console: !background, ..logging::Settings::daemon(plan.log, plan.user) };
+    logging::init(&settings)?;
+    PidFile::check(plan.pidfile)?;
+    if background {
+        daemon::go_to_background()?;
+    }
+    // Without the file the daemon works as well; an ordinary user often has no place for it.
+    let pidfile = PidFile::write(plan.pidfile, plan.user).map_err(|error| tracing::warn!("{error}")).ok();
+    if let Some(wanted) = plan.open_files {
+        daemon::raise_open_files(wanted);
+    }
+    daemon::switch_user(plan.user)?;
+    Ok(pidfile)
+}
+
+fn serve<F>(
+    plan: &Plan<'_>,
+    pidfile: Option<PidFile>,
+    run: impl FnOnce(CancellationToken, Box<dyn FnOnce() + Send>) -> F,
+) -> Result<Ended>
+where
+    F: Future<Output = Result<Ended>>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(plan.threads)
+        .enable_all()
+        .build()
+        .context("failed to start threads")?;
+    let name = plan.program.name();
+    let ended = runtime.block_on(async {
+        let shutdown = Shutdown::listen(plan.word)?;
+        let stop = CancellationToken::new();
+        let until_stopped = stop.clone();
+        tokio::spawn(async move {
+            shutdown.wait().await;
+            daemon::notify_stopping();
+            until_stopped.cancel();
+        });
+        run(stop, Box::new(move || daemon::notify_ready(&format!("{name} is ready")))).await
+    });
+    // Whatever still blocks a thread is not waited for.
+    runtime.shutdown_background();
+    drop(pidfile);
+    ended
+}
+
+/// Replaces the process by a new one with the same command line.
+fn restart() -> ExitCode {
+    use std::os::unix::process::CommandExt;
+    tracing::info!("Restarting");
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let error = match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program).arg0(name).args(words).exec(),
+        Err(error) => error,
+    };
+    eprintln!("failed to restart: {}", prepare::chain(&error));
+    ExitCode::from(exit_codes::GENERIC)
+}

@@ -1,0 +1,201 @@
+//! `salt-call`: runs a function on this machine, as its minion would.
+
+mod shown;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use rt::Rt;
+use value::{Map, Value, map};
+use yaml::args::parse_cli_arg;
+
+use crate::args::{self, Parsed, Program};
+use crate::dispatch::{print, usage_error};
+use crate::prepare::{self, OnMinion};
+use crate::salt::job::{no_parse, read_arguments};
+use crate::{exit_codes, log_setup, outputters};
+use shown::Shown;
+
+/// Runs the program.
+pub fn main(mut parsed: Parsed) -> ExitCode {
+    if let Err(text) = check(&parsed) {
+        print(&args::help::help(Program::SaltCall, 80));
+        return usage_error(Program::SaltCall, &text);
+    }
+    adjust(&mut parsed);
+    let prepared = match prepare::on_minion(Program::SaltCall, parsed) {
+        Ok(prepared) => prepared,
+        Err(code) => return code,
+    };
+    log_setup::program(Program::SaltCall, &prepared.config.log, None);
+    if let Err(text) = refuse(&prepared.options) {
+        return usage_error(Program::SaltCall, &text);
+    }
+    match run(prepared) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("salt-call: error: {error:#}");
+            ExitCode::from(exit_codes::GENERIC)
+        }
+    }
+}
+
+fn flag(settings: &Map, name: &str) -> bool {
+    settings.get(name).is_some_and(Value::truthy)
+}
+
+fn check(parsed: &Parsed) -> Result<(), String> {
+    let (grains, doc) = (flag(&parsed.settings, "grains_run"), flag(&parsed.settings, "doc"));
+    match parsed.arguments.len() {
+        0 if !grains && !doc => Err("Requires function, --grains or --doc".into()),
+        1.. if grains => Err("-g/--grains does not accept any arguments".into()),
+        2.. if doc => Err("You can only get documentation for one method at one time".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Turns flags into the options they stand for.
+fn adjust(parsed: &mut Parsed) {
+    let local = flag(&parsed.settings, "local");
+    let mut ignored = Vec::new();
+    for (name, option, spelled) in
+        [("file_root", "file_roots", "--file-root"), ("pillar_root", "pillar_roots", "--pillar-root")]
+    {
+        if let Some(roots) = parsed.settings.get(name).and_then(Value::as_list).map(absolute) {
+            parsed.set(option, map! { "base" => roots }.into());
+            ignored.push(spelled);
+        }
+    }
+    if let Some(directories) = parsed.settings.get("states_dir").and_then(Value::as_list).map(absolute) {
+        parsed.set("states_dirs", directories.into());
+        ignored.push("--states-dir");
+    }
+    if local {
+        parsed.set("file_client", "local".into());
+    } else if !ignored.is_empty() {
+        let verb = if ignored.len() == 1 { "is" } else { "are" };
+        eprintln!(
+            "Warning: {} {verb} ignored because --local was not specified; the remote file client retrieves these from \
+             the master. Re-run with --local to use the local override.",
+            ignored.join(", ")
+        );
+    }
+    // Empty values stand for flags that were not given.
+    for name in ["master", "id"] {
+        if parsed.settings.get_str(name) == Some("") {
+            parsed.settings.remove(name);
+            parsed.given.retain(|given| *given != name);
+        }
+    }
+}
+
+fn absolute(paths: &[Value]) -> Vec<String> {
+    let paths = paths.iter().filter_map(Value::as_str);
+    let full = |path: &str| std::path::absolute(Path::new(path)).map_or(path.to_owned(), |path| path.display().to_string());
+    paths.map(full).collect()
+}
+
+fn refuse(options: &Map) -> Result<(), String> {
+    let refusals = [
+        ("resources_dispatch", "-r/--resources (managed resources)"),
+        ("proxyid", "--proxyid (proxy minions)"),
+        ("profiling_enabled", "--enable-profiling (use a profiler of the system)"),
+        ("return", "--return (returners)"),
+    ];
+    match refusals.iter().find(|(name, _)| flag(options, name)) {
+        Some((_, what)) => Err(format!("not supported: {what}")),
+        None => Ok(()),
+    }
+}
+
+fn run(prepared: OnMinion) -> Result<u8> {
+    if prepared.options.get("module_dirs").is_some_and(Value::truthy) {
+        tracing::warn!("-m/--module-dirs: modules written in Python are not loaded");
+    }
+    if flag(&prepared.options, "doc") {
+        return docs(&prepared);
+    }
+    daemon::switch_user(&prepared.config.user)?;
+    // Functions may block, so they do not share their thread with the connection to the master.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("failed to start")?;
+    if flag(&prepared.options, "grains_run") {
+        return grains(&prepared);
+    }
+    let OnMinion { config, options, arguments } = prepared;
+    let (function, words) = arguments.split_first().context("no function is given")?;
+    let keep = no_parse(&options);
+    let keep: Vec<&str> = keep.iter().map(String::as_str).collect();
+    let request = minion::Request {
+        fun: function.clone(),
+        arg: read_arguments(words, &keep),
+        return_event: !flag(&options, "no_return_event"),
+        metadata: options.get_str("metadata").filter(|text| !text.is_empty()).map(parse_cli_arg),
+        grains: !flag(&options, "skip_grains"),
+    };
+    let answer = runtime.block_on(minion::call(config, Rt::real(), request))?;
+    show(&options, function, answer)
+}
+
+fn show(options: &Map, function: &str, answer: minion::Answer) -> Result<u8> {
+    let mut options = options.clone();
+    options.insert("fun", function);
+    let settings = prepare::output_settings(&options);
+    let code = match Shown::of(function, &answer) {
+        Shown::Complaint { text, usage, code } => {
+            eprintln!("{text}");
+            if let Some(usage) = usage {
+                outputters::print_line(&usage)?;
+            }
+            return Ok(code);
+        }
+        Shown::Result(code) => code,
+    };
+    let (result, out) = if flag(&options, "print_metadata") {
+        (metadata(function, &answer), Some("nested"))
+    } else {
+        (answer.value.clone(), answer.out.as_deref())
+    };
+    outputters::display(&map! { "local" => result }.into(), out, &settings, answer.retcode)?;
+    Ok(if flag(&options, "retcode_passthrough") { answer.retcode as u8 } else { code })
+}
+
+/// What `--metadata` prints besides the result.
+fn metadata(function: &str, answer: &minion::Answer) -> Value {
+    let mut entry = map! {
+        "return" => answer.value.clone(),
+        "retcode" => answer.retcode,
+        "id" => answer.id.as_str(),
+        "fun" => function,
+    };
+    if let Some(out) = &answer.out {
+        entry.insert("out", out.as_str());
+    }
+    entry.into()
+}
+
+fn grains(prepared: &OnMinion) -> Result<u8> {
+    let grains = grains::collect(&prepared.config.raw);
+    let settings = prepare::output_settings(&prepared.options);
+    outputters::display(&map! { "local" => grains }.into(), Some("grains"), &settings, 0)?;
+    Ok(exit_codes::OK)
+}
+
+fn docs(prepared: &OnMinion) -> Result<u8> {
+    let registry = minion::registry(&prepared.config);
+    let wanted = prepared.arguments.first().map_or("", String::as_str);
+    for module in registry.modules() {
+        for function in module.functions {
+            let name = format!("{}.{}", module.name, function.name);
+            if name.starts_with(wanted) && !function.doc.is_empty() {
+                let doc = function.doc.lines().map(|line| format!("    {line}\n")).collect::<String>();
+                outputters::print_line(&format!("{name}:\n\n{doc}    \n"))?;
+            }
+        }
+    }
+    Ok(exit_codes::OK)
+}

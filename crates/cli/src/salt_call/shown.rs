@@ -1,0 +1,92 @@
+//! Whether an answer is a result or a complaint.
+//!
+//! A minion returns a failure as text to its master; `salt-call` says the same on the error output, in the words
+//! Salt's has for it.
+
+use minion::Answer;
+use value::Value;
+
+use crate::exit_codes;
+
+/// How an answer is shown.
+#[derive(Debug, PartialEq)]
+pub enum Shown {
+    /// As a result, with this exit code.
+    Result(u8),
+    /// On the error output.
+    Complaint {
+        /// What is said.
+        text: String,
+        /// How the function is used; goes to the standard output.
+        usage: Option<String>,
+        /// The exit code.
+        code: u8,
+    },
+}
+
+/// Salt ends with -1 when there is no such function.
+const NOT_AVAILABLE: u8 = 255;
+
+impl Shown {
+    /// Decides for an answer of a function.
+    pub fn of(function: &str, answer: &Answer) -> Shown {
+        let failed = answer.retcode == 1 && answer.out.as_deref() == Some("nested");
+        match &answer.value {
+            Value::Str(text) if failed => complaint(function, text),
+            _ => Shown::Result(if answer.retcode == 0 { exit_codes::OK } else { exit_codes::GENERIC }),
+        }
+    }
+}
+
+fn complaint(function: &str, text: &str) -> Shown {
+    let said = |text: String| Shown::Complaint { text, usage: None, code: exit_codes::GENERIC };
+    if let Some(reason) = text.strip_prefix("ERROR: ") {
+        return said(format!("Error running '{function}': {reason}"));
+    }
+    if let Some(reason) = text.strip_prefix(&format!("ERROR executing '{function}': ")) {
+        return said(reason.to_owned());
+    }
+    if let Some(rest) = text.strip_prefix(&format!("Passed invalid arguments to {function}: ")) {
+        let (reason, usage) = rest.split_once("\n\n").unwrap_or((rest, ""));
+        return Shown::Complaint {
+            text: format!("\nPassed invalid arguments: {reason}.\n\nUsage:"),
+            usage: Some(usage.to_owned()),
+            code: exit_codes::GENERIC,
+        };
+    }
+    if text.starts_with(&format!("'{function}' is not available")) || text.starts_with(&format!("'{function}' __virtual__")) {
+        return Shown::Complaint { text: text.to_owned(), usage: None, code: NOT_AVAILABLE };
+    }
+    said(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: impl Into<Value>, retcode: i64, out: Option<&str>) -> Shown {
+        let answer = Answer { value: value.into(), retcode, out: out.map(str::to_owned), id: "web1".into() };
+        Shown::of("cmd.run", &answer)
+    }
+
+    #[test]
+    fn failures_are_complaints_and_output_is_not() {
+        let complaint = |text: &str| match shown(text, 1, Some("nested")) {
+            Shown::Complaint { text, code, .. } => (text, code),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(complaint("ERROR: no"), ("Error running 'cmd.run': no".into(), 1));
+        assert_eq!(complaint("ERROR executing 'cmd.run': what?"), ("what?".into(), 1));
+        assert_eq!(complaint("'cmd.run' is not available."), ("'cmd.run' is not available.".into(), 255));
+        assert_eq!(shown("ERROR: printed by a program", 1, None), Shown::Result(1));
+        assert_eq!(shown(true, 0, None), Shown::Result(0));
+    }
+
+    #[test]
+    fn wrong_arguments_come_with_the_usage() {
+        let found = shown("Passed invalid arguments to cmd.run: cmd is missing\n\nRuns a command.", 1, Some("nested"));
+        let Shown::Complaint { text, usage, code } = found else { panic!("a complaint") };
+        assert_eq!(text, "\nPassed invalid arguments: cmd is missing.\n\nUsage:");
+        assert_eq!((usage.as_deref(), code), (Some("Runs a command."), 1));
+    }
+}

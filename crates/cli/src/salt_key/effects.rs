@@ -1,0 +1,66 @@
+//! What a change of keys causes on a running master and in its caches.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use event::{Endpoints, Remote};
+use keys::Effects;
+use rt::Rt;
+use store::Layout;
+use store::minion_data::MinionDataCache;
+use tokio::runtime::Runtime;
+use value::Map;
+use wire::MinionId;
+
+/// Effects on the master on this host.
+pub struct MasterEffects {
+    bus: Mutex<Option<Remote>>,
+    runtime: Runtime,
+    cachedir: PathBuf,
+}
+
+impl MasterEffects {
+    /// Takes the places from the configuration.
+    pub fn new(config: &config::Master, runtime: Runtime) -> Self {
+        let endpoints = if config.network.ipc_mode == config::IpcMode::Tcp {
+            let network = &config.network;
+            Endpoints::tcp(network.tcp_master_pub_port, network.tcp_master_pull_port, network.ipv6.unwrap_or(false))
+        } else {
+            Endpoints::master(&config.paths.sock_dir)
+        };
+        let bus = Remote::new(Rt::real(), endpoints).with_max_size(config.network.max_event_size);
+        MasterEffects { bus: Mutex::new(Some(bus)), runtime, cachedir: config.paths.cachedir.clone() }
+    }
+}
+
+impl Effects for MasterEffects {
+    fn fire(&self, tag: &str, data: Map) {
+        let Ok(mut bus) = self.bus.lock() else { return };
+        let Some(remote) = bus.as_mut() else { return };
+        if let Err(error) = self.runtime.block_on(remote.fire(tag, data)) {
+            // The master does not run, so nobody misses the event; nor will anybody miss the next ones.
+            tracing::debug!(%error, "no event about the key was sent");
+            *bus = None;
+        }
+    }
+
+    fn clean_minion_data(&self, keep: &HashSet<MinionId>) {
+        let cache = MinionDataCache::new(&self.cachedir, Layout::default());
+        let ids = match cache.ids() {
+            Ok(ids) => ids,
+            Err(error) => return tracing::warn!(%error, "failed to list the minion data cache"),
+        };
+        let gone = ids.into_iter().filter_map(|id| MinionId::new(id).ok()).filter(|id| !keep.contains(id));
+        for id in gone {
+            if let Err(error) = cache.remove(&id) {
+                tracing::warn!(minion_id = %id, %error, "failed to remove cached data");
+            }
+        }
+    }
+
+    /// The program never asks for it; the wheel function does.
+    fn revoke_auth(&self, id: &MinionId) {
+        tracing::debug!(minion_id = %id, "the session is not revoked from here");
+    }
+}

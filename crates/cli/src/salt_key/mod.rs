@@ -1,0 +1,277 @@
+//! `salt-key`: lists, accepts, rejects, deletes and prints the keys of minions.
+
+mod actions;
+mod effects;
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use keys::{Bank, GenKeys, GenSignature, KeyManager, KeyStore, ManagerOptions, MasterKeyOptions, Owner, Selection};
+use value::{Map, Value};
+
+use crate::args::{Parsed, Program};
+use crate::dispatch::usage_error;
+use crate::outputters::{self, Settings};
+use crate::prepare::{self, OnMaster};
+use crate::{exit_codes, log_setup};
+use actions::{Action, Include};
+use effects::MasterEffects;
+
+/// Runs the program.
+pub fn main(parsed: Parsed) -> ExitCode {
+    if let Err(text) = check(&parsed.settings) {
+        return usage_error(Program::SaltKey, &text);
+    }
+    let prepared = match prepare::on_master_as_client(Program::SaltKey, parsed) {
+        Ok(prepared) => prepared,
+        Err(code) => return code,
+    };
+    log_setup::program(Program::SaltKey, &prepared.config.log, prepared.config.log.key_logfile.as_deref());
+    if let Err(code) = prepare::refuse_eauth(Program::SaltKey, &prepared.options) {
+        return code;
+    }
+    let delete_all = prepared.options.get("delete_all").is_some_and(Value::truthy);
+    if delete_all && !prepared.arguments.is_empty() {
+        // Salt's exit code for this is 0.
+        eprintln!("Error: Delete all takes no arguments. Use -d to delete specified keys");
+        return ExitCode::from(exit_codes::OK);
+    }
+    match run(&prepared) {
+        Ok(()) => ExitCode::from(exit_codes::OK),
+        Err(error) => {
+            eprintln!("salt-key: error: {error:#}");
+            ExitCode::from(exit_codes::GENERIC)
+        }
+    }
+}
+
+/// Checks values that have limits.
+fn check(settings: &Map) -> Result<(), String> {
+    let class = settings.get_str("list").unwrap_or_default();
+    let known = ["acc", "pre", "un", "rej", "den", "all"];
+    if !class.is_empty() && !known.iter().any(|prefix| class.starts_with(prefix)) {
+        return Err(format!("'{class}' is not a valid argument to '--list'"));
+    }
+    match settings.get("keysize").and_then(Value::as_i64) {
+        Some(..2048) => Err("The minimum value for keysize is 2048".into()),
+        Some(32769..) => Err("The maximum value for keysize is 32768".into()),
+        _ => Ok(()),
+    }
+}
+
+fn run(prepared: &OnMaster) -> Result<()> {
+    let runtime = prepare::small_runtime().context("failed to start")?;
+    let effects = MasterEffects::new(&prepared.config, runtime);
+    let action = Action::choose(&prepared.options);
+    let command = Command {
+        include: Include::of(&action, &prepared.options),
+        options: &prepared.options,
+        settings: prepare::output_settings(&prepared.options),
+        manager: KeyManager::new(store(&prepared.config, &action), manager_options(prepared)?, effects),
+        owner: Owner::of_user(&prepared.config.user),
+    };
+    command.run(&action)
+}
+
+fn store(config: &config::Master, _action: &Action) -> KeyStore {
+    KeyStore::new(&config.paths.pki_dir, Owner::of_user(&config.user))
+}
+
+/// Takes what the key manager wants to know out of the configuration and the flags.
+fn manager_options(prepared: &OnMaster) -> Result<ManagerOptions> {
+    let config = &prepared.config;
+    let flag = |name: &str| prepared.options.get(name).is_some_and(Value::truthy);
+    let keys = &config.keys;
+    Ok(ManagerOptions {
+        master: MasterKeyOptions {
+            owner: Owner::of_user(&config.user),
+            keysize: keys.keysize,
+            key_pass: keys.key_pass.clone(),
+            master_sign_pubkey: keys.master_sign_pubkey,
+            master_sign_key_name: keys.master_sign_key_name.clone(),
+            signing_key_pass: keys.signing_key_pass.clone(),
+            master_use_pubkey_signature: keys.master_use_pubkey_signature,
+            master_pubkey_signature: keys.master_pubkey_signature.clone(),
+            ..MasterKeyOptions::new(&config.paths.pki_dir, &config.id)
+        },
+        cachedir: config.paths.cachedir.clone(),
+        hash_type: keys.hash_type.parse().with_context(|| format!("option hash_type: {}", keys.hash_type))?,
+        rotate_aes_key: flag("rotate_aes_key"),
+        preserve_minion_cache: keys.preserve_minion_cache,
+        preserve_minions: flag("preserve_minions"),
+        publish_signing_algorithm: keys
+            .publish_signing_algorithm
+            .parse()
+            .with_context(|| format!("option publish_signing_algorithm: {}", keys.publish_signing_algorithm))?,
+    })
+}
+
+struct Command<'a> {
+    options: &'a Map,
+    settings: Settings,
+    include: Include,
+    manager: KeyManager,
+    owner: Owner,
+}
+
+impl Command<'_> {
+    fn run(&self, action: &Action) -> Result<()> {
+        match action {
+            Action::GenKeys(name) => self.gen_keys(name),
+            Action::GenSignature => self.gen_signature(),
+            Action::List(class) => {
+                let mut lists = self.manager.list(class)?;
+                lists.remove("local");
+                self.show(lists)
+            }
+            Action::Print(glob) => self.show(self.manager.key_str(&glob.as_str().into())?),
+            Action::Finger(glob) => self.show(self.manager.finger(&glob.as_str().into(), None)?),
+            Action::Accept(glob) => self.change(Verb::Accept, glob),
+            Action::Reject(glob) => self.change(Verb::Reject, glob),
+            Action::Delete(glob) => self.change(Verb::Delete, glob),
+        }
+    }
+
+    fn show(&self, keys: Map) -> Result<()> {
+        Ok(outputters::display(&keys.into(), Some("key"), &self.settings, 0)?)
+    }
+
+    fn say(&self, line: &str) -> Result<()> {
+        Ok(outputters::print_line(line)?)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.options.get_str(name).filter(|text| !text.is_empty())
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.options.get(name).is_some_and(Value::truthy)
+    }
+
+    fn bits(&self) -> Option<u32> {
+        self.options.get("keysize").and_then(Value::as_i64).and_then(|bits| u32::try_from(bits).ok())
+    }
+
+    fn gen_keys(&self, name: &str) -> Result<()> {
+        let directory = Path::new(self.text("gen_keys_dir").unwrap_or("."));
+        std::fs::create_dir_all(directory).with_context(|| format!("failed to create {}", directory.display()))?;
+        let wanted = GenKeys { directory, name, bits: self.bits(), owner: self.owner };
+        let finger = self.manager.gen_keys(&wanted)?;
+        self.show(Map::from_iter([("return", finger)]))
+    }
+
+    fn gen_signature(&self) -> Result<()> {
+        let path = |name| self.text(name).map(Path::new);
+        let wanted = GenSignature {
+            private: path("priv"),
+            public: path("pub"),
+            directory: path("signature_path"),
+            auto_create: self.flag("auto_create"),
+            bits: self.bits(),
+        };
+        let result = self.manager.gen_signature(&wanted)?;
+        self.show(Map::from_iter([("return", result)]))
+    }
+
+    /// Shows the keys concerned, asks, and does it.
+    fn change(&self, verb: Verb, glob: &str) -> Result<()> {
+        let matching = self.concerned(verb, self.manager.glob_match(&glob.into())?);
+        if matching.is_empty() {
+            return self.say(&format!("The key glob '{glob}' does not match any {} keys.", self.include.in_words()));
+        }
+        self.say(&format!("The following keys are going to be {}:", verb.done()))?;
+        self.show(matching.clone())?;
+        if !self.flag("yes") && !proceed(verb)? {
+            return Ok(());
+        }
+        let selection = Selection::Dict(&matching);
+        let changed = match verb {
+            Verb::Accept => self.manager.accept(selection, &self.also()),
+            Verb::Reject => self.manager.reject(selection, &self.also()),
+            Verb::Delete => self.manager.delete(selection, false),
+        }?;
+        for id in changed.invalid {
+            eprintln!("Unable to accept invalid key for {id}.");
+        }
+        for (id, _) in changed.done {
+            self.say(&format!("Key for minion {id} {}.", verb.done()))?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out the classes that are not asked for. Deleting concerns all.
+    fn concerned(&self, verb: Verb, mut matching: Map) -> Map {
+        if verb == Verb::Delete {
+            return matching;
+        }
+        let banks = [(true, Bank::Pending)].into_iter().chain([
+            (self.include.accepted, Bank::Accepted),
+            (self.include.rejected, Bank::Rejected),
+            (self.include.denied, Bank::Denied),
+        ]);
+        let mut concerned = Map::new();
+        for (_, bank) in banks.filter(|(included, _)| *included) {
+            if let Some(ids) = matching.remove(bank.directory()).filter(Value::truthy) {
+                concerned.insert(bank.directory(), ids);
+            }
+        }
+        concerned
+    }
+
+    fn also(&self) -> Vec<Bank> {
+        let classes = [
+            (self.include.accepted, Bank::Accepted),
+            (self.include.rejected, Bank::Rejected),
+            (self.include.denied, Bank::Denied),
+        ];
+        classes.into_iter().filter(|(included, _)| *included).map(|(_, bank)| bank).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verb {
+    Accept,
+    Reject,
+    Delete,
+}
+
+impl Verb {
+    fn done(self) -> &'static str {
+        match self {
+            Verb::Accept => "accepted",
+            Verb::Reject => "rejected",
+            Verb::Delete => "deleted",
+        }
+    }
+}
+
+/// Asks. An empty answer means yes, but for deleting; the end of the input means no.
+fn proceed(verb: Verb) -> Result<bool> {
+    let (prompt, preset) = if verb == Verb::Delete { ("Proceed? [N/y] ", "n") } else { ("Proceed? [n/Y] ", "y") };
+    crate::dispatch::print(prompt);
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer).context("failed to read the answer")?;
+    if read == 0 {
+        let _ = writeln!(std::io::stdout());
+        return Ok(false);
+    }
+    let answer = answer.trim_end_matches(['\r', '\n']).to_lowercase();
+    Ok((if answer.is_empty() { preset } else { &answer }).starts_with('y'))
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn values_with_limits_are_checked() {
+        assert!(check(&map! { "list" => "pre", "keysize" => 2048 }).is_ok());
+        assert_eq!(check(&map! { "list" => "foo" }).unwrap_err(), "'foo' is not a valid argument to '--list'");
+        assert_eq!(check(&map! { "keysize" => 100 }).unwrap_err(), "The minimum value for keysize is 2048");
+        assert_eq!(check(&map! { "keysize" => 99999 }).unwrap_err(), "The maximum value for keysize is 32768");
+    }
+}
