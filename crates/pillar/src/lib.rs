@@ -1,1 +1,141 @@
 //! Pillar: top file, matching, merging.
+//!
+//! A [`Compiler`] makes the pillar of a minion from the files in `pillar_roots`: top files say which SLS files a minion
+//! gets, those are read, their includes merged in, and all of it merged into one map. What goes wrong does not stop
+//! the rest; it stands in the list `_errors`, in Salt's words.
+//!
+//! Files are plain YAML. One that needs a template engine is such an error ("not supported: …"), as long as there is
+//! none. External pillars are not loaded; each is named once in the log.
+//!
+//! Parsed files are kept while they do not change on disk. Everything blocks on the disk.
+
+mod compile;
+mod files;
+mod merge;
+mod read;
+mod sls;
+mod top;
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use config::{FileSettings, Master, Minion, PillarSettings, Roots};
+use targeting::{Glob, PyRegex};
+use value::Map;
+
+pub use merge::{Strategy, merge};
+use read::Parsed;
+
+/// Makes pillar.
+pub struct Compiler {
+    settings: PillarSettings,
+    state_top: String,
+    env_order: Vec<String>,
+    nodegroups: Map,
+    /// Renderers of a file that names none, joined by `|`.
+    renderer: String,
+    ignore_regex: Vec<PyRegex>,
+    ignore_glob: Vec<Glob>,
+    /// The environment of states used when the minion names none.
+    saltenv: Option<String>,
+    decrypts: bool,
+    excluded: Vec<String>,
+    options: Map,
+    parsed: Parsed,
+    named: Mutex<HashSet<String>>,
+}
+
+/// For whom pillar is made, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    /// The minion's id.
+    pub id: &'a str,
+    /// Its grains.
+    pub grains: Option<&'a Map>,
+    /// The environment of states it uses.
+    pub saltenv: Option<&'a str>,
+    /// The only environment of pillar it wants.
+    pub pillarenv: Option<&'a str>,
+    /// Values from the command line, which count more than those in files.
+    pub pillar_override: Option<&'a Map>,
+    /// External pillars the minion asks for.
+    pub ext: Option<&'a Map>,
+}
+
+/// The settings do not make sense.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to prepare pillar: file_ignore_regex")]
+pub struct Error(#[from] targeting::Error);
+
+impl Compiler {
+    /// Returns a compiler for a master.
+    pub fn new(master: &Master) -> Result<Self, Error> {
+        Self::from_parts(&master.pillar, &master.files, &master.nodegroups, &master.raw)
+    }
+
+    /// Returns a compiler for a minion that makes its own pillar.
+    pub fn for_minion(minion: &Minion) -> Result<Self, Error> {
+        let nodegroups = minion.raw.get("nodegroups").and_then(value::Value::as_map).cloned().unwrap_or_default();
+        Self::from_parts(&minion.pillar, &minion.files, &nodegroups, &minion.raw)
+    }
+
+    fn from_parts(pillar: &PillarSettings, files: &FileSettings, groups: &Map, options: &Map) -> Result<Self, Error> {
+        let regexes = files.file_ignore_regex.iter().map(|pattern| PyRegex::search(pattern));
+        let excluded = options.get("exclude_ext_pillar").and_then(value::Value::as_list).unwrap_or_default();
+        Ok(Compiler {
+            settings: pillar.clone(),
+            state_top: files.state_top.clone(),
+            env_order: files.env_order.clone(),
+            saltenv: files.saltenv.clone(),
+            nodegroups: groups.clone(),
+            renderer: options.get_str("renderer").unwrap_or("jinja|yaml").to_owned(),
+            ignore_regex: regexes.collect::<Result<_, _>>()?,
+            ignore_glob: files.file_ignore_glob.iter().map(|pattern| Glob::new(pattern)).collect(),
+            decrypts: options.get("decrypt_pillar").is_some_and(value::Value::truthy),
+            excluded: excluded.iter().map(value::Value::to_string).collect(),
+            options: options.clone(),
+            parsed: Parsed::default(),
+            named: Mutex::default(),
+        })
+    }
+
+    /// Returns the pillar of a minion; errors stand in `_errors`.
+    pub fn compile(&self, request: &Request) -> Map {
+        compile::Compilation::new(self, request).run()
+    }
+
+    /// Returns the directories of each environment for a request, `__env__` resolved to the one it asks for.
+    fn roots(&self, env: Option<&str>) -> Roots {
+        const ANY: &str = "__env__";
+        let Some(template) = self.settings.pillar_roots.get(ANY) else { return self.settings.pillar_roots.clone() };
+        let env = env.unwrap_or("base");
+        let plain = env.split('/').all(|part| !matches!(part, "" | "." | "..")) && !env.contains('\0');
+        let mut roots = Vec::new();
+        for (name, directories) in self.settings.pillar_roots.iter().filter(|(name, _)| *name != ANY) {
+            roots.push((name.to_owned(), directories.to_vec()));
+        }
+        if plain && self.settings.pillar_roots.get(env).is_none() {
+            let named = template.iter().map(|directory| directory.to_string_lossy().replace(ANY, env).into());
+            roots.push((env.to_owned(), named.collect()));
+        }
+        Roots::new(roots)
+    }
+
+    /// Says whether a directory is passed over, by its bare name.
+    fn is_ignored(&self, name: &str) -> bool {
+        self.ignore_regex.iter().any(|regex| regex.is_match(name))
+            || self.ignore_glob.iter().any(|glob| glob.matches(name))
+    }
+
+    /// Says something about an external pillar, once for each name.
+    fn warn_once(&self, name: &str) {
+        if self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+            tracing::warn!(
+                "ext_pillar {name} is configured, but external pillars are not supported; it is passed over"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! SLS files with their includes, merged in order.
+
+use std::collections::{HashMap, HashSet};
+
+use targeting::Glob;
+use value::{Map, Value};
+
+use crate::Compiler;
+use crate::files::Files;
+use crate::merge::{Strategy, merge};
+use crate::read::ReadError;
+
+/// The making of the part that comes from files.
+pub(crate) struct Renderer<'a, 'f> {
+    pub compiler: &'a Compiler,
+    pub files: &'f mut Files<'a>,
+    pub strategy: Strategy,
+    pub may_be_missing: &'a HashMap<String, HashSet<String>>,
+    pub errors: Vec<String>,
+    /// Files that were read for the environment, without their includes.
+    read: HashMap<String, Value>,
+    /// How many files are open inside each other.
+    depth: usize,
+}
+
+/// More includes inside each other than any tree has.
+const DEPTH_LIMIT: usize = 200;
+
+impl<'a, 'f> Renderer<'a, 'f> {
+    pub fn new(
+        compiler: &'a Compiler,
+        files: &'f mut Files<'a>,
+        strategy: Strategy,
+        may_be_missing: &'a HashMap<String, HashSet<String>>,
+    ) -> Self {
+        Renderer { compiler, files, strategy, may_be_missing, errors: Vec::new(), read: HashMap::new(), depth: 0 }
+    }
+
+    /// Merges all files of all environments into a map.
+    pub fn render(&mut self, start: Map, matches: Vec<(String, Vec<String>)>) -> Map {
+        let mut pillar = start;
+        for (env, wanted) in self.in_order(matches) {
+            self.read.clear();
+            for name in self.expand(&wanted, &env) {
+                let mut errors = Vec::new();
+                let content = self.file(&name, &env, &mut errors);
+                self.errors.extend(errors);
+                match content {
+                    Some(Value::Map(content)) => pillar = self.merged(pillar, &content),
+                    Some(_) => tracing::error!("The rendered pillar sls file, '{name}' is not a map"),
+                    None => {}
+                }
+            }
+        }
+        pillar
+    }
+
+    /// Environments named in `env_order` come first, in that order, so that later ones win.
+    fn in_order(&self, mut matches: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
+        let order = &self.compiler.env_order;
+        let place = |env: &String| order.iter().position(|known| known == env).unwrap_or(usize::MAX);
+        matches.sort_by_key(|(env, _)| place(env));
+        matches
+    }
+
+    /// Replaces patterns by the names they match; one that matches nothing stays as it is.
+    fn expand(&mut self, wanted: &[String], env: &str) -> Vec<String> {
+        let known = self.files.envs().iter().any(|known| known == env);
+        let mut names = Vec::new();
+        for pattern in wanted {
+            if !known {
+                self.errors.push(format!("No matching pillar environment for environment '{env}' found"));
+            }
+            let glob = Glob::new(pattern);
+            let before = names.len();
+            if !glob.is_literal() {
+                names.extend(self.files.names(env).iter().filter(|name| glob.matches(name)).cloned());
+            }
+            if names.len() == before {
+                names.push(pattern.clone());
+            }
+        }
+        names
+    }
+
+    fn merged(&self, first: Map, second: &Map) -> Map {
+        merge(first, second, self.strategy, self.compiler.settings.pillar_merge_lists)
+    }
+
+    /// Reads a file and merges its includes; `None` when there is none and that is no error, or nobody knows where.
+    fn file(&mut self, name: &str, env: &str, errors: &mut Vec<String>) -> Option<Value> {
+        let Some(sls) = self.files.sls(name, env) else { return self.missing(name, env, errors) };
+        let content = match &*self.compiler.parsed.read(&sls.path, &self.compiler.renderer) {
+            Ok(content) => content.clone(),
+            Err(error) => {
+                errors.push(self.failure(name, error));
+                self.read.insert(name.to_owned(), Value::Null);
+                // A file that failed is nothing, and the minion's pillar goes on without it.
+                return None;
+            }
+        };
+        let Value::Map(mut content) = content else {
+            errors.push(format!("SLS '{name}' does not render to a dictionary"));
+            self.read.insert(name.to_owned(), content.clone());
+            return Some(content);
+        };
+        let includes = match content.get("include") {
+            Some(Value::List(_)) => content.remove("include").and_then(Value::into_list).unwrap_or_default(),
+            Some(_) => {
+                errors.push(format!("Include Declaration in SLS '{name}' is not formed as a list"));
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        self.read.insert(name.to_owned(), Value::Map(content.clone()));
+        if includes.is_empty() || self.depth >= DEPTH_LIMIT {
+            return Some(content.into());
+        }
+        self.depth += 1;
+        let package = package(name, sls.is_init);
+        let included = self.includes(&includes, &package, env, errors);
+        self.depth -= 1;
+        Some(self.with_includes(content, included).into())
+    }
+
+    /// What includes a file has the last word, unless `pillar_includes_override_sls`.
+    fn with_includes(&self, content: Map, included: Vec<Map>) -> Map {
+        if self.compiler.settings.pillar_includes_override_sls {
+            return included.iter().fold(content, |all, part| self.merged(all, part));
+        }
+        let mut parts = included.into_iter();
+        match parts.next() {
+            None => content,
+            Some(first) => {
+                let all = parts.fold(first, |all, part| self.merged(all, &part));
+                self.merged(all, &content)
+            }
+        }
+    }
+
+    fn missing(&mut self, name: &str, env: &str, errors: &mut Vec<String>) -> Option<Value> {
+        if self.may_be_missing.get(env).is_some_and(|names| names.contains(name)) {
+            tracing::debug!("Skipping ignored and missing SLS '{name}' in environment '{env}'");
+            return None;
+        }
+        if self.files.roots.get(env).is_none_or(<[_]>::is_empty) {
+            tracing::debug!(
+                "Specified SLS '{name}' in environment '{env}' was not found. This could be because SLS '{name}' is in an \
+                 environment other than '{env}', but '{env}' is included in that environment's Pillar top file. It could \
+                 also be due to environment '{env}' not being defined in 'pillar_roots'."
+            );
+            return None;
+        }
+        let text = format!("Specified SLS '{name}' in environment '{env}' is not available on the salt master");
+        tracing::error!("{text}");
+        errors.push(text);
+        self.read.insert(name.to_owned(), Map::new().into());
+        Some(Map::new().into())
+    }
+
+    /// Details of an error may hold secrets of the file, so minions get them only when the master says so.
+    fn failure(&self, name: &str, error: &ReadError) -> String {
+        let text = format!("Rendering SLS '{name}' failed, render error:\n{error}");
+        tracing::error!("{text}");
+        if error.unsupported || !self.compiler.settings.pillar_safe_render_error {
+            return text;
+        }
+        format!("Rendering SLS '{name}' failed. Please see master log for details.")
+    }
+
+    /// Returns the content of each included file, below the key it was included under.
+    fn includes(&mut self, includes: &[Value], package: &[&str], env: &str, errors: &mut Vec<String>) -> Vec<Map> {
+        let mut parts = Vec::new();
+        // Like in Salt the errors of one file count again for each file after it that was read before.
+        let mut last_errors = Vec::new();
+        for include in includes {
+            let Include { name, key } = Include::read(include);
+            for name in self.included_names(&name, package, env) {
+                let content = match self.read.get(&name) {
+                    Some(known) => Some(known.clone()),
+                    None => {
+                        last_errors.clear();
+                        self.file(&name, env, &mut last_errors)
+                    }
+                };
+                match content.filter(Value::truthy) {
+                    Some(Value::Map(content)) => parts.push(below(&key, content)),
+                    Some(_) => tracing::error!("The included pillar sls file, '{name}' is not a map"),
+                    None => {}
+                }
+                errors.extend(last_errors.iter().cloned());
+            }
+        }
+        parts
+    }
+
+    /// A name that starts with a dot is meant from the directory of the including file, but also from the root.
+    fn included_names(&mut self, name: &str, package: &[&str], env: &str) -> Vec<String> {
+        let known = self.files.names(env);
+        let matching = |pattern: &str| {
+            let glob = Glob::new(pattern);
+            known.iter().filter(|name| glob.matches(name)).cloned().collect::<Vec<_>>()
+        };
+        let mut names = matching(&name.trim_start_matches('.').replace('/', "."));
+        let full = match name.strip_prefix('.') {
+            Some(rest) => package.iter().copied().chain([rest]).collect::<Vec<_>>().join("."),
+            None => name.to_owned(),
+        };
+        names.extend(matching(&full));
+        if names.is_empty() {
+            names.push(full);
+        }
+        names
+    }
+}
+
+/// An entry of `include`: a name, or a name with options.
+struct Include {
+    name: String,
+    /// The path of keys the content goes below.
+    key: Option<String>,
+}
+
+impl Include {
+    /// `defaults` are for templates, so they have no effect here.
+    fn read(entry: &Value) -> Self {
+        match entry {
+            Value::Map(map) => {
+                let Some((name, options)) = map.iter().next() else {
+                    return Include { name: String::new(), key: None };
+                };
+                let key = options.get("key").filter(|key| key.truthy()).map(Value::to_string);
+                Include { name: name.to_string(), key }
+            }
+            other => Include { name: other.to_string(), key: None },
+        }
+    }
+}
+
+fn below(key: &Option<String>, content: Map) -> Map {
+    let Some(key) = key else { return content };
+    key.split(':').rev().fold(content, |inner, part| value::map! { part => inner })
+}
+
+/// Returns the parts of the directory a file lies in.
+fn package(name: &str, is_init: bool) -> Vec<&str> {
+    let mut parts: Vec<&str> = name.split('.').collect();
+    if !is_init {
+        parts.pop();
+    }
+    parts
+}

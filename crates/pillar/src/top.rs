@@ -1,0 +1,252 @@
+//! Top files: which SLS files a minion gets.
+
+use std::collections::{HashMap, HashSet};
+
+use config::Roots;
+use targeting::{Compiled, Context, Facts, TargetType, list_match};
+use value::{Map, Value};
+
+use crate::Compiler;
+use crate::files::Files;
+
+/// What all top files say together: by environment, by target, the entries.
+#[derive(Default)]
+pub(crate) struct Top {
+    envs: Vec<(Value, Vec<Target>)>,
+    /// SLS files that may be missing, by environment.
+    pub may_be_missing: HashMap<String, HashSet<String>>,
+}
+
+/// A target with what its minions get.
+struct Target {
+    target: Value,
+    order: i64,
+    matcher: Option<Value>,
+    files: Vec<String>,
+}
+
+/// Which environments are asked for.
+pub(crate) struct Wanted<'a> {
+    pub saltenv: Option<&'a str>,
+    pub pillarenv: Option<&'a str>,
+}
+
+/// What in a top file cannot be understood. Salt fails with an error of Python there, and shows the same text.
+const NONSENSE: &str = "Error encountered while rendering pillar top file.";
+
+impl Top {
+    /// Reads and joins the top files of all environments that count.
+    pub fn gather(compiler: &Compiler, files: &Files, wanted: &Wanted, errors: &mut Vec<String>) -> Self {
+        let tops = read_tops(compiler, files, wanted, errors);
+        let mut top = Top::default();
+        for file in &tops {
+            if top.add(file).is_none() {
+                errors.push(NONSENSE.to_owned());
+                return Top::default();
+            }
+        }
+        for (_, targets) in &mut top.envs {
+            targets.sort_by_key(|target| target.order);
+        }
+        top
+    }
+
+    /// Returns the SLS files of a minion by environment, in order.
+    pub fn matches(
+        &self,
+        facts: &Facts,
+        groups: &Map,
+        wanted: &Wanted,
+        errors: &mut Vec<String>,
+    ) -> Vec<(String, Vec<String>)> {
+        let mut matches: Vec<(String, Vec<String>)> = Vec::new();
+        for (env, targets) in &self.envs {
+            let env = env.to_string();
+            if wanted.pillarenv.is_some_and(|only| only != env) {
+                continue;
+            }
+            for target in targets {
+                if !target.is_meant(facts, groups, errors) {
+                    continue;
+                }
+                let place = matches.iter().position(|(known, _)| *known == env).unwrap_or_else(|| {
+                    matches.push((env.clone(), Vec::new()));
+                    matches.len() - 1
+                });
+                for file in &target.files {
+                    if !matches[place].1.contains(file) {
+                        matches[place].1.push(file.clone());
+                    }
+                }
+            }
+        }
+        matches
+    }
+
+    /// Adds one file; `None` when it makes no sense.
+    fn add(&mut self, file: &Map) -> Option<()> {
+        for (env, targets) in file {
+            if env.as_str() == Some("include") {
+                continue;
+            }
+            match targets {
+                Value::Map(targets) => {
+                    for (target, entries) in targets {
+                        self.add_target(env, target, entries)?;
+                    }
+                }
+                Value::List(targets) if targets.is_empty() => {}
+                Value::Str(targets) if targets.is_empty() => {}
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// A target named again replaces what was said of it before, but keeps its place.
+    fn add_target(&mut self, env: &Value, target: &Value, entries: &Value) -> Option<()> {
+        let mut new = Target { target: target.clone(), order: 0, matcher: None, files: Vec::new() };
+        let mut may_be_missing = false;
+        for entry in in_a_loop(entries)? {
+            match &entry {
+                Value::Map(options) => {
+                    if let Some(matcher) = options.get("match") {
+                        new.matcher = Some(matcher.clone());
+                    }
+                    if let Some(order) = options.get("order") {
+                        new.order = order_of(order)?;
+                    }
+                    may_be_missing |= options.get("ignore_missing").is_some_and(Value::truthy);
+                }
+                Value::Str(file) if !new.files.contains(file) => new.files.push(file.clone()),
+                _ => {}
+            }
+        }
+        if may_be_missing {
+            self.may_be_missing.entry(env.to_string()).or_default().extend(new.files.iter().cloned());
+        }
+        let place = self.envs.iter().position(|(known, _)| known == env).unwrap_or_else(|| {
+            self.envs.push((env.clone(), Vec::new()));
+            self.envs.len() - 1
+        });
+        let targets = &mut self.envs[place].1;
+        match targets.iter_mut().find(|known| known.target == new.target) {
+            Some(known) => *known = new,
+            None => targets.push(new),
+        }
+        Some(())
+    }
+}
+
+/// Python goes through a list item by item, through a map key by key, and through a text letter by letter.
+fn in_a_loop(entries: &Value) -> Option<Vec<Value>> {
+    match entries {
+        Value::List(items) => Some(items.clone()),
+        Value::Map(map) => Some(map.keys().cloned().collect()),
+        Value::Str(text) => Some(text.chars().map(|letter| Value::from(letter.to_string())).collect()),
+        _ => None,
+    }
+}
+
+fn order_of(order: &Value) -> Option<i64> {
+    match order {
+        Value::Str(text) => Some(text.trim().parse().unwrap_or(0)),
+        Value::Float(number) => Some(*number as i64),
+        other => other.as_i64(),
+    }
+}
+
+impl Target {
+    fn is_meant(&self, facts: &Facts, groups: &Map, errors: &mut Vec<String>) -> bool {
+        let name = self.matcher.as_ref().map_or_else(|| "compound".to_owned(), Value::to_string);
+        let kind = match TargetType::from_name(&name) {
+            Ok(TargetType::List) => return list_match(&self.target, facts.id),
+            Ok(TargetType::CompoundPillarExact) | Err(_) => {
+                errors.push(format!("Attempting to match with unknown matcher: {name}"));
+                return false;
+            }
+            Ok(kind) => kind,
+        };
+        let context = Context { nodegroups: Some(groups), ..Context::default() };
+        match Compiled::new(&self.target, kind, &context) {
+            Ok(compiled) => compiled.matches(facts),
+            Err(error) => {
+                tracing::error!(minion = facts.id, "pillar top file: {error}");
+                false
+            }
+        }
+    }
+}
+
+/// Reads the top file of each environment, then what they include.
+fn read_tops(compiler: &Compiler, files: &Files, wanted: &Wanted, errors: &mut Vec<String>) -> Vec<Map> {
+    let mut tops: Vec<(String, Vec<Map>)> = Vec::new();
+    let mut includes: Vec<(String, Vec<String>)> = Vec::new();
+    for env in envs(compiler, files, wanted) {
+        let Some(path) = files.find(top_path(&compiler.state_top), &env) else { continue };
+        match &*compiler.parsed.read(&path, &compiler.renderer) {
+            Ok(Value::Map(top)) => {
+                let mut top = top.clone();
+                let included = top.remove("include");
+                includes.push((
+                    env.clone(),
+                    included.as_ref().and_then(in_a_loop).unwrap_or_default().iter().map(Value::to_string).collect(),
+                ));
+                tops.push((env, vec![top]));
+            }
+            Ok(_) => errors.push(NONSENSE.to_owned()),
+            Err(error) => {
+                // The first that fails keeps Salt from the others.
+                errors.push(format!("Rendering Primary Top file failed, render error:\n{error}"));
+                tracing::error!("Pillar rendering failed: {} in {}", error, path.display());
+                break;
+            }
+        }
+    }
+    for (env, names) in includes {
+        let mut done = HashSet::new();
+        for name in names.iter().filter(|name| done.insert((*name).clone())) {
+            read_included(compiler, files, (&env, name), &mut tops, errors);
+        }
+    }
+    tops.into_iter().flat_map(|(_, tops)| tops).collect()
+}
+
+/// A file that is not there is passed over, as in Salt.
+fn read_included(
+    compiler: &Compiler,
+    files: &Files,
+    (env, name): (&str, &str),
+    tops: &mut [(String, Vec<Map>)],
+    errors: &mut Vec<String>,
+) {
+    let Some(sls) = files.sls(name, env) else { return tracing::error!("top file {name} does not exist") };
+    match &*compiler.parsed.read(&sls.path, &compiler.renderer) {
+        Ok(Value::Map(top)) => {
+            tops.iter_mut().filter(|(known, _)| known == env).for_each(|(_, tops)| tops.push(top.clone()))
+        }
+        Ok(_) => errors.push(NONSENSE.to_owned()),
+        Err(error) => errors.push(format!("Rendering Top file {name} failed, render error:\n{error}")),
+    }
+}
+
+/// Returns the environments whose top files count.
+fn envs(compiler: &Compiler, files: &Files, wanted: &Wanted) -> Vec<String> {
+    if let Some(env) = wanted.pillarenv {
+        return if has(&files.roots, env) { vec![env.to_owned()] } else { Vec::new() };
+    }
+    let mut envs = files.envs();
+    if compiler.settings.pillar_source_merging_strategy == "none" {
+        let only = wanted.saltenv.unwrap_or("base");
+        envs.retain(|env| env == only);
+    }
+    envs
+}
+
+fn has(roots: &Roots, env: &str) -> bool {
+    roots.get(env).is_some()
+}
+
+fn top_path(name: &str) -> &str {
+    name.strip_prefix("salt://").unwrap_or(name)
+}
