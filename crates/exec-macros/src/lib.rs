@@ -85,7 +85,7 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
             call: |ctx, mut bound| ::std::boxed::Box::pin(async move {
                 let _ = (&ctx, &mut bound);
                 #(#takes)*
-                #ident(#(#names),*)#wait.map(::core::convert::Into::into)
+                self::#ident(#(#names),*)#wait.map(::core::convert::Into::into)
             }),
         };
     })
