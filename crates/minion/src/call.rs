@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exec::{Agent, Call, Context, Error as FunctionError, Job, MasterStatus, Refresh, Registry, RunningJob};
+use files::FileServer;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Rt;
@@ -128,7 +129,7 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         grains: world.grains(),
         pillar: Arc::new(pillar),
         job: Arc::new(Job::new(job.load().clone())),
-        agent: Arc::new(LocalAgent(world.clone())),
+        agent: Arc::new(LocalAgent::new(world.clone())),
     };
     let outcome = run(&ctx, &job).await;
     Ok(answer(&world, outcome))
@@ -161,24 +162,39 @@ fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
     crate::local_pillar::compile(&world.config, &world.grains(), &extra)
 }
 
-/// The machine without any master.
-struct LocalAgent(Arc<World>);
+/// The machine without any master: its own `file_roots` are the file server.
+struct LocalAgent {
+    world: Arc<World>,
+    files: Option<Arc<FileServer>>,
+}
 
-fn no_master<T>() -> exec::Result<T> {
-    Err(FunctionError::execution("there is no master to ask (--local)"))
+impl LocalAgent {
+    fn new(world: Arc<World>) -> Self {
+        let files = FileServer::new(&world.config.files, &world.config.paths.cachedir);
+        let files = files.inspect_err(|error| warn!("files cannot be served: {error}")).ok().map(Arc::new);
+        LocalAgent { world, files }
+    }
+
+    async fn ask(&self, load: Map) -> exec::Result<Value> {
+        let no_master = || FunctionError::execution("there is no master to ask (--local)");
+        let files = self.files.clone().ok_or_else(no_master)?;
+        let answering = tokio::task::spawn_blocking(move || files.request(&load));
+        let answer = answering.await.map_err(|error| FunctionError::Other(error.to_string()))?;
+        answer.map_err(|error| FunctionError::execution(error.to_string()))?.ok_or_else(no_master)
+    }
 }
 
 impl Agent for LocalAgent {
     fn registry(&self) -> &Registry {
-        &self.0.registry
+        &self.world.registry
     }
 
-    fn request<'a>(&'a self, _load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, exec::Result<Value>> {
-        Box::pin(async { no_master() })
+    fn request<'a>(&'a self, load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, exec::Result<Value>> {
+        Box::pin(self.ask(load))
     }
 
-    fn request_raw<'a>(&'a self, _load: Map) -> BoxFuture<'a, exec::Result<Value>> {
-        Box::pin(async { no_master() })
+    fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, exec::Result<Value>> {
+        Box::pin(self.ask(load))
     }
 
     fn broadcast<'a>(&'a self, _load: Map) -> BoxFuture<'a, exec::Result<bool>> {
@@ -187,17 +203,17 @@ impl Agent for LocalAgent {
 
     fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, exec::Result<bool>> {
         Box::pin(async move {
-            let fired = self.0.bus.fire(tag, data);
+            let fired = self.world.bus.fire(tag, data);
             fired.map(|()| true).map_err(|error| FunctionError::execution(error.to_string()))
         })
     }
 
     fn running(&self) -> Vec<RunningJob> {
-        self.0.running.list()
+        self.world.running.list()
     }
 
     fn signal_job(&self, jid: &str, signal: i32) -> bool {
-        self.0.running.signal(jid, signal)
+        self.world.running.signal(jid, signal)
     }
 
     fn refresh<'a>(&'a self, _what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
@@ -209,15 +225,15 @@ impl Agent for LocalAgent {
     }
 
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, exec::Result<Map>> {
-        Box::pin(async move { local_pillar(&self.0, request).map_err(FunctionError::Execution) })
+        Box::pin(async move { local_pillar(&self.world, request).map_err(FunctionError::Execution) })
     }
 
     fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool> {
-        Box::pin(crate::ping::ping(&self.0.rt, &self.0.config, master, timeout))
+        Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout))
     }
 
     fn stop_minion(&self, _restart: bool) {
-        self.0.stop.cancel();
+        self.world.stop.cancel();
     }
 }
 

@@ -27,7 +27,7 @@ pub use error::Error;
 pub use options::{Heartbeat, Kind, Limits, Target};
 pub use publish::{Audience, Delivery, Introduction, Publisher, SubscriberStatus};
 pub use serve::{Incoming, Reply, RequestServer};
-pub use tcp::tls::{Tls, TlsSettings};
+pub use tcp::tls::{CertReqs, Tls, TlsSettings};
 
 /// Carries requests to one peer and brings the answers.
 pub trait Requester: Send + Sync {

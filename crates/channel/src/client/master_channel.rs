@@ -165,6 +165,22 @@ impl MasterChannel {
         self.open_private(reply.0, name, &reply.1)
     }
 
+    /// The envelope that tells a publisher over tcp who listens: id and token, sealed with the master's AES key.
+    ///
+    /// # Errors
+    /// Before a sign-in.
+    pub fn introduction(&self) -> Result<Envelope, Error> {
+        let credentials = self.credentials().ok_or(Error::NotAccepted)?;
+        let load = value::map! { "id" => self.identity.id.as_str(), "tok" => self.identity.token.clone() };
+        Ok(Envelope::Sealed(Sealed {
+            load: credentials.aes.seal(&load.into(), None),
+            version: wire::envelope::CURRENT_VERSION,
+            id: None,
+            enc_algo: None,
+            sig_algo: None,
+        }))
+    }
+
     async fn sign_in_now(&self) -> Result<SignIn, Error> {
         let timeout = self.settings.auth_timeout;
         let mut failure = Error::Timeout(timeout);

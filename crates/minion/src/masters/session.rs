@@ -89,11 +89,16 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: u32, known: bool)
             REJECTED
         }
         other => {
-            let lost = if known { "Connection to master" } else { "No connection to master" };
-            if failures <= 1 || failures.is_power_of_two() {
-                warn!("{lost} {master} lost: {other}");
+            let text = if known {
+                format!("Connection to master {master} lost: {other}")
             } else {
-                debug!("{lost} {master}: {other}");
+                format!("Cannot connect to master {master}: {other}")
+            };
+            // The first failure and then ever fewer are worth an operator's eye.
+            if failures <= 1 || failures.is_power_of_two() {
+                warn!("{text}")
+            } else {
+                debug!("{text}")
             }
             backoff
         }
