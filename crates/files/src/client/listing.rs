@@ -69,7 +69,9 @@ impl FileClient {
 
     /// Fetches several files into the cache; `None` stands for one that is not there.
     pub async fn cache_files(&self, addresses: &[String], saltenv: &str) -> Result<Vec<Option<PathBuf>>> {
-        let fetches = addresses.iter().map(|address| self.cache_file(address, saltenv, None));
+        // Owned addresses, so that the future can move between threads.
+        let owned = addresses.iter().cloned();
+        let fetches = owned.map(|address| async move { self.cache_file(&address, saltenv, None).await });
         stream::iter(fetches).buffered(FILES_AT_ONCE).try_collect().await
     }
 
@@ -88,11 +90,12 @@ impl FileClient {
         let mut files = self.file_list(&env, &prefix).await?;
         files.retain(|file| file.starts_with(&prefix) && is_chosen(file, how));
         let addresses: Vec<String> = files.iter().map(|file| address(file)).collect();
-        let fetches = addresses.iter().map(|address| self.cache_file(address, &env, how.cachedir.as_deref()));
+        let (env, other) = (env.as_str(), how.cachedir.as_deref());
+        let fetches = addresses.into_iter().map(|address| async move { self.cache_file(&address, env, other).await });
         let fetched: Vec<Option<PathBuf>> = stream::iter(fetches).buffered(FILES_AT_ONCE).try_collect().await?;
         let mut cached: Vec<PathBuf> = fetched.into_iter().flatten().collect();
         if how.include_empty {
-            cached.extend(self.make_empty(&env, &prefix, &self.files(&env, how.cachedir.as_deref())).await?);
+            cached.extend(self.make_empty(env, &prefix, &self.files(env, other)).await?);
         }
         Ok(cached)
     }
