@@ -13,6 +13,6 @@ mod path;
 mod server;
 pub mod url;
 
-pub use client::{CachedDir, Content, FileClient, GetFile, LocalRemote, Remote, RemoteError, Reply};
+pub use client::{CachedDir, Content, FileClient, GetFile, LocalRemote, Push, Remote, RemoteError, Reply};
 pub use error::{Error, Result};
 pub use server::{Chunk, ChunkRequest, FileServer, Found, Inbox, Lists, Piece, Update};

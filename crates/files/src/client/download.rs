@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use value::{Value, map};
 use wire::loads::FileChunk;
 
-use super::{FileClient, Reply, blocking};
+use super::{FileClient, Push, Reply, blocking};
 use crate::{Error, Result};
 
 /// How many pieces are under way at once.
@@ -186,6 +186,18 @@ fn unpack(chunk: FileChunk) -> std::result::Result<Bytes, String> {
     let mut reader = MultiGzDecoder::new(&chunk.data[..]).take(LARGEST_PIECE + 1);
     reader.read_to_end(&mut plain).map_err(|error| error.to_string())?;
     if plain.len() as u64 > LARGEST_PIECE { Err("the piece is too large".into()) } else { Ok(plain.into()) }
+}
+
+/// Reads a piece of a file that is pushed.
+pub(super) async fn read_piece(file: &Arc<File>, push: &Push<'_>, offset: u64) -> Result<Bytes> {
+    let (file, path, len) = (Arc::clone(file), push.file.to_owned(), push.piece.max(1));
+    blocking(move || {
+        let mut piece = vec![0; len];
+        let read = file.read_at(&mut piece, offset).map_err(Error::io("read", &path))?;
+        piece.truncate(read);
+        Ok(piece.into())
+    })
+    .await
 }
 
 /// Removes a directory where the file is to lie, and a file where its directory is to be.

@@ -58,13 +58,23 @@ pub enum Content {
 }
 
 /// A file on the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RemoteFile {
-    hash: String,
-    hash_type: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RemoteFile {
     /// In bytes; unknown when the server did not say.
     size: Option<u64>,
-    stat: Value,
+}
+
+/// A file of this machine to push to the master.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// The file.
+    pub file: &'a Path,
+    /// Its path on the master, below the minion's own directory; the same as here when not named.
+    pub upload_path: Option<&'a str>,
+    /// The minion's id.
+    pub id: &'a str,
+    /// Bytes per piece: the minion's `file_buffer_size`.
+    pub piece: usize,
 }
 
 impl FileClient {
@@ -82,7 +92,7 @@ impl FileClient {
             return Ok(None);
         };
         let target = self.target(&name, &env, how)?;
-        if self.is_same(target.path(), &remote).await? {
+        if self.is_same(target.path(), &remote, (&name, &env)).await? {
             return Ok(Some(target.path().to_owned()));
         }
         if !target.prepare(how.makedirs)? {
@@ -135,8 +145,11 @@ impl FileClient {
     pub async fn hash_and_stat(&self, address: &str, saltenv: &str) -> Result<Option<(Map, Value)>> {
         if url::parse(address).is_some() {
             let (name, env) = self.salt_path(address, saltenv)?;
-            let found = self.remote_file(&name, &env).await?;
-            return Ok(found.map(|file| (map! { "hash_type" => file.hash_type, "hsum" => file.hash }, file.stat)));
+            let load = map! { "cmd" => "_file_hash_and_stat", "path" => name.as_str(), "saltenv" => env };
+            let answer = self.ask(load, &name).await?.into_list().unwrap_or_default();
+            let mut answer = answer.into_iter();
+            let (hash, stat) = (answer.next().and_then(Value::into_map), answer.next().unwrap_or_default());
+            return Ok(hash.filter(|hash| !hash.is_empty()).map(|hash| (hash, stat)));
         }
         let (path, kind) = (PathBuf::from(address), self.hash);
         if !path.is_file() {
@@ -223,19 +236,14 @@ impl FileClient {
         Some(root.join(file.trim_start_matches('/')))
     }
 
-    /// Asks for hash and state of a file.
+    /// Asks whether there is a file, and how large it is. That costs the server nothing, unlike its hash.
     async fn remote_file(&self, name: &str, env: &str) -> Result<Option<RemoteFile>> {
-        let load = map! { "cmd" => "_file_hash_and_stat", "path" => name, "saltenv" => env };
-        let answer = self.ask(load, name).await?;
-        let Some([Value::Map(hash), stat]) = answer.as_list() else { return Ok(None) };
-        let (Some(sum), Some(kind)) = (hash.get_str("hsum"), hash.get_str("hash_type")) else { return Ok(None) };
-        let size = stat.as_list().and_then(|stat| stat.get(6)).and_then(Value::as_i64);
-        Ok(Some(RemoteFile {
-            hash: sum.to_owned(),
-            hash_type: kind.to_owned(),
-            size: size.and_then(|size| u64::try_from(size).ok()),
-            stat: stat.clone(),
-        }))
+        let answer = self.ask(map! { "cmd" => "_file_find", "path" => name, "saltenv" => env }, name).await?;
+        if !answer.get("path").is_some_and(Value::truthy) {
+            return Ok(None);
+        }
+        let size = answer.get("stat").and_then(Value::as_list).and_then(|stat| stat.get(6)?.as_i64());
+        Ok(Some(RemoteFile { size: size.and_then(|size| u64::try_from(size).ok()) }))
     }
 
     pub(crate) async fn ask(&self, load: Map, what: &str) -> Result<Value> {
@@ -257,16 +265,45 @@ impl FileClient {
         }
     }
 
-    /// Compares the file at the place with the server's, by the kind of hash the server uses.
-    async fn is_same(&self, place: &Path, remote: &RemoteFile) -> Result<bool> {
-        let Ok(kind) = remote.hash_type.parse::<HashType>() else { return Ok(false) };
+    /// Compares the file at the place with the server's: by size, then by the kind of hash the server uses.
+    async fn is_same(&self, place: &Path, remote: &RemoteFile, (name, env): (&str, &str)) -> Result<bool> {
         let size = std::fs::metadata(place).ok().filter(|state| state.is_file()).map(|state| state.len());
         if size.is_none() || remote.size.is_some_and(|wanted| Some(wanted) != size) {
             return Ok(false);
         }
+        let answer = self.ask(map! { "cmd" => "_file_hash", "path" => name, "saltenv" => env }, name).await?;
+        let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        let Some(kind) = text("hash_type").and_then(|kind| kind.parse::<HashType>().ok()) else { return Ok(false) };
         let place = place.to_owned();
         let hash = blocking(move || Ok(store::disk::hash_file(&place, kind)?)).await?;
-        Ok(hash == remote.hash)
+        Ok(text("hsum") == Some(&hash))
+    }
+
+    /// Pushes a file to the master, piece by piece, and says whether the master took all of it.
+    pub async fn push(&self, push: &Push<'_>) -> Result<bool> {
+        let name = push.upload_path.map_or_else(|| push.file.to_string_lossy().into_owned(), str::to_owned);
+        let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
+        let file = std::fs::File::open(push.file).map_err(Error::io("open", push.file))?;
+        let size = file.metadata().map_err(Error::io("read the state of", push.file))?.len();
+        let (file, mut offset) = (Arc::new(file), 0);
+        loop {
+            let data = download::read_piece(&file, push, offset).await?;
+            if data.is_empty() && offset > 0 {
+                return Ok(true);
+            }
+            let len = data.len() as u64;
+            let load = map! {
+                "cmd" => "_file_recv", "id" => push.id, "path" => parts.clone(), "size" => size, "loc" => offset,
+                "data" => data,
+            };
+            if self.ask(load, &name).await? != Value::Bool(true) {
+                return Ok(false);
+            }
+            if len == 0 {
+                return Ok(true);
+            }
+            offset += len;
+        }
     }
 }
 

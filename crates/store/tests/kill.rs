@@ -1,0 +1,67 @@
+//! A master that is killed in the middle of storing returns: whatever it acknowledged is there afterwards.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crypto::HashType;
+use saltern_store::jobs::{JobCache, JobReturn, Stored};
+use value::{Value, map};
+use wire::MinionId;
+
+const JID: &str = "20240229131415678901";
+const DIRECTORY: &str = "SALTERN_KILL_TEST_DIRECTORY";
+
+fn returned(number: usize) -> JobReturn {
+    let value = Value::from(map! { "number" => number, "text" => "x".repeat(5_000) });
+    JobReturn { value, retcode: Some(0.into()), success: Some(true.into()), out: Some("nested".into()) }
+}
+
+fn id(number: usize) -> MinionId {
+    MinionId::new(format!("minion{number}")).unwrap()
+}
+
+/// The process that is going to be killed: stores returns and names each on standard output once it is stored.
+fn store_for_ever(directory: &Path) {
+    let jobs = JobCache::new(directory, HashType::Sha256);
+    jobs.prepare(JID, false).unwrap();
+    let mut out = std::io::stdout();
+    for number in 0.. {
+        assert_eq!(jobs.store_return(JID, &id(number), &returned(number)).unwrap(), Stored::New);
+        writeln!(out, "stored {number}").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+#[test]
+fn acknowledged_returns_survive_a_kill() {
+    if let Some(directory) = std::env::var_os(DIRECTORY) {
+        return store_for_ever(Path::new(&directory));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "acknowledged_returns_survive_a_kill", "--nocapture"])
+        .env(DIRECTORY, directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(writer.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let numbers = lines.filter_map(|line| line.strip_prefix("stored ")?.parse::<usize>().ok());
+    let mut acknowledged = Vec::new();
+    for number in numbers {
+        acknowledged.push(number);
+        if acknowledged.len() == 300 {
+            writer.kill().unwrap();
+        }
+    }
+    writer.wait().unwrap();
+    assert!(acknowledged.len() >= 300);
+    let jobs = JobCache::new(directory.path(), HashType::Sha256);
+    for number in &acknowledged {
+        assert_eq!(jobs.return_of(JID, &id(*number)).unwrap(), Some(returned(*number)), "{number}");
+    }
+    // One return may be cut off; when it comes again it is taken.
+    let next = acknowledged.len();
+    assert_ne!(jobs.store_return(JID, &id(next), &returned(next)).unwrap(), Stored::UnknownJob);
+    assert_eq!(jobs.return_of(JID, &id(next)).unwrap(), Some(returned(next)));
+}
