@@ -1,0 +1,5 @@
+//! `pkg` — packages, by the program that manages them.
+
+pub mod apt;
+mod debian_version;
+mod sources;

@@ -1,0 +1,3 @@
+//! `service` — what runs in the background, by the init system that runs it.
+
+pub mod systemd;

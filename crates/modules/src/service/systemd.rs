@@ -1,0 +1,755 @@
+//! `service` on systems that systemd started.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use exec::{Context, Error, KwArgs, Module, Result, function};
+use value::{Map, Value};
+
+use crate::cmd::{self, Outcome};
+use crate::file::paths;
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "service",
+    "Functions that look at services and control them through systemd.",
+    &[
+        &AVAILABLE,
+        &DISABLE,
+        &DISABLED,
+        &ENABLE,
+        &ENABLED,
+        &EXECS,
+        &FORCE_RELOAD,
+        &GET_ALL,
+        &GET_DISABLED,
+        &GET_ENABLED,
+        &GET_RUNNING,
+        &GET_STATIC,
+        &MASK,
+        &MASKED,
+        &MISSING,
+        &OFFLINE,
+        &RELOAD,
+        &RESTART,
+        &SHOW,
+        &START,
+        &STATUS,
+        &STOP,
+        &SYSTEMCTL_RELOAD,
+        &UNMASK,
+    ],
+)
+.only_if(booted);
+
+fn booted(_grains: &Map) -> std::result::Result<(), String> {
+    let reason = "The systemd execution module failed to load: only available on Linux systems which have been booted \
+                  with systemd.";
+    if Path::new("/run/systemd/system").exists() { Ok(()) } else { Err(reason.into()) }
+}
+
+/// Kinds of units; a service is named without its kind.
+const KINDS: [&str; 9] = ["service", "socket", "device", "mount", "automount", "swap", "target", "path", "timer"];
+
+/// Where packages put units.
+const SYSTEM_PLACES: [&str; 2] = ["/lib/systemd/system", "/usr/lib/systemd/system"];
+
+/// Where operators put units.
+const LOCAL_PLACE: &str = "/etc/systemd/system";
+
+/// Where scripts of the older init system lie.
+const SCRIPTS: &str = "/etc/init.d";
+
+/// Returns the whole name of a unit.
+fn unit(name: &str) -> String {
+    let known = KINDS.iter().any(|kind| name.strip_suffix(kind).is_some_and(|rest| rest.ends_with('.')));
+    if known { name.to_owned() } else { format!("{name}.service") }
+}
+
+/// Returns the name a unit is listed under; nothing for kinds that are not listed.
+fn listed(full: &str) -> Option<String> {
+    let (name, kind) = full.rsplit_once('.')?;
+    KINDS.contains(&kind).then(|| if kind == "service" { name.to_owned() } else { full.to_owned() })
+}
+
+/// Lays a path below another root.
+fn below(root: Option<&str>, path: &str) -> String {
+    root.map_or_else(|| path.to_owned(), |root| format!("{}{path}", root.trim_end_matches('/')))
+}
+
+/// A call of `systemctl`.
+#[derive(Default)]
+struct Call<'a> {
+    root: Option<&'a str>,
+    /// Whether jobs are only queued.
+    no_block: bool,
+    /// Whether it runs in a scope of its own, so that stopping the minion does not end it too.
+    scope: bool,
+}
+
+impl Call<'_> {
+    async fn run(&self, ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
+        let mut words = Vec::new();
+        let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
+        if self.scope && scope && util::which("systemd-run").is_some() {
+            words.extend(["systemd-run", "--scope"]);
+        }
+        words.push("systemctl");
+        words.extend(self.no_block.then_some("--no-block"));
+        words.extend(self.root.into_iter().flat_map(|root| ["--root", root]));
+        words.extend(action);
+        let name = name.map(unit);
+        words.extend(name.as_deref());
+        if action.first() == Some(&"status") {
+            words.extend(["-n", "0"]);
+        }
+        cmd::quiet(ctx, &words).await
+    }
+}
+
+async fn systemctl(ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
+    Call::default().run(ctx, action, name).await
+}
+
+/// What `systemctl status` tells of a unit.
+struct UnitStatus {
+    exists: bool,
+    changed: bool,
+}
+
+async fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
+    let said = systemctl(ctx, &["status"], Some(name)).await?;
+    let text = format!("{}{}", said.stdout, said.stderr).to_lowercase();
+    let version = ctx.grains.get("systemd").and_then(|systemd| systemd.get("version")?.as_str()?.parse::<i64>().ok());
+    let exists = match version {
+        // Before 231 the return code told nothing.
+        Some(old) if old < 231 => !text.contains("could not be found") && !text.contains("loaded: not-found"),
+        _ => said.retcode.is_some_and(|code| (0..4).contains(&code)),
+    };
+    Ok(UnitStatus { exists, changed: text.contains("'systemctl daemon-reload'") })
+}
+
+/// Makes systemd read units anew whose files have changed, and says whether the unit exists.
+async fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
+    let status = unit_status(ctx, name).await?;
+    let untracked = !status.exists && Path::new(LOCAL_PLACE).join(unit(name)).exists();
+    if !status.changed && !untracked {
+        return Ok(status.exists);
+    }
+    systemctl_reload(ctx).await?;
+    Ok(unit_status(ctx, name).await?.exists)
+}
+
+/// All units with files, as they are listed.
+fn unit_names(root: Option<&str>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for place in SYSTEM_PLACES.into_iter().chain([LOCAL_PLACE]) {
+        let place = below(root, place);
+        if Path::new(&place).is_symlink() {
+            continue;
+        }
+        let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+        names.extend(entries.filter_map(|entry| listed(&entry.file_name().to_string_lossy())));
+    }
+    names
+}
+
+/// Scripts of the older init system that no unit stands for.
+fn scripts(root: Option<&str>, units: &BTreeSet<String>) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(below(root, SCRIPTS)).into_iter().flatten().flatten();
+    let runnable = entries.filter(|entry| util::is_executable(&entry.path()));
+    runnable.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| !units.contains(name)).collect()
+}
+
+fn is_script(root: Option<&str>, name: &str) -> bool {
+    scripts(root, &unit_names(root)).contains(name)
+}
+
+/// Says whether a script starts in runlevels people work in.
+fn script_enabled(root: Option<&str>, name: &str) -> bool {
+    [2, 3, 4, 5].iter().any(|level| {
+        let links = paths::glob(&below(root, &format!("/etc/rc{level}.d/S*{name}")));
+        links.iter().any(|link| {
+            let file = link.rsplit('/').next().unwrap_or_default();
+            let number = file.strip_prefix('S').and_then(|rest| rest.strip_suffix(name));
+            number.is_some_and(|number| number.len() <= 2 && number.chars().all(|c| c.is_ascii_digit()))
+        })
+    })
+}
+
+/// Drops the lines that only name the scope a command ran in.
+fn without_scope(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.ends_with(".scope")).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+/// The unit of the minion itself; stopping it must not be waited for.
+fn is_minion(name: &str) -> bool {
+    ["salt-minion.service", "saltern-minion.service"].contains(&unit(name).as_str())
+}
+
+/// Starts, restarts or reloads a unit.
+struct Control<'a> {
+    name: &'a str,
+    no_block: bool,
+    unmask: bool,
+    unmask_runtime: bool,
+}
+
+impl Control<'_> {
+    async fn run(&self, ctx: &Context, action: &str) -> Result<bool> {
+        refreshed(ctx, self.name).await?;
+        for (wanted, runtime) in [(self.unmask, false), (self.unmask_runtime, true)] {
+            if wanted {
+                set_unmasked(ctx, self.name, runtime, None).await?;
+            }
+        }
+        let call = Call { no_block: self.no_block, scope: true, root: None };
+        succeed(call.run(ctx, &[action], Some(self.name)).await?)
+    }
+}
+
+fn succeed(said: Outcome) -> Result<bool> {
+    if said.retcode == Some(0) { Ok(true) } else { Err(Error::execution(without_scope(&said.stderr))) }
+}
+
+/// Says whether there is a service of a name.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.available sshd
+#[function]
+async fn available(ctx: &Context, name: String) -> Result<bool> {
+    refreshed(ctx, &name).await
+}
+
+/// Keeps a service from starting with the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.disable <service name>
+#[function]
+async fn disable(
+    ctx: &Context,
+    name: String,
+    #[default(false)] no_block: bool,
+    root: Option<String>,
+    kwargs: KwArgs,
+) -> Result<bool> {
+    let _ = kwargs;
+    refreshed(ctx, &name).await?;
+    if is_script(root.as_deref(), &name) {
+        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "remove"]).await?.retcode == Some(0));
+    }
+    let call = Call { root: root.as_deref(), no_block, scope: true };
+    Ok(call.run(ctx, &["disable"], Some(&name)).await?.retcode == Some(0))
+}
+
+/// Says whether a service does not start with the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.disabled <service name>
+#[function]
+async fn disabled(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
+    Ok(!is_enabled(ctx, &name, root.as_deref()).await?)
+}
+
+/// Makes a service start with the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.enable <service name>
+#[function]
+async fn enable(
+    ctx: &Context,
+    name: String,
+    #[default(false)] no_block: bool,
+    #[default(false)] unmask: bool,
+    #[default(false)] unmask_runtime: bool,
+    root: Option<String>,
+    kwargs: KwArgs,
+) -> Result<bool> {
+    let _ = kwargs;
+    refreshed(ctx, &name).await?;
+    for (wanted, runtime) in [(unmask, false), (unmask_runtime, true)] {
+        if wanted {
+            set_unmasked(ctx, &name, runtime, root.as_deref()).await?;
+        }
+    }
+    if is_script(root.as_deref(), &name) {
+        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "defaults", "99"]).await?.retcode == Some(0));
+    }
+    let call = Call { root: root.as_deref(), no_block, scope: true };
+    succeed(call.run(ctx, &["enable"], Some(&name)).await?)
+}
+
+/// Says whether a service starts with the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.enabled <service name>
+#[function]
+async fn enabled(ctx: &Context, name: String, root: Option<String>, kwargs: KwArgs) -> Result<bool> {
+    let _ = kwargs;
+    is_enabled(ctx, &name, root.as_deref()).await
+}
+
+async fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
+    let call = Call { root, ..Call::default() };
+    let said = call.run(ctx, &["is-enabled"], Some(name)).await?;
+    let alias = said.stdout.trim() == "alias";
+    if said.retcode == Some(0) && !alias {
+        return Ok(true);
+    }
+    if alias {
+        let real = call.run(ctx, &["show", "-P", "Id"], Some(name)).await?.stdout;
+        return Ok(call.run(ctx, &["is-enabled"], Some(real.trim())).await?.retcode == Some(0));
+    }
+    if name.contains('@') {
+        let pattern = format!("{LOCAL_PLACE}/*/{name}");
+        return Ok(paths::glob(&pattern).iter().any(|path| Path::new(path).is_symlink()));
+    }
+    Ok(is_script(root, name) && script_enabled(root, name))
+}
+
+/// Returns the program each service runs.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.execs
+#[function]
+async fn execs(ctx: &Context, root: Option<String>) -> Result<Map> {
+    let mut found = Map::new();
+    for name in all(root.as_deref()) {
+        let shown = properties(ctx, &name, root.as_deref()).await?;
+        if let Some(path) = shown.get("ExecStart").and_then(|start| start.get("path")) {
+            found.insert(name, path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Makes a service read its settings anew, restarting it if it cannot.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.force_reload <service name>
+#[function]
+async fn force_reload(
+    ctx: &Context,
+    name: String,
+    #[default(true)] no_block: bool,
+    #[default(false)] unmask: bool,
+    #[default(false)] unmask_runtime: bool,
+) -> Result<bool> {
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "force-reload").await
+}
+
+fn all(root: Option<&str>) -> BTreeSet<String> {
+    let mut names = unit_names(root);
+    let scripts = scripts(root, &names);
+    names.extend(scripts);
+    names
+}
+
+/// Returns all services and other units that have files.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_all
+#[function]
+async fn get_all(ctx: &Context, root: Option<String>) -> Result<Value> {
+    ctx.blocking(move || all(root.as_deref()).into_iter().collect()).await
+}
+
+/// The units in a state, by `systemctl list-unit-files`.
+async fn in_state(ctx: &Context, state: &str, root: Option<&str>) -> Result<BTreeSet<String>> {
+    let call = Call { root, ..Call::default() };
+    let said = call.run(ctx, &["--full", "--no-legend", "--no-pager", "list-unit-files"], None).await?;
+    Ok(units_in_state(&said.stdout, state))
+}
+
+fn units_in_state(text: &str, state: &str) -> BTreeSet<String> {
+    let pairs = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?, words.next()?))
+    });
+    pairs.filter(|(_, found)| *found == state).filter_map(|(name, _)| listed(name)).collect()
+}
+
+/// Returns the services that do not start with the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_disabled
+#[function]
+async fn get_disabled(ctx: &Context, root: Option<String>) -> Result<Value> {
+    let mut names = in_state(ctx, "disabled", root.as_deref()).await?;
+    let scripts = scripts(root.as_deref(), &unit_names(root.as_deref()));
+    names.extend(scripts.into_iter().filter(|name| !script_enabled(root.as_deref(), name)));
+    Ok(names.into_iter().collect())
+}
+
+/// Returns the services that start with the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_enabled
+#[function]
+async fn get_enabled(ctx: &Context, root: Option<String>) -> Result<Value> {
+    let mut names = in_state(ctx, "enabled", root.as_deref()).await?;
+    let scripts = scripts(root.as_deref(), &unit_names(root.as_deref()));
+    names.extend(scripts.into_iter().filter(|name| script_enabled(root.as_deref(), name)));
+    Ok(names.into_iter().collect())
+}
+
+/// Returns the services that run.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_running
+#[function]
+async fn get_running(ctx: &Context) -> Result<Value> {
+    let said = systemctl(ctx, &["--full", "--no-legend", "--no-pager"], None).await?;
+    Ok(running(&said.stdout).into_iter().collect())
+}
+
+/// Reads lines such as "ssh.service loaded active running OpenBSD Secure Shell server".
+fn running(text: &str) -> BTreeSet<String> {
+    let names = text.lines().filter_map(|line| {
+        // Units in trouble are marked with a dot.
+        let words: Vec<&str> = line.trim_start_matches(['●', '*', ' ']).split_whitespace().collect();
+        (words.get(3) == Some(&"running")).then(|| words[0])
+    });
+    names.filter_map(listed).collect()
+}
+
+/// Returns the units that cannot be enabled by themselves.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_static
+#[function]
+async fn get_static(ctx: &Context, root: Option<String>) -> Result<Value> {
+    Ok(in_state(ctx, "static", root.as_deref()).await?.into_iter().collect())
+}
+
+/// Makes it impossible to start a service, with ``runtime`` until the next start of the system.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.mask foo
+#[function]
+async fn mask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
+    refreshed(ctx, &name).await?;
+    let action: &[&str] = if runtime { &["mask", "--runtime"] } else { &["mask"] };
+    let call = Call { root: root.as_deref(), scope: true, no_block: false };
+    let said = call.run(ctx, action, Some(&name)).await?;
+    if said.retcode != Some(0) {
+        return Err(Error::execution(format!("Failed to mask service '{name}': {}", without_scope(&said.stderr))));
+    }
+    Ok(true)
+}
+
+fn is_masked(name: &str, runtime: bool, root: Option<&str>) -> bool {
+    let place = below(root, if runtime { "/run/systemd/system" } else { LOCAL_PLACE });
+    std::fs::read_link(Path::new(&place).join(unit(name))).is_ok_and(|target| target == Path::new("/dev/null"))
+}
+
+/// Says whether it was made impossible to start a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.masked foo
+#[function]
+async fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
+    refreshed(ctx, &name).await?;
+    Ok(is_masked(&name, runtime, root.as_deref()))
+}
+
+/// Says whether there is no service of a name.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.missing sshd
+#[function]
+async fn missing(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!refreshed(ctx, &name).await?)
+}
+
+/// Says whether systemd is to be left alone, as in the building of images.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.offline
+#[function]
+fn offline() -> Result<bool> {
+    Ok(std::env::var("SYSTEMD_OFFLINE").is_ok_and(|value| ["1", "yes", "true", "on"].contains(&value.as_str())))
+}
+
+/// Makes a service read its settings anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.reload <service name>
+#[function]
+async fn reload(
+    ctx: &Context,
+    name: String,
+    #[default(false)] no_block: bool,
+    #[default(false)] unmask: bool,
+    #[default(false)] unmask_runtime: bool,
+) -> Result<bool> {
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "reload").await
+}
+
+/// Restarts a service. The minion's own is not waited for.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.restart <service name>
+#[function]
+async fn restart(
+    ctx: &Context,
+    name: String,
+    no_block: Option<bool>,
+    #[default(false)] unmask: bool,
+    #[default(false)] unmask_runtime: bool,
+) -> Result<bool> {
+    let no_block = no_block.unwrap_or_else(|| is_minion(&name));
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "restart").await
+}
+
+async fn properties(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
+    let call = Call { root, ..Call::default() };
+    Ok(parse_properties(&call.run(ctx, &["show"], Some(name)).await?.stdout))
+}
+
+/// Reads `Name=value` lines; a value in braces holds pairs, some are lists of words.
+fn parse_properties(text: &str) -> Map {
+    let mut shown = Map::new();
+    for (name, value) in text.lines().map(|line| line.split_once('=').unwrap_or((line, ""))) {
+        let value = if value.starts_with('{') {
+            let inside = value.replace(['{', '}'], "");
+            let pairs = inside.split(" ; ").map(|pair| {
+                let mut parts = pair.split('=');
+                (parts.next().unwrap_or_default().trim().to_owned(), parts.next().unwrap_or_default().trim().to_owned())
+            });
+            Value::Map(pairs.collect())
+        } else if ["Before", "After", "Wants"].contains(&name) {
+            value.split_whitespace().collect()
+        } else {
+            Value::from(value)
+        };
+        shown.insert(name, value);
+    }
+    shown
+}
+
+/// Returns all properties systemd knows of a unit.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.show <service name>
+#[function]
+async fn show(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
+    properties(ctx, &name, root.as_deref()).await
+}
+
+/// Starts a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.start <service name>
+#[function]
+async fn start(
+    ctx: &Context,
+    name: String,
+    #[default(false)] no_block: bool,
+    #[default(false)] unmask: bool,
+    #[default(false)] unmask_runtime: bool,
+) -> Result<bool> {
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "start").await
+}
+
+/// Says whether a service runs; for a shell pattern, whether each that matches does.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.status <service name>
+#[function]
+async fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Value> {
+    let _ = sig;
+    let pattern = name.contains(['*', '?']) || (name.contains('[') && name.contains(']'));
+    let names: BTreeSet<String> = if pattern {
+        all(None).into_iter().filter(|service| targeting::fnmatch(service, &name)).collect()
+    } else {
+        BTreeSet::from([name.clone()])
+    };
+    let mut active = BTreeMap::new();
+    for service in names {
+        refreshed(ctx, &service).await?;
+        let said = systemctl(ctx, &["is-active"], Some(&service)).await?;
+        active.insert(service, said.retcode == Some(0));
+    }
+    if pattern {
+        return Ok(Value::Map(active.into_iter().collect()));
+    }
+    Ok(Value::Bool(active.values().all(|active| *active)))
+}
+
+/// Stops a service. The minion's own is not waited for.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.stop <service name>
+#[function]
+async fn stop(ctx: &Context, name: String, no_block: Option<bool>) -> Result<bool> {
+    refreshed(ctx, &name).await?;
+    let call = Call { no_block: no_block.unwrap_or_else(|| is_minion(&name)), scope: true, root: None };
+    Ok(call.run(ctx, &["stop"], Some(&name)).await?.retcode == Some(0))
+}
+
+/// Makes systemd read all units anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.systemctl_reload
+#[function]
+async fn systemctl_reload(ctx: &Context) -> Result<bool> {
+    let said = systemctl(ctx, &["--system", "daemon-reload"], None).await?;
+    if said.retcode != Some(0) {
+        let text = format!("{}{}", said.stdout, said.stderr);
+        return Err(Error::execution(format!("Problem performing systemctl daemon-reload: {}", text.trim_end())));
+    }
+    Ok(true)
+}
+
+/// Makes it possible again to start a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.unmask foo
+#[function]
+async fn unmask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
+    refreshed(ctx, &name).await?;
+    set_unmasked(ctx, &name, runtime, root.as_deref()).await
+}
+
+async fn set_unmasked(ctx: &Context, name: &str, runtime: bool, root: Option<&str>) -> Result<bool> {
+    if !is_masked(name, runtime, root) {
+        return Ok(true);
+    }
+    let action: &[&str] = if runtime { &["unmask", "--runtime"] } else { &["unmask"] };
+    let said = Call { root, scope: true, no_block: false }.run(ctx, action, Some(name)).await?;
+    if said.retcode == Some(0) { Ok(true) } else { Err(Error::execution(format!("Failed to unmask service '{name}'"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{list, map};
+
+    #[test]
+    fn units_have_kinds() {
+        assert_eq!(unit("ssh"), "ssh.service");
+        assert_eq!(unit("ssh.socket"), "ssh.socket");
+        assert_eq!(unit("a.b"), "a.b.service");
+        assert_eq!(listed("ssh.service").as_deref(), Some("ssh"));
+        assert_eq!(listed("ssh.socket").as_deref(), Some("ssh.socket"));
+        assert_eq!(listed("x.slice"), None);
+        assert!(is_minion("salt-minion") && !is_minion("salt-master"));
+    }
+
+    #[test]
+    fn lists_of_systemctl_are_read() {
+        let text = "ssh.service      enabled  enabled\ncron.service disabled enabled\nx.slice enabled -\n\nodd\n";
+        assert_eq!(units_in_state(text, "enabled"), BTreeSet::from(["ssh".to_owned()]));
+        let text = "  ssh.service loaded active running OpenBSD\n● bad.service loaded failed failed Bad\n\
+                    dbus.socket loaded active running D-Bus\n";
+        assert_eq!(running(text), BTreeSet::from(["dbus.socket".to_owned(), "ssh".to_owned()]));
+    }
+
+    #[test]
+    fn properties_hold_words_and_pairs() {
+        let text = "Id=ssh.service\nAfter=a.target b.target\n\
+                    ExecStart={ path=/usr/sbin/sshd ; argv[]=/usr/sbin/sshd -D ; ignore_errors=no }\nEnv=A=1\n";
+        let shown = parse_properties(text);
+        assert_eq!(shown.get("After"), Some(&list!["a.target", "b.target"]));
+        assert_eq!(shown.get("Env"), Some(&"A=1".into()));
+        let start = map! { "path" => "/usr/sbin/sshd", "argv[]" => "/usr/sbin/sshd -D", "ignore_errors" => "no" };
+        assert_eq!(shown.get("ExecStart"), Some(&start.into()));
+    }
+
+    #[test]
+    fn units_and_scripts_below_a_root_are_found() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_str();
+        for path in ["lib/systemd/system/ssh.service", "etc/init.d/ssh", "etc/init.d/old", "etc/rc3.d/S01old"] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        assert_eq!(all(root), BTreeSet::from(["old".to_owned(), "ssh".to_owned()]));
+        assert!(is_script(root, "old") && !is_script(root, "ssh"));
+        assert!(script_enabled(root, "old") && !script_enabled(root, "ld"));
+        assert!(!is_masked("ssh", false, root));
+    }
+
+    #[test]
+    fn scope_lines_are_dropped() {
+        assert_eq!(without_scope("Running scope as unit: run-1.scope\nJob failed\n"), "Job failed");
+    }
+}
