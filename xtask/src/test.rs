@@ -13,7 +13,8 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     };
     packages::ensure(&[packages::BUILD, packages::FUZZ])?;
     let mut tally = Tally::default();
-    let real_salt = install_real_salt();
+    // Installing waits for the network most of the time, so the rest need not wait for it.
+    let real_salt = packages::ensure(&[packages::REAL_SALT]).map(|()| std::thread::spawn(install_real_salt));
     tally.check(checked(cargo(&["fmt", "--all", "--check"])));
     tally.check(checked(cargo(&[
         "clippy",
@@ -31,7 +32,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     if fuzzing {
         fuzz::all(fuzz::SECONDS, &mut tally)?;
     }
-    match real_salt {
+    match real_salt.and_then(|thread| thread.join().expect("the installation does not panic")) {
         Ok(()) if built => interop(&mut tally)?,
         Ok(()) => println!("interop is not run: there is no program to run"),
         Err(failure) => without_real_salt(&failure, &mut tally),
@@ -41,7 +42,6 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
 }
 
 fn install_real_salt() -> Result<(), Failure> {
-    packages::ensure(&[packages::REAL_SALT])?;
     real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))
 }
 
