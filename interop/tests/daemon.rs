@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
@@ -311,5 +312,27 @@ fn a_silent_master_costs_the_others_nothing() {
         }
         nix::sys::signal::killpg(first, Signal::SIGCONT)?;
         masters[0].wait_answering(&["unhurt"])
+    });
+}
+
+#[test]
+fn systemd_is_told_when_a_daemon_is_ready() {
+    scenario("NOTIFY_SOCKET", |sandbox| {
+        let ours = Salt::ours()?;
+        let path = sandbox.root().join("notify");
+        let socket = UnixDatagram::bind(&path).context("failed to bind the notification socket")?;
+        socket.set_read_timeout(Some(Duration::from_secs(90)))?;
+        let master = Master::build(&ours, "m").option("auto_accept", true).prepare(sandbox)?;
+        let minion = Minion::build(&ours, "told").master(&master).prepare(sandbox)?;
+        let daemons = [(master.program("salt-master"), "master.out"), (minion.program("salt-minion"), "minion.out")];
+        let mut running = Vec::new();
+        for (program, output) in daemons {
+            running.push(program.env("NOTIFY_SOCKET", &path).start(&sandbox.root().join(output))?);
+            let mut buffer = [0; 256];
+            let length = socket.recv(&mut buffer).with_context(|| format!("{output} told nothing"))?;
+            let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            ensure!(told.lines().any(|line| line == "READY=1"), "systemd was told {told:?}");
+        }
+        master.wait_answering(&["told"])
     });
 }
