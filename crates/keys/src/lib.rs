@@ -4,8 +4,8 @@
 //! minion signs in, [`KeyManager`] is what `salt-key` and the wheel functions `key.*` do. [`KeyStore`] is Salt's layout
 //! of `pki_dir`, [`LiveKeys`] a memory of it for a running master, which sees changes made by hand at once.
 //!
-//! The pairs a program owns are here as well ([`MasterKeys`], [`PairPath`]), and how a minion comes to believe a master
-//! ([`judge`]).
+//! The pairs a program owns are here as well ([`MasterKeys`], [`PairPath`]). How a minion comes to believe a master is part
+//! of the sign-in, in the crate `channel`.
 
 mod admit;
 mod atomic;
@@ -22,7 +22,6 @@ mod settings;
 mod store;
 #[cfg(test)]
 mod testing;
-mod trust;
 mod watch;
 
 pub use admit::{Admission, AdmissionOptions, Admitted, Applicant, Seats};
@@ -39,4 +38,3 @@ pub use manage::{
 pub use master_keys::{MasterKeyOptions, MasterKeys};
 pub use pair::{KeyPair, PairOptions, PairPath, finger_file};
 pub use store::{KeyStore, Listing, StoredKey};
-pub use trust::{Demands, Distrust, Keep, MasterKeyFile, Shown, Trusted, judge};

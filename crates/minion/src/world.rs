@@ -49,6 +49,9 @@ pub struct World {
     room: Option<Arc<Semaphore>>,
 }
 
+/// How long the return of a job waits for parts of its result that were not told yet.
+const LAST_PARTS: Duration = Duration::from_secs(2);
+
 /// What a [`World`] is made of.
 pub struct Parts {
     /// Clock, randomness, network.
@@ -197,8 +200,9 @@ impl World {
         }
         let outcomes = jobs::run(&ctx, &job).await;
         drop((ctx, _note, _running));
-        if let Err(reason) = telling.await {
-            error!("progress of job {} was not told: {reason}", job.jid());
+        // A thread that was left alone, or a command in the background, may keep the road open for long.
+        if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
+            debug!("job {} may still have parts to tell; its return goes first", job.jid());
         }
         let load = jobs::return_load(self.identity.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
         self.cache_job(&load);

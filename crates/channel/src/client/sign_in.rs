@@ -158,10 +158,7 @@ impl<'a> Attempt<'a> {
             }
         }
         let session = accepted.session.as_deref().map(key_string).transpose()?;
-        if judgement.store && self.known.as_deref().map(crypto::clean_key) != Some(crypto::clean_key(&accepted.pub_key))
-        {
-            self.trust.keep(&accepted.pub_key)?;
-        }
+        self.trust.keep(judgement.keep, &accepted.pub_key)?;
         let credentials = Credentials::new(aes, session, accepted.publish_port);
         Ok(SignIn::Accepted(Arc::new(credentials.map_err(|error| Error::Malformed(error.to_string()))?)))
     }

@@ -35,10 +35,21 @@ pub struct Shown<'a> {
 /// A key that is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// It must be put on record.
-    pub store: bool,
+    /// What becomes of the record once all other checks have passed.
+    pub keep: Keep,
     /// The master must have returned our token.
     pub token: bool,
+}
+
+/// What becomes of the record of the master's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It stays.
+    Nothing,
+    /// The key goes on record if there still is none: it is trusted because it is the first.
+    First,
+    /// The key replaces the one on record: it is vouched for.
+    Replace,
 }
 
 /// Why a master's key is not trusted.
@@ -102,23 +113,28 @@ pub fn judge(
         (true, Some(signature)) if check && !verify(signature) => Err(Distrust::BadSignature),
         _ => Ok(()),
     };
-    let known = known.filter(|_| shown.token_sent && !settings.open_mode);
-    let judgement = match known {
+    let compared = known.filter(|_| shown.token_sent && !settings.open_mode);
+    let judgement = match compared {
         Some(known) if clean_key(known) == clean_key(shown.key) => {
             signed(settings.always_verify)?;
-            Judgement { store: false, token: true }
+            Judgement { keep: Keep::Nothing, token: true }
         }
         Some(_) if settings.verify_signature => {
             let good = shown.signature.is_some_and(&verify);
             if !good {
                 return Err(Distrust::Changed);
             }
-            Judgement { store: true, token: false }
+            Judgement { keep: Keep::Replace, token: false }
         }
         Some(_) => return Err(Distrust::Changed),
         None => {
             signed(true)?;
-            Judgement { store: true, token: false }
+            let keep = match (settings.verify_signature, known) {
+                (true, _) => Keep::Replace,
+                (false, Some(_)) => Keep::Nothing,
+                (false, None) => Keep::First,
+            };
+            Judgement { keep, token: false }
         }
     };
     match &settings.finger {
@@ -139,8 +155,8 @@ pub trait Trust: Send + Sync {
     /// Returns the key on record.
     fn known(&self) -> Result<Option<String>, Distrust>;
 
-    /// Puts a key on record.
-    fn keep(&self, key: &str) -> Result<(), Distrust>;
+    /// Does to the record what was decided. Another first key that came on record meanwhile makes this one distrusted.
+    fn keep(&self, keep: Keep, key: &str) -> Result<(), Distrust>;
 
     /// Returns the public half of the signing key.
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust>;
@@ -160,6 +176,18 @@ impl FileTrust {
     }
 }
 
+impl FileTrust {
+    /// Writes a key beside the record, to be put in its place in one step.
+    fn write(&self, text: &str) -> io::Result<tempfile::NamedTempFile> {
+        let directory = self.record.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        io::Write::write_all(&mut file, text.as_bytes())?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        file.as_file().set_permissions(mode)?;
+        Ok(file)
+    }
+}
+
 impl Trust for FileTrust {
     fn known(&self) -> Result<Option<String>, Distrust> {
         match std::fs::read_to_string(&self.record) {
@@ -169,17 +197,20 @@ impl Trust for FileTrust {
         }
     }
 
-    fn keep(&self, key: &str) -> Result<(), Distrust> {
-        let write = || -> io::Result<()> {
-            let dir = self.record.parent().unwrap_or(Path::new("."));
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
-            io::Write::write_all(&mut file, clean_key(key).as_bytes())?;
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-            file.as_file().set_permissions(mode)?;
-            file.persist(&self.record)?;
-            Ok(())
+    fn keep(&self, keep: Keep, key: &str) -> Result<(), Distrust> {
+        let text = clean_key(key);
+        let written = match keep {
+            Keep::Nothing => return Ok(()),
+            Keep::Replace => self.write(&text).and_then(|file| Ok(drop(file.persist(&self.record)?))),
+            Keep::First => self.write(&text).and_then(|file| Ok(drop(file.persist_noclobber(&self.record)?))),
         };
-        write().map_err(|error| failed("write", &self.record, error))
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match self.known()? {
+                Some(known) if clean_key(&known) == text => Ok(()),
+                _ => Err(Distrust::Changed),
+            },
+            other => other.map_err(|error| failed("write", &self.record, error)),
+        }
     }
 
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust> {
@@ -196,6 +227,8 @@ fn failed(doing: &'static str, path: &Path, reason: impl std::fmt::Display) -> D
 mod tests {
     use super::*;
 
+    const FIRST: Judgement = Judgement { keep: Keep::First, token: false };
+    const KNOWN: Judgement = Judgement { keep: Keep::Nothing, token: true };
     const SAME: &str = "KEY A\n";
 
     fn shown(key: &str, signature: Option<&'static str>) -> Shown<'static> {
@@ -213,13 +246,13 @@ mod tests {
     #[test]
     fn the_first_key_is_trusted_and_kept() {
         let first = Shown { token_sent: false, ..shown("a", None) };
-        assert_eq!(decide(TrustSettings::default(), None, first), Ok(Judgement { store: true, token: false }));
+        assert_eq!(decide(TrustSettings::default(), None, first), Ok(FIRST));
     }
 
     #[test]
     fn the_same_key_must_return_the_token() {
         let same = decide(TrustSettings::default(), Some(SAME), shown("a", None));
-        assert_eq!(same, Ok(Judgement { store: false, token: true }));
+        assert_eq!(same, Ok(KNOWN));
     }
 
     #[test]
@@ -229,7 +262,7 @@ mod tests {
         assert_eq!(decide(plain(), Some(SAME), shown("b", Some("good"))), Err(Distrust::Changed));
         assert_eq!(decide(verifying(), Some(SAME), shown("b", Some("bad"))), Err(Distrust::Changed));
         let good = decide(verifying(), Some(SAME), shown("b", Some("good")));
-        assert_eq!(good, Ok(Judgement { store: true, token: false }));
+        assert_eq!(good, Ok(Judgement { keep: Keep::Replace, token: false }));
     }
 
     #[test]
@@ -258,16 +291,19 @@ mod tests {
     #[test]
     fn open_mode_takes_any_key() {
         let open = TrustSettings { open_mode: true, ..TrustSettings::default() };
-        assert_eq!(decide(open, Some(SAME), shown("b", None)), Ok(Judgement { store: true, token: false }));
+        let taken = Judgement { keep: Keep::Nothing, token: false };
+        assert_eq!(decide(open, Some(SAME), shown("b", None)), Ok(taken));
     }
 
     #[test]
-    fn the_record_is_replaced_as_a_whole() {
+    fn the_first_key_goes_on_record_once_and_a_vouched_one_replaces_it() {
         let dir = tempfile::tempdir().unwrap();
         let trust = FileTrust::new(dir.path(), "master_sign");
         assert_eq!(trust.known(), Ok(None));
-        trust.keep("KEY A\n").unwrap();
-        trust.keep("KEY B\r\n").unwrap();
+        trust.keep(Keep::First, "KEY A\n").unwrap();
+        trust.keep(Keep::First, "KEY A").unwrap();
+        assert_eq!(trust.keep(Keep::First, "KEY C"), Err(Distrust::Changed), "another link was first");
+        trust.keep(Keep::Replace, "KEY B\r\n").unwrap();
         assert_eq!(trust.known(), Ok(Some("KEY B".to_owned())));
         assert!(matches!(trust.signing_key(), Err(Distrust::Record { .. })));
     }
