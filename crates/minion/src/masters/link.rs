@@ -129,6 +129,11 @@ impl Link {
         self.state.borrow().state == MasterState::Live
     }
 
+    /// The address in use, or last in use.
+    pub fn address_in_use(&self) -> Option<SocketAddr> {
+        self.state.borrow().address
+    }
+
     /// Waits until the link is connected and signed in.
     pub async fn live(&self) {
         let mut state = self.state.subscribe();

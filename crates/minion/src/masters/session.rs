@@ -274,8 +274,11 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     link.set_state(MasterState::Live, None, world.rt.now());
     info!("Minion is ready to receive requests!");
     world.connected(link).await;
+    let watched = watch_requests(world, link);
+    tokio::pin!(watched);
     loop {
         tokio::select! {
+            error = &mut watched => return error.into(),
             payload = subscription.next() => match payload {
                 Ok(payload) => {
                     link.note_heard(world.rt.now());
@@ -288,6 +291,17 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
                 tokio::spawn(async move { refresh_pillar(&world, &link, &channel).await });
             }
         }
+    }
+}
+
+/// Waits for the loss of the master's request port. Over tcp the next request finds it.
+async fn watch_requests(world: &World, link: &Link) -> transport::Error {
+    match (link.settings.transport, link.address_in_use()) {
+        (transport::Kind::Zeromq, Some(address)) => {
+            let target = target(link, address, 0);
+            transport::zeromq::watch(&world.rt, &target).await
+        }
+        _ => std::future::pending().await,
     }
 }
 

@@ -5,8 +5,10 @@ mod reply;
 mod request;
 mod stream;
 mod subscribe;
+mod watch;
 
 pub use publish::publish;
 pub use reply::serve;
 pub use request::ZmqRequester;
 pub use subscribe::subscribe;
+pub use watch::watch;
