@@ -1,0 +1,105 @@
+//! The variants of running a command: which output they return, and what they do around it.
+
+use exec::{Context, Error, Result};
+use value::Value;
+
+use super::options::{Given, Options};
+use super::run::{self, Outcome};
+use super::{chroot, script as scripts};
+
+/// `cmd.run`.
+pub async fn run(ctx: &Context, given: Given) -> Result<Value> {
+    let options = Options::read(ctx, &given)?;
+    let outcome = run::run(ctx, &options).await?;
+    if let Some(level) = options.loglevel {
+        let failed = outcome.retcode.is_some_and(|code| code != 0) && !options.ignore_retcode;
+        if failed {
+            let code = outcome.retcode.unwrap_or_default();
+            tracing::error!("Command '{}' failed with return code: {code}", options.line.first_word());
+            if given.flag("raise_err") {
+                return Err(Error::execution(shown(&given, outcome.stdout)));
+            }
+        }
+        run::log_output(if failed { tracing::Level::ERROR } else { level }, &outcome.stdout);
+    }
+    Ok(shown(&given, outcome.stdout).into())
+}
+
+/// `cmd.shell`.
+pub async fn shell(ctx: &Context, mut given: Given) -> Result<Value> {
+    if given.value("python_shell").is_null() {
+        given.set("python_shell", true);
+    }
+    given.set("redirect_stderr", true);
+    run(ctx, given).await
+}
+
+/// `cmd.run_stdout`.
+pub async fn run_stdout(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = outcome(ctx, &given).await?;
+    Ok(shown(&given, outcome.stdout).into())
+}
+
+/// `cmd.run_stderr`.
+pub async fn run_stderr(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = outcome(ctx, &given).await?;
+    Ok(shown(&given, outcome.stderr).into())
+}
+
+/// `cmd.run_all`.
+pub async fn run_all(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = outcome(ctx, &given).await?;
+    Ok(hidden(&given, outcome).into_map().into())
+}
+
+/// `cmd.run_bg`.
+pub async fn run_bg(ctx: &Context, mut given: Given) -> Result<Value> {
+    given.set("bg", true);
+    let outcome = outcome(ctx, &given).await?;
+    Ok(value::map! { "pid" => outcome.pid }.into())
+}
+
+/// `cmd.retcode`.
+pub async fn retcode(ctx: &Context, mut given: Given) -> Result<Value> {
+    given.set("redirect_stderr", true);
+    Ok(outcome(ctx, &given).await?.retcode.into())
+}
+
+/// `cmd.run_chroot`.
+pub async fn run_chroot(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = chroot::run(ctx, &given).await?;
+    Ok(hidden(&given, outcome).into_map().into())
+}
+
+/// `cmd.script`.
+pub async fn script(ctx: &Context, given: Given) -> Result<Value> {
+    match scripts::run(ctx, &given).await? {
+        Some(outcome) => Ok(hidden(&given, outcome).into_map().into()),
+        None => Ok(scripts::not_cached().into()),
+    }
+}
+
+/// `cmd.script_retcode`.
+pub async fn script_retcode(ctx: &Context, given: Given) -> Result<Value> {
+    match scripts::run(ctx, &given).await? {
+        Some(outcome) => Ok(outcome.retcode.into()),
+        None => Ok(1.into()),
+    }
+}
+
+/// `cmd.powershell` and `cmd.powershell_all`.
+pub async fn refuse_powershell(_ctx: &Context, _given: Given) -> Result<Value> {
+    Err(Error::execution("not supported: PowerShell commands run on Windows minions only"))
+}
+
+async fn outcome(ctx: &Context, given: &Given) -> Result<Outcome> {
+    run::run(ctx, &Options::read(ctx, given)?).await
+}
+
+fn shown(given: &Given, text: String) -> String {
+    if given.flag("hide_output") { String::new() } else { text }
+}
+
+fn hidden(given: &Given, outcome: Outcome) -> Outcome {
+    if given.flag("hide_output") { outcome.hidden() } else { outcome }
+}

@@ -1,0 +1,108 @@
+//! Commands in another root directory.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use exec::{Context, Error, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use value::Value;
+
+use super::options::{Given, Line, Options};
+use super::quiet;
+use super::run::{self, Outcome};
+
+/// Mounts what a command needs, runs it in the root, ends what it left behind, unmounts.
+pub async fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
+    let root = PathBuf::from(given.text("root").unwrap_or_default());
+    if !root.is_absolute() || !root.is_dir() {
+        return Err(Error::execution(format!("the root '{}' is not an absolute path of a directory", root.display())));
+    }
+    let mut mounted = Vec::new();
+    let outcome = match mount_all(ctx, &root, given.value("binds"), &mut mounted).await {
+        Ok(()) => match options(ctx, given, &root) {
+            Ok(options) => run::run(ctx, &options).await,
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    end_processes(&root).await;
+    for place in mounted.iter().rev() {
+        unmount(ctx, place).await;
+    }
+    outcome
+}
+
+fn options(ctx: &Context, given: &Given, root: &Path) -> Result<Options> {
+    let mut given = given.clone();
+    let shell = if root.join("bin/bash").is_file() { "/bin/bash" } else { "/bin/sh" };
+    let mut words = vec!["chroot".to_owned()];
+    if let Some(user) = given.some_text("runas") {
+        // The user lives inside the root.
+        words.push(format!("--userspec={user}:{}", given.some_text("group").unwrap_or_default()));
+    }
+    let line = Line::from_value(given.value("cmd")).joined();
+    words.extend([root.to_string_lossy().into_owned(), shell.to_owned(), "-c".to_owned(), line]);
+    given.set("cmd", words);
+    given.set("python_shell", false);
+    given.set("runas", Value::Null);
+    given.set("group", Value::Null);
+    Options::read(ctx, &given)
+}
+
+async fn mount_all(ctx: &Context, root: &Path, binds: &Value, mounted: &mut Vec<PathBuf>) -> Result<()> {
+    for (kind, name) in [("devtmpfs", "dev"), ("proc", "proc"), ("sysfs", "sys")] {
+        let place = root.join(name);
+        mount(ctx, &["-t", kind, kind, &place.to_string_lossy()]).await?;
+        mounted.push(place);
+    }
+    for bind in binds.as_list().unwrap_or_default() {
+        let bind = bind.to_string();
+        let place = root.join(bind.trim_start_matches('/'));
+        mount(ctx, &["--bind", &bind, &place.to_string_lossy()]).await?;
+        mounted.push(place);
+    }
+    Ok(())
+}
+
+async fn mount(ctx: &Context, args: &[&str]) -> Result<()> {
+    let outcome = quiet(ctx, &[&["mount"], args].concat()).await?;
+    match outcome.retcode {
+        Some(0) => Ok(()),
+        _ => Err(Error::execution(format!("failed to mount {}: {}", args.join(" "), outcome.stderr))),
+    }
+}
+
+async fn unmount(ctx: &Context, place: &Path) {
+    match quiet(ctx, &["umount", &place.to_string_lossy()]).await {
+        Ok(outcome) if outcome.retcode == Some(0) => {}
+        Ok(outcome) => tracing::error!("failed to unmount {}: {}", place.display(), outcome.stderr),
+        Err(error) => tracing::error!("failed to unmount {}: {error}", place.display()),
+    }
+}
+
+/// Asks three times, then kills three times.
+async fn end_processes(root: &Path) {
+    for round in 0..6 {
+        let left = processes_in(root);
+        if left.is_empty() {
+            return;
+        }
+        let signal = if round < 3 { Signal::SIGTERM } else { Signal::SIGKILL };
+        for pid in left {
+            // One that ended meanwhile needs no signal.
+            let _ = kill(pid, signal);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    if !processes_in(root).is_empty() {
+        tracing::error!("Processes running in chroot could not be killed, filesystem will remain mounted");
+    }
+}
+
+fn processes_in(root: &Path) -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let inside = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/root")).is_ok_and(|link| link.starts_with(root));
+    pids.filter(inside).map(Pid::from_raw).collect()
+}

@@ -1,0 +1,276 @@
+//! `cmd` — running commands.
+//!
+//! [`options`] reads the arguments, [`run`] makes of them what is started, [`process`] starts it, [`calls`] picks what
+//! the variants return. Other modules run programs through [`quiet`].
+
+mod calls;
+mod chroot;
+mod encoding;
+mod options;
+mod process;
+mod run;
+mod runas;
+mod script;
+mod shells;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod words;
+
+use std::path::Path;
+use std::time::Duration;
+
+use exec::{Context, Error, KwArgs, Module, Result, function};
+use value::{Map, Value, map};
+
+pub use process::os_text;
+pub use run::Outcome;
+
+use options::Given;
+use process::{Ended, Failure, Launch};
+use table::{
+    POWERSHELL, POWERSHELL_ALL, RETCODE, RUN, RUN_ALL, RUN_BG, RUN_CHROOT, RUN_STDERR, RUN_STDOUT, SCRIPT,
+    SCRIPT_RETCODE, SHELL,
+};
+
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "cmd",
+    "Functions that run commands. Whoever may call them may do anything.",
+    &[
+        &EXEC_CODE,
+        &EXEC_CODE_ALL,
+        &HAS_EXEC,
+        &POWERSHELL,
+        &POWERSHELL_ALL,
+        &RETCODE,
+        &RUN,
+        &RUN_ALL,
+        &RUN_BG,
+        &RUN_CHROOT,
+        &RUN_STDERR,
+        &RUN_STDOUT,
+        &SCRIPT,
+        &SCRIPT_RETCODE,
+        &SHELL,
+        &SHELL_INFO,
+        &SHELLS,
+        &TTY,
+        &WHICH,
+        &WHICH_BIN,
+    ],
+);
+
+/// Runs a program for another function: without a shell, in English, with separate streams, unlogged. The return code
+/// of the job stays as it is.
+///
+/// # Errors
+/// [`Error::CommandNotFound`] when there is no such program; [`Error::Terminated`] when the job was killed.
+pub async fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
+    quiet_for(ctx, words, None).await
+}
+
+/// The same, with a time limit; a program that exceeds it is killed and marked as such.
+pub async fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
+    finish(ctx, plain(words)?, limit).await
+}
+
+/// The same, with something to read on its standard input.
+pub async fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcome> {
+    finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None).await
+}
+
+async fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outcome> {
+    match process::run(ctx, &launch, limit).await {
+        Ok(Ended::Exited { pid, code, out, err }) => {
+            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+            Ok(Outcome { pid, retcode: Some(code), stdout: text(out), stderr: text(err), timed_out: false })
+        }
+        Ok(Ended::TimedOut { pid }) => Ok(Outcome { pid, retcode: Some(1), timed_out: true, ..Outcome::default() }),
+        Err(failure) => Err(not_started(failure)),
+    }
+}
+
+/// Starts a program that nobody waits for and returns its process id.
+///
+/// # Errors
+/// [`Error::CommandNotFound`] when there is no such program.
+pub async fn start(words: &[&str]) -> Result<i64> {
+    process::leave_running(&plain(words)?).await.map_err(not_started)
+}
+
+fn plain(words: &[&str]) -> Result<Launch> {
+    if words.first().is_none_or(|program| program.is_empty()) {
+        return Err(Error::invocation("the command to run is empty"));
+    }
+    let english = [("LC_ALL", "C"), ("LANGUAGE", "C")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(Launch {
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        cwd: "/".into(),
+        env: std::env::vars().filter(|(name, _)| name != "NOTIFY_SOCKET").chain(english).collect(),
+        ..Launch::default()
+    })
+}
+
+fn not_started(failure: Failure) -> Error {
+    match failure {
+        Failure::Terminated => Error::Terminated,
+        Failure::Start(error, program) if error.kind() == std::io::ErrorKind::NotFound => {
+            Error::CommandNotFound(program)
+        }
+        Failure::Start(error, program) => Error::execution(format!("failed to run {program}: {error}")),
+    }
+}
+
+/// Runs code in a language whose interpreter takes a file, and returns what it wrote.
+///
+/// All arguments of ``cmd.run_all`` are understood.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.exec_code perl 'print join ",", @ARGV' args='[a, b]'
+#[function]
+async fn exec_code(
+    ctx: &Context,
+    lang: String,
+    code: String,
+    cwd: Option<Value>,
+    args: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<String> {
+    let outcome = script::code(ctx, &lang, &code, code_arguments(cwd, args, kwargs)).await?;
+    Ok(outcome.stdout)
+}
+
+/// Runs code in a language whose interpreter takes a file, and returns process id, exit code, stdout and stderr.
+///
+/// All arguments of ``cmd.run_all`` are understood.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.exec_code_all sh 'exit $1' args=3
+#[function]
+async fn exec_code_all(
+    ctx: &Context,
+    lang: String,
+    code: String,
+    cwd: Option<Value>,
+    args: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let outcome = script::code(ctx, &lang, &code, code_arguments(cwd, args, kwargs)).await?;
+    Ok(outcome.into_map())
+}
+
+fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> Given {
+    let mut bound =
+        exec::Bound { kwargs: map! { "shell" => "/bin/bash", "output_loglevel" => "debug" }, ..Default::default() };
+    bound.kwargs.update(kwargs.0);
+    bound.kwargs.update(map! { "cwd" => cwd, "args" => args });
+    Given::of(&EXEC_CODE_ALL, bound)
+}
+
+/// Says whether there is such a program on the search path.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.has_exec rsync
+#[function]
+fn has_exec(cmd: String) -> Result<bool> {
+    Ok(util::which(&cmd).is_some())
+}
+
+/// Returns the path of a program, or None.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.which rsync
+#[function]
+fn which(cmd: String) -> Result<Option<String>> {
+    Ok(util::which(&cmd).map(|path| path.to_string_lossy().into_owned()))
+}
+
+/// Returns the path of the first of several programs that exists, or None.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.which_bin '[pigz, gzip]'
+#[function]
+fn which_bin(cmds: Vec<String>) -> Result<Option<String>> {
+    let found = cmds.iter().find_map(|cmd| util::which(cmd));
+    Ok(found.map(|path| path.to_string_lossy().into_owned()))
+}
+
+/// Returns the shells users may have, from /etc/shells.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.shells
+#[function]
+fn shells() -> Result<Vec<String>> {
+    Ok(shells::listed(Path::new("/etc/shells")))
+}
+
+/// Returns version and path of a shell or interpreter: bash, perl, php, python, ruby, tcsh or zsh.
+///
+/// ``installed`` is True when a version was found, False when the program is missing, None when it did not say.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.shell_info python
+#[function]
+async fn shell_info(ctx: &Context, shell: String, #[default(false)] list_modules: bool) -> Result<Map> {
+    if list_modules {
+        tracing::debug!("only PowerShell has modules to list");
+    }
+    shells::info(ctx, &shell).await
+}
+
+/// Writes a text to a terminal, such as tty0 or pts3.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cmd.tty pts3 'The disk is being replaced, please log out'
+#[function]
+async fn tty(ctx: &Context, device: String, #[default("")] echo: String) -> Result<Map> {
+    let path = match (device.strip_prefix("pts"), device.starts_with("tty")) {
+        (Some(number), _) => format!("/dev/pts/{number}"),
+        (None, true) => format!("/dev/{device}"),
+        (None, false) => return Ok(map! { "Error" => "The specified device is not a valid TTY" }),
+    };
+    if path.contains("..") {
+        return Ok(map! { "Error" => "The specified device is not a valid TTY" });
+    }
+    let target = path.clone();
+    // A terminal that is stopped would block.
+    match ctx.blocking(move || write_terminal(&target, &echo)).await? {
+        Ok(()) => Ok(map! { "Success" => format!("Message was successfully echoed to {path}") }),
+        Err(error) => {
+            tracing::debug!("failed to write to {path}: {error}");
+            Ok(map! { "Error" => format!("Echoing to {path} returned error") })
+        }
+    }
+}
+
+fn write_terminal(path: &str, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}

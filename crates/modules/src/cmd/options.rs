@@ -1,0 +1,300 @@
+//! What a command is to run with: the arguments all `cmd` functions share, read and checked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use exec::{Bound, Context, Error, Function, Result};
+use value::{Map, Value};
+
+use super::encoding::Encoding;
+use crate::util;
+
+/// The arguments of a call by name, defaults filled in.
+#[derive(Clone, Debug, Default)]
+pub struct Given(Map);
+
+impl Given {
+    /// Takes the bound arguments of a function; keywords it does not name are kept too.
+    pub fn of(function: &Function, bound: Bound) -> Self {
+        let mut given = bound.kwargs;
+        given.extend(function.params.iter().map(|param| param.name).zip(bound.values));
+        Given(given)
+    }
+
+    /// Returns the argument as it came.
+    pub fn value(&self, name: &str) -> &Value {
+        const NULL: &Value = &Value::Null;
+        self.0.get(name).unwrap_or(NULL)
+    }
+
+    /// Returns the argument as text; numbers and booleans as Python prints them.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value = self.value(name);
+        (!value.is_null()).then(|| value.to_string())
+    }
+
+    /// Returns the argument as text unless it is empty, false or not given.
+    pub fn some_text(&self, name: &str) -> Option<String> {
+        self.text(name).filter(|_| self.value(name).truthy())
+    }
+
+    /// Says whether the argument counts as true.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.value(name) {
+            Value::Str(text) if text.eq_ignore_ascii_case("false") => false,
+            value => value.truthy(),
+        }
+    }
+
+    /// Sets an argument.
+    pub fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.insert(name, value);
+    }
+
+    /// Says whether the call came from an operator rather than from another function.
+    pub fn from_job(&self) -> bool {
+        self.value("__pub_jid").truthy()
+    }
+}
+
+/// A command: a line, or words that are taken as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// Text for a shell, or to be taken apart.
+    Text(String),
+    /// Words.
+    Words(Vec<String>),
+}
+
+impl Line {
+    /// Reads the argument `cmd`.
+    pub fn from_value(value: &Value) -> Self {
+        match value {
+            Value::List(items) => Line::Words(items.iter().map(Value::to_string).collect()),
+            other => Line::Text(other.to_string()),
+        }
+    }
+
+    /// Returns what Salt logs of a command: its first word, since the others may be secrets.
+    pub fn first_word(&self) -> &str {
+        let text = match self {
+            Line::Text(text) => text,
+            Line::Words(words) => words.first().map_or("", String::as_str),
+        };
+        text.split_whitespace().next().unwrap_or_default()
+    }
+
+    /// Returns the whole as one text.
+    pub fn joined(&self) -> String {
+        match self {
+            Line::Text(text) => text.clone(),
+            Line::Words(words) => words.join(" "),
+        }
+    }
+}
+
+/// Everything a run needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to run.
+    pub line: Line,
+    /// Where; empty for the home directory.
+    pub cwd: Option<String>,
+    /// What it can read.
+    pub stdin: Option<String>,
+    /// Keep `\n` in `stdin` as two letters.
+    pub stdin_raw: bool,
+    /// As whom.
+    pub runas: Option<String>,
+    /// In which group.
+    pub group: Option<String>,
+    /// The shell, for commands that need one.
+    pub shell: Option<String>,
+    /// Whether the line goes through the shell.
+    pub through_shell: bool,
+    /// Additions to the environment.
+    pub env: BTreeMap<String, String>,
+    /// Whether the environment begins empty.
+    pub clean_env: bool,
+    /// Directories before those of `PATH`.
+    pub prepend_path: Option<String>,
+    /// Whether white space at the end of the output goes.
+    pub rstrip: bool,
+    /// File mode mask.
+    pub umask: Option<u32>,
+    /// How the output is encoded.
+    pub encoding: Encoding,
+    /// Where the output is logged; `None` keeps even the command out of the log.
+    pub loglevel: Option<tracing::Level>,
+    /// The longest it may take.
+    pub timeout: Option<Timeout>,
+    /// Whether messages are to be in English.
+    pub reset_locale: bool,
+    /// Whether a failing command leaves the job a success.
+    pub ignore_retcode: bool,
+    /// Whether stderr flows into stdout.
+    pub merge: bool,
+    /// Whether nobody waits for it.
+    pub background: bool,
+    /// Exit codes that count as success.
+    pub success_retcodes: Vec<i64>,
+    /// Texts in stdout that make it a success.
+    pub success_stdout: Vec<String>,
+    /// Texts in stderr that make it a success.
+    pub success_stderr: Vec<String>,
+}
+
+/// A time limit and how it was written.
+#[derive(Clone, Debug)]
+pub struct Timeout {
+    /// How long.
+    pub limit: Duration,
+    /// As given, for the message.
+    pub given: Value,
+}
+
+impl Options {
+    /// Reads and checks the arguments of a call, in the order Salt checks them.
+    ///
+    /// # Errors
+    /// For each argument that makes no sense, in Salt's words.
+    pub fn read(ctx: &Context, given: &Given) -> Result<Self> {
+        let line = Line::from_value(given.value("cmd"));
+        let shell = given.some_text("shell");
+        check_shell(shell.as_deref())?;
+        util::plain_template(given.some_text("template").as_deref(), &line.joined())?;
+        if given.from_job() {
+            check_allowed(ctx, &line)?;
+        }
+        if given.flag("use_vt") {
+            tracing::warn!("use_vt is not supported, the command runs without a terminal");
+        }
+        let background = given.flag("bg");
+        Ok(Options {
+            line,
+            cwd: given.some_text("cwd"),
+            stdin: given.text("stdin"),
+            stdin_raw: given.flag("stdin_raw_newlines"),
+            runas: given.some_text("runas"),
+            group: given.some_text("group"),
+            shell,
+            through_shell: through_shell(ctx, given),
+            env: environment(given.value("env")),
+            clean_env: given.flag("clean_env"),
+            prepend_path: given.some_text("prepend_path"),
+            rstrip: given.value("rstrip").is_null() || given.flag("rstrip"),
+            umask: umask(given.text("umask"))?,
+            encoding: Encoding::named(given.some_text("output_encoding").as_deref())?,
+            loglevel: loglevel(given.text("output_loglevel").as_deref()),
+            timeout: timeout(given.value("timeout"))?,
+            reset_locale: given.value("reset_system_locale") != &Value::Bool(false),
+            ignore_retcode: background || given.flag("ignore_retcode"),
+            merge: given.flag("redirect_stderr"),
+            background,
+            success_retcodes: success_retcodes(given.value("success_retcodes"))?,
+            success_stdout: util::split_input(given.value("success_stdout")),
+            success_stderr: util::split_input(given.value("success_stderr")),
+        })
+    }
+}
+
+fn check_shell(shell: Option<&str>) -> Result<()> {
+    match shell {
+        Some(shell) if !util::is_executable(Path::new(shell)) => {
+            Err(Error::execution(format!("The shell {shell} is not available")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An operator's line goes through the shell unless told otherwise; one from another function does not.
+fn through_shell(ctx: &Context, given: &Given) -> bool {
+    match given.value("python_shell") {
+        Value::Null => given.from_job() || ctx.opts.get("cmd_safe") == Some(&Value::Bool(false)),
+        _ => given.flag("python_shell"),
+    }
+}
+
+/// The options `cmd_blacklist_glob` and `cmd_whitelist_glob`.
+fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
+    let text = line.joined();
+    let hit = |name: &str| {
+        let globs = util::config_get(ctx, name).map(|value| util::split_input(&value)).unwrap_or_default();
+        (!globs.is_empty()).then(|| globs.iter().any(|glob| targeting::fnmatch(&text, glob)))
+    };
+    if hit("cmd_blacklist_glob") == Some(true) || hit("cmd_whitelist_glob") == Some(false) {
+        return Err(Error::execution(format!("The shell command \"{text}\" is not permitted")));
+    }
+    Ok(())
+}
+
+/// A map, or a list of maps; anything else counts as nothing, as in Salt.
+fn environment(value: &Value) -> BTreeMap<String, String> {
+    let maps: Vec<&Map> = match value {
+        Value::Map(map) => vec![map],
+        Value::List(items) => items.iter().filter_map(Value::as_map).collect(),
+        _ => Vec::new(),
+    };
+    let entries = maps.into_iter().flatten();
+    entries.map(|(name, value)| (name.to_string(), variable(name, value))).collect()
+}
+
+fn variable(name: &Value, value: &Value) -> String {
+    if value.is_null() {
+        tracing::error!("Environment variable '{name}' passed without a value. Setting value to an empty string");
+        return String::new();
+    }
+    value.to_string()
+}
+
+fn umask(text: Option<String>) -> Result<Option<u32>> {
+    let Some(text) = text else { return Ok(None) };
+    let digits = text.trim_start_matches('0');
+    if digits.is_empty() {
+        return Err(Error::execution("Zero umask is not allowed."));
+    }
+    match u32::from_str_radix(digits, 8) {
+        Ok(mask) if mask <= 0o7777 => Ok(Some(mask)),
+        _ => Err(Error::execution(format!("Invalid umask: '{text}'"))),
+    }
+}
+
+fn loglevel(name: Option<&str>) -> Option<tracing::Level> {
+    match name.map(str::to_ascii_lowercase).as_deref() {
+        Some("quiet") => None,
+        Some("all" | "garbage" | "trace") => Some(tracing::Level::TRACE),
+        Some("profile" | "debug") => Some(tracing::Level::DEBUG),
+        Some("warning") => Some(tracing::Level::WARN),
+        Some("error" | "critical") => Some(tracing::Level::ERROR),
+        Some("info") => Some(tracing::Level::INFO),
+        other => {
+            let shown = other.unwrap_or("None");
+            tracing::error!("Invalid output_loglevel '{shown}'. Falling back to 'info'.");
+            Some(tracing::Level::INFO)
+        }
+    }
+}
+
+fn timeout(value: &Value) -> Result<Option<Timeout>> {
+    if !value.truthy() {
+        return Ok(None);
+    }
+    let seconds = match value {
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) => value.as_f64(),
+        _ => None,
+    };
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
+    match limit {
+        Some(limit) => Ok(Some(Timeout { limit, given: value.clone() })),
+        None => Err(Error::Other(format!("Error: timeout {value} must be a number"))),
+    }
+}
+
+fn success_retcodes(value: &Value) -> Result<Vec<i64>> {
+    if value.is_null() {
+        return Ok(vec![0]);
+    }
+    let codes: std::result::Result<_, _> = util::split_input(value).iter().map(|code| code.parse()).collect();
+    codes.map_err(|_| Error::invocation("success_retcodes must be a list of integers"))
+}

@@ -1,0 +1,281 @@
+//! Child processes: started in a group of their own, read to the end, killed with all they started.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use exec::Context;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Gid, Pid, Uid};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+
+/// How long a group may take to end by itself once its job was killed.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// How often a program is tried again whose file is still open for writing in a sibling between its fork and exec.
+const BUSY_TRIES: u32 = 25;
+
+/// What to start.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// The program and its arguments; never empty.
+    pub words: Vec<String>,
+    /// Where it starts.
+    pub cwd: PathBuf,
+    /// Its whole environment.
+    pub env: Vec<(String, String)>,
+    /// Whom it runs as, when that is not who we are.
+    pub identity: Option<Identity>,
+    /// The file mode mask.
+    pub umask: Option<u32>,
+    /// What it can read; nothing when absent.
+    pub stdin: Option<Vec<u8>>,
+    /// Whether stderr flows into stdout.
+    pub merge: bool,
+}
+
+/// A user as the kernel knows one.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The user.
+    pub uid: Uid,
+    /// The main group.
+    pub gid: Gid,
+    /// All groups.
+    pub groups: Vec<Gid>,
+}
+
+/// How a process came to its end.
+#[derive(Debug)]
+pub enum Ended {
+    /// By itself, or through someone's signal.
+    Exited {
+        /// Its process id.
+        pid: i64,
+        /// Its exit code, or minus the signal.
+        code: i64,
+        /// What it wrote.
+        out: Vec<u8>,
+        /// What it wrote to stderr, unless merged.
+        err: Vec<u8>,
+    },
+    /// It took too long and was killed.
+    TimedOut {
+        /// Its process id.
+        pid: i64,
+    },
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It could not be started.
+    #[error("{}", os_text(.0, .1))]
+    Start(io::Error, String),
+    /// Its job was killed.
+    #[error("the job was terminated")]
+    Terminated,
+}
+
+/// Runs a program to its end. When the job is killed, the time is over, or the returned future is dropped, the whole
+/// process group goes.
+pub async fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<Ended, Failure> {
+    let mut started = start(launch).await?;
+    let mut group = Group::of(&started.child);
+    let _noted = ctx.child(group.pid.as_raw());
+    let pid = i64::from(group.pid.as_raw());
+    let stdin = launch.stdin.as_deref().unwrap_or_default();
+    tokio::select! {
+        ended = started.finish(stdin) => {
+            group.forget();
+            let (code, out, err) = ended.map_err(|error| Failure::Start(error, launch.words[0].clone()))?;
+            Ok(Ended::Exited { pid, code, out, err })
+        }
+        () = expired(limit) => {
+            group.end(&mut started.child, Signal::SIGKILL).await;
+            Ok(Ended::TimedOut { pid })
+        }
+        () = ctx.job.cancel.cancelled() => {
+            group.end(&mut started.child, Signal::SIGTERM).await;
+            Err(Failure::Terminated)
+        }
+    }
+}
+
+/// Starts a program that nobody waits for and returns its process id. Its input and output are nowhere.
+pub async fn leave_running(launch: &Launch) -> Result<i64, Failure> {
+    let mut command = prepare(launch);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = spawn(&mut command, launch).await?;
+    Ok(i64::from(child.id().unwrap_or_default()))
+}
+
+/// Words an error of the system as Python does.
+pub fn os_text(error: &io::Error, path: &str) -> String {
+    match error.raw_os_error() {
+        Some(code) => format!("[Errno {code}] {}: {}", Errno::from_raw(code).desc(), value::python::repr_str(path)),
+        None => error.to_string(),
+    }
+}
+
+async fn expired(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Started {
+    child: Child,
+    out: Box<dyn AsyncRead + Send + Unpin>,
+    err: Option<tokio::process::ChildStderr>,
+}
+
+impl Started {
+    /// Feeds and reads all streams at once, so that no full pipe can stop another, and waits for the end.
+    async fn finish(&mut self, stdin: &[u8]) -> io::Result<(i64, Vec<u8>, Vec<u8>)> {
+        let feed = feed(self.child.stdin.take(), stdin);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let read_out = self.out.read_to_end(&mut out);
+        let read_err = async {
+            match &mut self.err {
+                Some(pipe) => pipe.read_to_end(&mut err).await.map(drop),
+                None => Ok(()),
+            }
+        };
+        let ((), from_out, from_err) = tokio::join!(feed, read_out, read_err);
+        from_out?;
+        from_err?;
+        let status = self.child.wait().await?;
+        Ok((exit_code(status), out, err))
+    }
+}
+
+/// A program need not read its input: a closed pipe is no failure.
+async fn feed(pipe: Option<tokio::process::ChildStdin>, stdin: &[u8]) {
+    if let Some(mut pipe) = pipe
+        && let Err(error) = pipe.write_all(stdin).await
+    {
+        tracing::debug!("a command did not read all its input: {error}");
+    }
+}
+
+fn exit_code(status: std::process::ExitStatus) -> i64 {
+    use std::os::unix::process::ExitStatusExt;
+    let by_signal = || -status.signal().unwrap_or_default();
+    i64::from(status.code().unwrap_or_else(by_signal))
+}
+
+async fn start(launch: &Launch) -> Result<Started, Failure> {
+    let failed = |error| Failure::Start(error, launch.words[0].clone());
+    let mut command = prepare(launch);
+    command.stdin(if launch.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+    if !launch.merge {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn(&mut command, launch).await?;
+        let out = child.stdout.take().expect("stdout is piped");
+        let err = child.stderr.take();
+        return Ok(Started { child, out: Box::new(out), err });
+    }
+    // One pipe for both, so that lines keep the order they were written in.
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+    let child = spawn(&mut command, launch).await?;
+    drop(command);
+    let out = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+    Ok(Started { child, out: Box::new(out), err: None })
+}
+
+fn prepare(launch: &Launch) -> Command {
+    let mut command = Command::new(&launch.words[0]);
+    command.args(&launch.words[1..]).current_dir(&launch.cwd);
+    command.env_clear().envs(launch.env.iter().map(|(name, value)| (name, value)));
+    command.process_group(0);
+    if launch.identity.is_some() || launch.umask.is_some() {
+        before_exec(&mut command, launch.identity.clone(), launch.umask);
+    }
+    command
+}
+
+async fn spawn(command: &mut Command, launch: &Launch) -> Result<Child, Failure> {
+    for _ in 0..BUSY_TRIES {
+        match command.spawn() {
+            Err(error) if error.raw_os_error() == Some(Errno::ETXTBSY as i32) => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            result => return result.map_err(|error| Failure::Start(error, launch.words[0].clone())),
+        }
+    }
+    Err(Failure::Start(Errno::ETXTBSY.into(), launch.words[0].clone()))
+}
+
+/// Becomes another user and sets the mask in the child. Everything that allocates was done before.
+#[expect(unsafe_code, reason = "std has no safe way to set all groups and the umask between fork and exec")]
+fn before_exec(command: &mut Command, identity: Option<Identity>, umask: Option<u32>) {
+    let change = move || {
+        if let Some(identity) = &identity {
+            nix::unistd::setgid(identity.gid)?;
+            nix::unistd::setgroups(&identity.groups)?;
+            nix::unistd::setuid(identity.uid)?;
+        }
+        if let Some(mask) = umask {
+            nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes system calls that are safe between fork and exec and touches no lock or heap.
+    unsafe { command.pre_exec(change) };
+}
+
+/// A process group that dies with its owner unless it is forgotten.
+struct Group {
+    pid: Pid,
+    armed: bool,
+}
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let pid = Pid::from_raw(child.id().unwrap_or_default() as i32);
+        Group { pid, armed: pid.as_raw() > 0 }
+    }
+
+    fn forget(&mut self) {
+        self.armed = false;
+    }
+
+    /// Signals the group, waits for its leader for a moment, then kills what is left.
+    async fn end(&mut self, child: &mut Child, signal: Signal) {
+        self.signal(signal);
+        if signal != Signal::SIGKILL && tokio::time::timeout(GRACE, child.wait()).await.is_ok() {
+            // The leader is gone, but those it started may have ignored the signal.
+            self.signal(Signal::SIGKILL);
+            return self.forget();
+        }
+        self.signal(Signal::SIGKILL);
+        if let Err(error) = child.wait().await {
+            tracing::warn!("failed to wait for process {}: {error}", self.pid);
+        }
+        self.forget();
+    }
+
+    fn signal(&self, signal: Signal) {
+        // A group that is gone already is what we want.
+        if let Err(error) = killpg(self.pid, signal)
+            && error != Errno::ESRCH
+        {
+            tracing::warn!("failed to send {signal} to process group {}: {error}", self.pid);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.armed {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+}

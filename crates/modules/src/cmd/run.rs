@@ -1,0 +1,242 @@
+//! Running a command: from the arguments to what came out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use exec::{Context, Error, Result};
+use value::{Map, Value, map};
+
+use super::options::{Line, Options};
+use super::process::{self, Ended, Failure, Launch};
+use super::{runas, words};
+
+/// What a command left behind.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Its process id.
+    pub pid: i64,
+    /// Its exit code, 0 where the arguments say that it counts as success; `None` while it runs.
+    pub retcode: Option<i64>,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it wrote to stderr, unless that went to stdout.
+    pub stderr: String,
+    /// Whether it was killed for taking too long.
+    pub timed_out: bool,
+}
+
+impl Outcome {
+    /// Returns what `cmd.run_all` returns.
+    pub fn into_map(self) -> Map {
+        let (pid, retcode) = (self.pid, self.retcode);
+        if self.timed_out {
+            return map! { "stdout" => self.stdout, "stderr" => self.stderr, "retcode" => retcode, "pid" => pid };
+        }
+        map! { "pid" => pid, "retcode" => retcode, "stdout" => self.stdout, "stderr" => self.stderr }
+    }
+
+    /// Takes the output away.
+    pub fn hidden(self) -> Self {
+        Outcome { stdout: String::new(), stderr: String::new(), ..self }
+    }
+}
+
+/// Runs a command and sets the return code of the job to its exit code.
+///
+/// # Errors
+/// When it cannot be started, or the job was killed.
+pub async fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
+    let launch = prepare(ctx, options).await?;
+    log_start(options, &launch.cwd);
+    if options.background {
+        let pid = process::leave_running(&launch).await.map_err(|failure| refused(options, &launch, failure))?;
+        ctx.set_retcode(0);
+        return Ok(Outcome { pid, ..Outcome::default() });
+    }
+    let limit = options.timeout.as_ref().map(|timeout| timeout.limit);
+    match process::run(ctx, &launch, limit).await {
+        Ok(Ended::Exited { pid, code, out, err }) => {
+            let outcome = judge(
+                options,
+                Outcome {
+                    pid,
+                    retcode: Some(code),
+                    stdout: text(options, out),
+                    stderr: text(options, err),
+                    timed_out: false,
+                },
+            );
+            ctx.set_retcode(if options.ignore_retcode { 0 } else { outcome.retcode.unwrap_or_default() });
+            Ok(outcome)
+        }
+        Ok(Ended::TimedOut { pid }) => Ok(timed_out(options, &launch, pid)),
+        Err(failure) => Err(refused(options, &launch, failure)),
+    }
+}
+
+fn text(options: &Options, bytes: Vec<u8>) -> String {
+    let mut text = options.encoding.decode(bytes);
+    if options.rstrip {
+        let white = |letter: char| letter.is_whitespace() || ('\x1c'..='\x1f').contains(&letter);
+        text.truncate(text.trim_end_matches(white).len());
+    }
+    text
+}
+
+/// Applies the arguments `success_…`.
+fn judge(options: &Options, mut outcome: Outcome) -> Outcome {
+    let by_code = outcome.retcode.is_some_and(|code| options.success_retcodes.contains(&code));
+    let by_text = options.success_stdout.iter().any(|text| outcome.stdout.contains(text))
+        || options.success_stderr.iter().any(|text| outcome.stderr.contains(text));
+    if by_code || by_text {
+        outcome.retcode = Some(0);
+    }
+    outcome
+}
+
+/// A command that took too long leaves the return code of the job alone, as in Salt.
+fn timed_out(options: &Options, launch: &Launch, pid: i64) -> Outcome {
+    let seconds = options.timeout.as_ref().map_or(Value::Null, |timeout| timeout.given.clone());
+    let stdout = format!("{} : Timed out after {seconds} seconds", shown(options, launch));
+    Outcome { pid, retcode: Some(1), stdout, stderr: String::new(), timed_out: true }
+}
+
+/// The command as Python shows what it started: the line for a shell, a list of words without one.
+fn shown(options: &Options, launch: &Launch) -> String {
+    match &options.line {
+        Line::Text(text) if options.through_shell => text.clone(),
+        Line::Words(words) => Value::from(words.clone()).to_string(),
+        Line::Text(_) => Value::from(launch.words.clone()).to_string(),
+    }
+}
+
+fn refused(options: &Options, launch: &Launch, failure: Failure) -> Error {
+    let Failure::Start(..) = &failure else { return Error::Terminated };
+    let command = if options.loglevel.is_some() { shown(options, launch) } else { "REDACTED".to_owned() };
+    let context = map! {
+        "cwd" => launch.cwd.to_string_lossy(),
+        "shell" => options.through_shell,
+        "stdout" => -1,
+        "stderr" => if launch.merge { -2 } else { -1 },
+        "with_communicate" => !options.background,
+        "timeout" => options.timeout.as_ref().map(|timeout| timeout.given.clone()),
+        "bg" => options.background,
+        "close_fds" => true,
+    };
+    Error::execution(format!("Unable to run command '{command}' with the context '{context:?}', reason: {failure}"))
+}
+
+async fn prepare(ctx: &Context, options: &Options) -> Result<Launch> {
+    let identity = runas::identity(options.runas.as_deref(), options.group.as_deref())?;
+    let cwd = directory(options)?;
+    Ok(Launch {
+        words: argv(options)?,
+        cwd,
+        env: environment(ctx, options).await?.into_iter().collect(),
+        identity,
+        umask: options.umask,
+        stdin: options.stdin.as_ref().map(|text| {
+            if options.stdin_raw { text.clone().into_bytes() } else { text.replace("\\n", "\n").into_bytes() }
+        }),
+        merge: options.merge,
+    })
+}
+
+/// The given directory, else the home of the user if it can be read, else the root.
+fn directory(options: &Options) -> Result<PathBuf> {
+    match &options.cwd {
+        Some(cwd) if Path::new(cwd).is_absolute() && Path::new(cwd).is_dir() => Ok(cwd.into()),
+        Some(cwd) => Err(Error::execution(format!("Specified cwd '{cwd}' either not absolute or does not exist"))),
+        None => {
+            let home = runas::home(options.runas.as_deref()).map(PathBuf::from);
+            let usable = |home: &PathBuf| home.is_absolute() && std::fs::read_dir(home).is_ok();
+            Ok(home.filter(usable).unwrap_or_else(|| "/".into()))
+        }
+    }
+}
+
+fn argv(options: &Options) -> Result<Vec<String>> {
+    let found = match (&options.line, &options.shell) {
+        (Line::Text(text), shell) if options.through_shell => {
+            vec![shell.clone().unwrap_or_else(|| "/bin/sh".into()), "-c".into(), text.clone()]
+        }
+        (Line::Words(words), shell) if options.through_shell => {
+            let shell = shell.clone().unwrap_or_else(|| "/bin/sh".into());
+            [shell, "-c".into()].into_iter().chain(words.iter().cloned()).collect()
+        }
+        (Line::Words(words), _) => words.clone(),
+        (Line::Text(text), Some(_)) => words::split(text).map_err(|error| Error::Other(error.to_string()))?,
+        (Line::Text(text), None) => vec![text.clone()],
+    };
+    match found.first() {
+        Some(program) if !program.is_empty() => Ok(found),
+        _ => Err(Error::invocation("the command to run is empty")),
+    }
+}
+
+/// What commands are told so that their messages can be read by programs, unless the caller says otherwise.
+const ENGLISH: [&str; 13] = [
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LC_COLLATE",
+    "LC_MONETARY",
+    "LC_MESSAGES",
+    "LC_PAPER",
+    "LC_NAME",
+    "LC_ADDRESS",
+    "LC_TELEPHONE",
+    "LC_MEASUREMENT",
+    "LC_IDENTIFICATION",
+    "LANGUAGE",
+];
+
+async fn environment(ctx: &Context, options: &Options) -> Result<BTreeMap<String, String>> {
+    let mut wanted = match &options.runas {
+        Some(user) => runas::login_environment(ctx, user, options.shell.as_deref()).await?,
+        None => BTreeMap::new(),
+    };
+    wanted.extend(options.env.clone());
+    if options.reset_locale {
+        for name in ENGLISH {
+            wanted.entry(name.to_owned()).or_insert_with(|| "C".to_owned());
+        }
+    }
+    let inherited =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut env: BTreeMap<String, String> = if options.clean_env { BTreeMap::new() } else { inherited.collect() };
+    // A child must not speak to the service manager in our name.
+    env.remove("NOTIFY_SOCKET");
+    env.extend(wanted);
+    if let Some(first) = &options.prepend_path {
+        let path = env.remove("PATH").unwrap_or_default();
+        env.insert("PATH".into(), format!("{first}:{path}"));
+    }
+    Ok(env)
+}
+
+fn log_start(options: &Options, cwd: &Path) {
+    if options.loglevel.is_none() {
+        return;
+    }
+    let quote = if matches!(options.line, Line::Text(_)) { "'" } else { "" };
+    let user = options.runas.as_ref().map(|user| format!("as user '{user}' ")).unwrap_or_default();
+    let group = options.group.as_ref().map(|group| format!("in group '{group}' ")).unwrap_or_default();
+    let tail = if options.background { ". Executing command in the background, no output will be logged." } else { "" };
+    tracing::info!(
+        "Executing command {quote}{}{quote} {user}{group}in directory '{}'{tail}",
+        options.line.first_word(),
+        cwd.display()
+    );
+}
+
+/// Logs what a command wrote, at the level asked for.
+pub fn log_output(level: tracing::Level, output: &str) {
+    match level {
+        tracing::Level::TRACE => tracing::trace!("output: {output}"),
+        tracing::Level::DEBUG => tracing::debug!("output: {output}"),
+        tracing::Level::INFO => tracing::info!("output: {output}"),
+        tracing::Level::WARN => tracing::warn!("output: {output}"),
+        _ => tracing::error!("output: {output}"),
+    }
+}

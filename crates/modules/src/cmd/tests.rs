@@ -1,0 +1,243 @@
+use std::time::Duration;
+
+use exec::testing::context;
+use exec::{Call, Context, Job};
+use value::{Map, Value, list, map};
+
+use super::MODULE;
+
+fn ctx() -> Context {
+    context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {}).0
+}
+
+/// A context whose calls come from an operator.
+fn job_ctx(load: Map) -> Context {
+    Context { job: std::sync::Arc::new(Job::new(load)), ..ctx() }
+}
+
+async fn call(ctx: &Context, fun: &str, cmd: impl Into<Value>, kwargs: Map) -> exec::Result<Value> {
+    let call = Call { args: vec![cmd.into()], kwargs };
+    ctx.agent.clone().registry().call(ctx, fun, call).await
+}
+
+fn operator() -> Context {
+    job_ctx(map! { "jid" => "20260101000000000000", "fun" => "cmd.run" })
+}
+
+#[tokio::test]
+async fn an_operators_line_goes_through_the_shell_and_others_are_split() {
+    assert_eq!(call(&operator(), "cmd.run", "echo $((1+1))", map! {}).await.unwrap(), "2".into());
+    assert_eq!(call(&ctx(), "cmd.run", "echo $((1+1)) 'a  b'", map! {}).await.unwrap(), "$((1+1)) a  b".into());
+    assert_eq!(call(&ctx(), "cmd.shell", "echo $((1+1))", map! {}).await.unwrap(), "2".into());
+}
+
+#[tokio::test]
+async fn the_shapes_are_those_of_salt() {
+    let ctx = operator();
+    let all = call(&ctx, "cmd.run_all", "echo a; echo b >&2; exit 3", map! {}).await.unwrap().into_map().unwrap();
+    assert_eq!(all.text_keys().collect::<Vec<_>>(), ["pid", "retcode", "stdout", "stderr"]);
+    assert_eq!(
+        (all.get("retcode"), all.get_str("stdout"), all.get_str("stderr")),
+        (Some(&3.into()), Some("a"), Some("b"))
+    );
+    assert_eq!(ctx.job.retcode(), 3);
+    assert_eq!(call(&ctx, "cmd.run", "echo a; echo b >&2", map! {}).await.unwrap(), "a\nb".into());
+    assert_eq!(call(&ctx, "cmd.run_stdout", "echo a; echo b >&2", map! {}).await.unwrap(), "a".into());
+    assert_eq!(call(&ctx, "cmd.run_stderr", "echo a; echo b >&2", map! {}).await.unwrap(), "b".into());
+    assert_eq!(call(&ctx, "cmd.retcode", "exit 4", map! {}).await.unwrap(), 4.into());
+    assert_eq!(call(&ctx, "cmd.retcode", "kill -9 $$", map! {}).await.unwrap(), (-9).into());
+}
+
+#[tokio::test]
+async fn what_counts_as_success_can_be_said() {
+    let ctx = operator();
+    let retcode = async |kwargs| {
+        call(&ctx, "cmd.run_all", "echo fine; echo bad >&2; exit 2", kwargs)
+            .await
+            .map(|all| all.get("retcode").cloned())
+    };
+    assert_eq!(retcode(map! { "success_retcodes" => list![2] }).await.unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_retcodes" => "1,2" }).await.unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_stdout" => "fin" }).await.unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_stderr" => list!["bad"] }).await.unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_stdout" => "nope" }).await.unwrap(), Some(2.into()));
+    let refused = retcode(map! { "success_retcodes" => "x" }).await.unwrap_err().to_string();
+    assert_eq!(refused, "success_retcodes must be a list of integers");
+    call(&ctx, "cmd.run", "exit 7", map! { "ignore_retcode" => true }).await.unwrap();
+    assert_eq!(ctx.job.retcode(), 0);
+}
+
+#[tokio::test]
+async fn arguments_shape_the_surroundings() {
+    let ctx = operator();
+    let run = async |line: &str, kwargs| call(&ctx, "cmd.run", line, kwargs).await.unwrap().to_string();
+    assert_eq!(run("pwd", map! { "cwd" => "/usr" }).await, "/usr");
+    assert_eq!(run("cat", map! { "stdin" => "a\\nb" }).await, "a\nb");
+    assert_eq!(run("cat", map! { "stdin" => "a\\nb", "stdin_raw_newlines" => true }).await, "a\\nb");
+    assert_eq!(run("umask", map! { "umask" => "027" }).await, "0027");
+    assert_eq!(run("echo $A$B", map! { "env" => list![map! { "A" => 1 }, map! { "B" => true }] }).await, "1True");
+    assert_eq!(run("echo $LC_TIME", map! {}).await, "C");
+    assert_eq!(run("echo x$HOME", map! { "clean_env" => true }).await, "x");
+    assert!(run("echo $PATH", map! { "prepend_path" => "/first" }).await.starts_with("/first:"));
+    assert_eq!(run("printf 'a \n'", map! { "rstrip" => false }).await, "a \n");
+    assert_eq!(run("echo secret", map! { "hide_output" => true }).await, "");
+    assert_eq!(run("printf '\\351'", map! { "output_encoding" => "latin-1" }).await, "é");
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_in_salts_words() {
+    for (kwargs, text) in [
+        (map! { "cwd" => "/nonexist" }, "Specified cwd '/nonexist' either not absolute or does not exist"),
+        (map! { "shell" => "/bin/nosh" }, "The shell /bin/nosh is not available"),
+        (map! { "umask" => 0 }, "Zero umask is not allowed."),
+        (map! { "umask" => "9x" }, "Invalid umask: '9x'"),
+        (map! { "runas" => "nouser" }, "User 'nouser' is not available"),
+        (map! { "template" => "foo" }, "Attempted to render file paths with unavailable engine foo"),
+        (map! { "timeout" => "soon" }, "Error: timeout soon must be a number"),
+    ] {
+        assert_eq!(call(&operator(), "cmd.run", "pwd", kwargs).await.unwrap_err().to_string(), text);
+    }
+    let missing = call(&ctx(), "cmd.run", "nonexist foo", map! { "cwd" => "/" }).await.unwrap_err().to_string();
+    assert_eq!(
+        missing,
+        "Unable to run command '['nonexist', 'foo']' with the context '{'cwd': '/', 'shell': False, 'stdout': -1, \
+         'stderr': -2, 'with_communicate': True, 'timeout': None, 'bg': False, 'close_fds': True}', reason: \
+         [Errno 2] No such file or directory: 'nonexist'"
+    );
+    assert_eq!(call(&ctx(), "cmd.run", "echo \"x", map! {}).await.unwrap_err().to_string(), "No closing quotation");
+    let raised = call(&operator(), "cmd.run", "echo why; exit 1", map! { "raise_err" => true }).await;
+    assert_eq!(raised.unwrap_err().to_string(), "why");
+}
+
+#[tokio::test]
+async fn forbidden_commands_are_refused_to_operators_only() {
+    let opts = map! { "cmd_blacklist_glob" => list!["*shutdown*"] };
+    let (mut ctx, _) = context(&[&MODULE], opts, map! {}, map! {});
+    call(&ctx, "cmd.run", "echo shutdown", map! {}).await.unwrap();
+    ctx.job = operator().job;
+    let refused = call(&ctx, "cmd.run", "echo shutdown", map! {}).await.unwrap_err().to_string();
+    assert_eq!(refused, "The shell command \"echo shutdown\" is not permitted");
+}
+
+#[tokio::test]
+async fn large_output_and_input_flow_at_once() {
+    let text = "x".repeat(3_000_000);
+    let kwargs = map! { "stdin" => &text, "rstrip" => false };
+    let all = call(&operator(), "cmd.run_all", "tee /dev/stderr", kwargs).await.unwrap();
+    assert_eq!(all.get("stdout").and_then(Value::as_str).map(str::len), Some(3_000_000));
+    assert_eq!(all.get("stderr").and_then(Value::as_str).map(str::len), Some(3_000_000));
+    let bytes = call(&operator(), "cmd.run", "printf 'a\\377\\000b'", map! {}).await.unwrap();
+    assert_eq!(bytes, "a\u{fffd}\0b".into());
+}
+
+fn alive(pid: i32) -> bool {
+    // A zombie still has a directory but no command line.
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+async fn until_gone(pid: i32) {
+    let gone = async {
+        while alive(pid) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("the process is still there");
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_killed_with_all_it_started() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let line = format!("sleep 600 & echo $! > {}; wait", file.path().display());
+    let all = call(&operator(), "cmd.run_all", line.as_str(), map! { "timeout" => 0.5 }).await.unwrap();
+    let all = all.into_map().unwrap();
+    assert_eq!(all.text_keys().collect::<Vec<_>>(), ["stdout", "stderr", "retcode", "pid"]);
+    assert_eq!(all.get_str("stdout"), Some(format!("{line} : Timed out after 0.5 seconds").as_str()));
+    assert_eq!(all.get("retcode"), Some(&1.into()));
+    let child = std::fs::read_to_string(file.path()).unwrap().trim().parse().unwrap();
+    until_gone(child).await;
+}
+
+/// Runs a command that writes its shell's process id, and returns that id once it is there.
+async fn running(ctx: &Context, line: &str) -> (tokio::task::JoinHandle<exec::Result<Value>>, i32) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let line = format!("echo $$ > {}.tmp; mv {0}.tmp {0}; {line}", file.path().display());
+    let (inner, kwargs) = (ctx.clone(), map! {});
+    let task = tokio::spawn(async move { call(&inner, "cmd.run", line, kwargs).await });
+    let started = async {
+        loop {
+            if let Ok(pid) = std::fs::read_to_string(file.path()).unwrap_or_default().trim().parse() {
+                return pid;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let pid = tokio::time::timeout(Duration::from_secs(10), started).await.expect("the command did not start");
+    (task, pid)
+}
+
+#[tokio::test]
+async fn a_killed_job_takes_its_processes_along() {
+    let ctx = operator();
+    let (task, pid) = running(&ctx, "trap '' TERM; sleep 600 & wait").await;
+    assert_eq!(ctx.job.children(), [pid]);
+    ctx.job.cancel.cancel();
+    assert!(matches!(task.await.unwrap(), Err(exec::Error::Terminated)));
+    until_gone(pid).await;
+    assert!(ctx.job.children().is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_call_takes_its_processes_along() {
+    let (task, pid) = running(&operator(), "sleep 600").await;
+    task.abort();
+    until_gone(pid).await;
+}
+
+#[tokio::test]
+async fn a_command_in_the_background_runs_on() {
+    let ctx = operator();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let line = format!("sleep 0.05; echo done > {}", file.path().display());
+    let map = call(&ctx, "cmd.run_bg", line, map! {}).await.unwrap().into_map().unwrap();
+    assert_eq!(map.text_keys().collect::<Vec<_>>(), ["pid"]);
+    let written = async {
+        while std::fs::read_to_string(file.path()).unwrap() != "done\n" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), written).await.expect("the command did not finish");
+    let all = call(&ctx, "cmd.run_all", "true", map! { "bg" => true }).await.unwrap();
+    assert_eq!(all.get("retcode"), Some(&Value::Null));
+}
+
+#[tokio::test]
+async fn another_user_has_its_own_ids_and_home() {
+    if !nix::unistd::geteuid().is_root() {
+        // Only root can become somebody else.
+        return;
+    }
+    let ctx = operator();
+    let kwargs = || map! { "runas" => "nobody" };
+    assert_eq!(call(&ctx, "cmd.run", "id -un; id -G", kwargs()).await.unwrap(), "nobody\n65534".into());
+    assert_eq!(call(&ctx, "cmd.run", "echo $USER", kwargs()).await.unwrap(), "nobody".into());
+    let grouped = call(&ctx, "cmd.run", "id -gn", map! { "group" => "daemon" }).await.unwrap();
+    assert_eq!(grouped, "daemon".into());
+}
+
+#[tokio::test]
+async fn code_runs_in_its_language() {
+    let ctx = operator();
+    let call_code = Call { args: vec!["bash".into(), "echo $1; exit 3".into()], kwargs: map! { "args" => "hi" } };
+    let all = ctx.agent.clone().registry().call(&ctx, "cmd.exec_code_all", call_code.clone()).await.unwrap();
+    assert_eq!((all.get("stdout"), all.get("retcode")), (Some(&"hi".into()), Some(&3.into())));
+    assert_eq!(ctx.agent.clone().registry().call(&ctx, "cmd.exec_code", call_code).await.unwrap(), "hi".into());
+}
+
+#[tokio::test]
+async fn terminals_are_named_by_their_short_names() {
+    let ctx = operator();
+    let refused = call(&ctx, "cmd.tty", "sda", map! {}).await.unwrap();
+    assert_eq!(refused, map! { "Error" => "The specified device is not a valid TTY" }.into());
+    let away = call(&ctx, "cmd.tty", "pts99999", map! {}).await.unwrap();
+    assert_eq!(away, map! { "Error" => "Echoing to /dev/pts/99999 returned error" }.into());
+}
