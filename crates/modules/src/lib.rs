@@ -1,6 +1,142 @@
 //! Execution modules, one file per Salt module name.
+//!
+//! The file name is the Salt name, with an underscore where Rust wants the word for itself (`match_.rs`). What several
+//! modules share is in [`util`].
 
+mod accounts;
+pub mod cmd;
+pub mod config;
+pub mod cp;
+pub mod data;
+pub mod event;
+pub mod file;
+pub mod grains;
+pub mod group;
+pub mod key;
+pub mod match_;
+pub mod mine;
+pub mod minion;
+pub mod pillar;
+pub mod pkg;
+pub mod saltutil;
+pub mod service;
+pub mod shadow;
+pub mod status;
+pub mod sys;
 pub mod test;
+pub mod user;
+pub mod util;
 
 /// All modules. Of several with one name the first that works on the machine is taken.
-pub static ALL: &[&exec::Module] = &[&test::MODULE];
+pub static ALL: &[&exec::Module] = &[
+    // In alphabetical order.
+    &cmd::MODULE,
+    &config::MODULE,
+    &cp::MODULE,
+    &data::MODULE,
+    &event::MODULE,
+    &file::MODULE,
+    &grains::MODULE,
+    &group::MODULE,
+    &key::MODULE,
+    &match_::MODULE,
+    &mine::MODULE,
+    &minion::MODULE,
+    &pillar::MODULE,
+    &pkg::apt::MODULE,
+    &saltutil::MODULE,
+    &service::systemd::MODULE,
+    &shadow::MODULE,
+    &status::MODULE,
+    &sys::MODULE,
+    &test::MODULE,
+    &user::MODULE,
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    /// Every `MODULE` static of the crate, by the file it stands in.
+    fn declared(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                declared(&path, found);
+            } else if std::fs::read_to_string(&path).unwrap().contains("\npub static MODULE: Module") {
+                found.push(path);
+            }
+        }
+    }
+
+    /// `src/pkg/apt.rs` is `pkg::apt`, `src/cmd/mod.rs` is `cmd`.
+    fn rust_path(file: &Path, root: &Path) -> String {
+        let inside = file.strip_prefix(root).unwrap().with_extension("");
+        let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).filter(|part| *part != "mod").collect();
+        parts.join("::")
+    }
+
+    #[test]
+    fn no_module_is_forgotten_in_the_list() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let list = std::fs::read_to_string(root.join("lib.rs")).unwrap();
+        let mut files = Vec::new();
+        declared(&root, &mut files);
+        assert!(!files.is_empty());
+        for file in files {
+            let entry = format!("&{}::MODULE,", rust_path(&file, &root));
+            assert!(list.contains(&entry), "{} is not in ALL: add `{entry}`", file.display());
+        }
+    }
+
+    #[test]
+    fn the_list_and_the_functions_are_in_alphabetical_order() {
+        let names: Vec<_> = super::ALL.iter().map(|module| module.name).collect();
+        assert!(names.is_sorted(), "ALL is not in order: {names:?}");
+        for module in super::ALL {
+            let names: Vec<_> = module.functions.iter().map(|function| function.name).collect();
+            assert!(names.is_sorted(), "the functions of {} are not in order: {names:?}", module.name);
+        }
+    }
+
+    /// Functions of Salt that a Salt module of ours leaves out on purpose.
+    const LEFT_OUT: &[&str] = &[];
+
+    /// Functions whose signature differs from Salt's on purpose.
+    const DIFFERENT: &[&str] = &[];
+
+    /// The argument specifications real Salt 3008.5 printed (`salt-call --local sys.argspec 'test.*'` and so on).
+    #[test]
+    fn signatures_are_those_of_salt() {
+        let recorded: value::Value = serde_json::from_str(include_str!("../testdata/argspec-3008.json")).unwrap();
+        let recorded = recorded.into_map().unwrap();
+        let mut wrong = Vec::new();
+        for (name, salt) in &recorded {
+            let name = name.as_str().unwrap();
+            let (module, function) = name.split_once('.').unwrap();
+            let Some(module) = super::ALL.iter().find(|ours| ours.name == module) else { continue };
+            match module.functions.iter().find(|ours| ours.name == function) {
+                Some(ours) => {
+                    let ours = value::Value::from(super::sys::specification(ours));
+                    if ours != *salt && !DIFFERENT.contains(&name) {
+                        wrong.push(format!("{name}\n  ours {ours}\n  Salt {salt}"));
+                    }
+                }
+                None if LEFT_OUT.contains(&name) => {}
+                None => wrong.push(format!("{name} is missing")),
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn every_function_is_documented_with_an_example() {
+        for module in super::ALL {
+            for function in module.functions {
+                let name = format!("{}.{}", module.name, function.name);
+                assert!(function.doc.contains("CLI Example:"), "{name} has no example");
+                assert!(function.doc.contains(&name), "the example of {name} does not call it");
+            }
+        }
+    }
+}

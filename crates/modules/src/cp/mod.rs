@@ -1,0 +1,543 @@
+//! `cp` — files from the master to this machine and back.
+//!
+//! Fetching and the cache are the file client's ([`files::FileClient`]); this module gives it the master of the job to
+//! ask, or the minion's own `file_roots` when there is none, and words its answers as Salt does.
+
+mod fetch;
+mod push;
+mod receive;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use exec::{Context, Error, KwArgs, Module, Result, function};
+use files::{CachedDir, Content, GetFile, url};
+use value::{Map, Value, map};
+
+use crate::util;
+use push::{PUSH, PUSH_DIR};
+use receive::{RECV, RECV_CHUNKED};
+pub use remote::{client, within};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "cp",
+    "Files from the master to this machine and back.",
+    &[
+        &CACHE_DEST,
+        &CACHE_DIR,
+        &CACHE_FILE,
+        &CACHE_FILE_SSH,
+        &CACHE_FILES,
+        &CACHE_LOCAL_FILE,
+        &CACHE_MASTER,
+        &ENVS,
+        &GET_DIR,
+        &GET_FILE,
+        &GET_FILE_STR,
+        &GET_TEMPLATE,
+        &GET_URL,
+        &HASH_FILE,
+        &HASH_FILE_SSH,
+        &IS_CACHED,
+        &LIST_MASTER,
+        &LIST_MASTER_DIRS,
+        &LIST_MASTER_SYMLINKS,
+        &LIST_MINION,
+        &LIST_STATES,
+        &PUSH,
+        &PUSH_DIR,
+        &RECV,
+        &RECV_CHUNKED,
+        &STAT_FILE,
+    ],
+);
+
+/// The environment that was named, else the minion's.
+fn environment(ctx: &Context, saltenv: Option<String>) -> String {
+    let named = saltenv.filter(|env| !env.is_empty());
+    named.or_else(|| ctx.opt_str("saltenv").map(str::to_owned)).unwrap_or_else(|| "base".into())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| text(path)).collect()
+}
+
+/// A path, or False in the place of a file that cannot be had.
+fn path_or_false(path: Option<PathBuf>) -> Value {
+    path.map_or(Value::Bool(false), |path| text(&path).into())
+}
+
+/// Returns where the file of an address lies on this machine, fetching it into the cache if need be; `None` when there
+/// is no such file.
+///
+/// # Errors
+/// When the master does not answer, or the address cannot be understood.
+pub async fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option<PathBuf>> {
+    if fetch::is_foreign(address) {
+        return fetch::into_cache(ctx, address, saltenv, None).await.map(Some);
+    }
+    within(ctx, client(ctx)?.cache_file(address, saltenv, None)).await
+}
+
+/// Fetches a file of the master to a place. A directory as place keeps the file's name; ``makedirs=True`` makes
+/// directories that are missing; ``gzip`` (1 to 9) compresses on the way. Returns the place, an empty text when there is
+/// no such file, or False when its directory is missing.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.get_file salt://path/to/file /minion/dest
+///     salt '*' cp.get_file 'salt://path/to/file?saltenv=dev' /minion/dest makedirs=True gzip=5
+#[function]
+async fn get_file(
+    ctx: &Context,
+    path: String,
+    dest: String,
+    saltenv: Option<String>,
+    #[default(false)] makedirs: bool,
+    template: Option<String>,
+    gzip: Option<u64>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let _ = kwargs;
+    util::plain_template(template.as_deref(), &format!("{path}\n{dest}"))?;
+    let saltenv = environment(ctx, saltenv);
+    let client = client(ctx)?;
+    let how = GetFile { dest: Some(dest), makedirs, saltenv: saltenv.clone(), gzip: level(gzip), cachedir: None };
+    match within(ctx, client.get_file(&path, &how)).await? {
+        Some(place) => Ok(text(&place).into()),
+        None if within(ctx, client.hash_file(&path, &saltenv)).await?.is_some() => Ok(false.into()),
+        None => Ok("".into()),
+    }
+}
+
+fn level(gzip: Option<u64>) -> Option<u32> {
+    gzip.filter(|level| *level > 0).map(|level| level.min(9) as u32)
+}
+
+/// Returns the content of a file of the master, or False when there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.get_file_str salt://my/file
+#[function]
+async fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    let Some(place) = cache(ctx, &path, &environment(ctx, saltenv)).await? else { return Ok(false.into()) };
+    content(ctx, place).await
+}
+
+async fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
+    let shown = place.clone();
+    match ctx.blocking(move || std::fs::read(place)).await? {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned().into()),
+        Err(error) => Err(Error::io("read", shown, &error)),
+    }
+}
+
+/// Fetches a file of the master that is a template to a place. Only text that needs no rendering is accepted.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.get_template salt://path/to/template /minion/dest
+#[function]
+async fn get_template(
+    ctx: &Context,
+    path: String,
+    dest: String,
+    #[default("jinja")] template: String,
+    saltenv: Option<String>,
+    #[default(false)] makedirs: bool,
+    kwargs: KwArgs,
+) -> Result<String> {
+    let _ = kwargs;
+    let Some(place) = cache(ctx, &path, &environment(ctx, saltenv)).await? else { return Ok(String::new()) };
+    let bytes = std::fs::read(&place).map_err(|error| Error::io("read", &place, &error))?;
+    util::plain_template(Some(&template), &String::from_utf8_lossy(&bytes))?;
+    let folder = Path::new(&dest).parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() && !makedirs {
+        return Ok(String::new());
+    }
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&dest, bytes));
+    written.map_err(|error| Error::io("write", &dest, &error))?;
+    Ok(dest)
+}
+
+/// Fetches a directory of the master with all below it to a place, and returns the files.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.get_dir salt://path/to/dir/ /minion/dest
+#[function]
+async fn get_dir(
+    ctx: &Context,
+    path: String,
+    dest: String,
+    saltenv: Option<String>,
+    template: Option<String>,
+    gzip: Option<u64>,
+    kwargs: KwArgs,
+) -> Result<Vec<String>> {
+    let _ = kwargs;
+    util::plain_template(template.as_deref(), &format!("{path}\n{dest}"))?;
+    let saltenv = environment(ctx, saltenv);
+    let how = GetFile { dest: Some(dest), makedirs: true, saltenv, gzip: level(gzip), cachedir: None };
+    Ok(texts(&within(ctx, client(ctx)?.get_dir(&path, &how)).await?))
+}
+
+/// Fetches a file of the master, of this machine or of the web: to a place, or without one into the cache. With None as
+/// place its content is returned. Returns the place, or False when there is no such file.
+///
+/// A file in the cache whose ``source_hash`` is the given one is not fetched again.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.get_url salt://my/file /tmp/this_file_is_mine
+///     salt '*' cp.get_url https://www.example.com/index.html /tmp/index.html
+#[function]
+async fn get_url(
+    ctx: &Context,
+    path: String,
+    #[default("")] dest: Value,
+    saltenv: Option<String>,
+    #[default(false)] makedirs: bool,
+    source_hash: Option<String>,
+) -> Result<Value> {
+    let saltenv = environment(ctx, saltenv);
+    let wants_content = dest.is_null();
+    let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
+    let found = if fetch::is_foreign(&path) {
+        match place {
+            Some(place) => Some(fetch::to_place(ctx, &path, Path::new(&place), makedirs).await?),
+            None => Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref()).await?),
+        }
+    } else {
+        let how = GetFile { dest: place, makedirs, saltenv: saltenv.clone(), gzip: None, cachedir: None };
+        match within(ctx, client(ctx)?.get_url(&path, &how)).await? {
+            Some(Content::Path(path)) => Some(path),
+            Some(Content::Bytes(bytes)) => return Ok(String::from_utf8_lossy(&bytes).into_owned().into()),
+            None => None,
+        }
+    };
+    match found {
+        Some(place) if wants_content => content(ctx, place).await,
+        Some(place) => Ok(text(&place).into()),
+        None => {
+            tracing::error!("Unable to fetch file {path} from saltenv {saltenv}.");
+            Ok(false.into())
+        }
+    }
+}
+
+/// Fetches a file into the cache and returns where it lies there, or False.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_file salt://path/to/file
+#[function]
+async fn cache_file(
+    ctx: &Context,
+    path: String,
+    saltenv: Option<String>,
+    source_hash: Option<String>,
+    #[default(true)] verify_ssl: bool,
+    #[default(false)] use_etag: bool,
+) -> Result<Value> {
+    to_cache(ctx, path, saltenv, Verified { source_hash, verify_ssl, use_etag }).await
+}
+
+/// The same as ``cp.cache_file``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_file_ssh salt://path/to/file
+#[function]
+async fn cache_file_ssh(
+    ctx: &Context,
+    path: String,
+    saltenv: Option<String>,
+    source_hash: Option<String>,
+    #[default(true)] verify_ssl: bool,
+    #[default(false)] use_etag: bool,
+) -> Result<Value> {
+    to_cache(ctx, path, saltenv, Verified { source_hash, verify_ssl, use_etag }).await
+}
+
+/// What is to be checked of a file from the web.
+struct Verified {
+    source_hash: Option<String>,
+    verify_ssl: bool,
+    use_etag: bool,
+}
+
+async fn to_cache(ctx: &Context, path: String, saltenv: Option<String>, verified: Verified) -> Result<Value> {
+    let saltenv = environment(ctx, saltenv);
+    if !verified.verify_ssl {
+        return Err(Error::execution("not supported: verify_ssl=False, fetching without checking who answers"));
+    }
+    if verified.use_etag {
+        tracing::debug!("use_etag is ignored, the file is fetched again");
+    }
+    let found = if fetch::is_foreign(&path) {
+        Some(fetch::into_cache(ctx, &path, &saltenv, verified.source_hash.as_deref()).await?)
+    } else {
+        cache(ctx, &path, &saltenv).await?
+    };
+    if found.is_none() {
+        tracing::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
+    }
+    Ok(path_or_false(found))
+}
+
+/// Fetches several files into the cache and returns where they lie, with False for those that cannot be had.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_files '[salt://pathto/file1, salt://pathto/file2]'
+#[function]
+async fn cache_files(ctx: &Context, paths: Value, saltenv: Option<String>) -> Result<Vec<Value>> {
+    let saltenv = environment(ctx, saltenv);
+    let mut places = Vec::new();
+    for path in util::split_input(&paths) {
+        places.push(path_or_false(cache(ctx, &path, &saltenv).await?));
+    }
+    Ok(places)
+}
+
+/// Fetches a directory of the master into the cache and returns the files. ``include_pat`` and ``exclude_pat`` are
+/// globs, or regular expressions behind ``E@``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_dir salt://path/to/dir
+///     salt '*' cp.cache_dir salt://path/to/dir include_pat='E@*.py$'
+#[function]
+async fn cache_dir(
+    ctx: &Context,
+    path: String,
+    saltenv: Option<String>,
+    #[default(false)] include_empty: bool,
+    include_pat: Option<String>,
+    exclude_pat: Option<String>,
+) -> Result<Vec<String>> {
+    let saltenv = environment(ctx, saltenv);
+    let how = CachedDir { saltenv, include_empty, include: include_pat, exclude: exclude_pat, cachedir: None };
+    Ok(texts(&within(ctx, client(ctx)?.cache_dir(&path, &how)).await?))
+}
+
+/// Fetches all files of an environment into the cache and returns where they lie.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_master
+#[function]
+async fn cache_master(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Value>> {
+    let saltenv = environment(ctx, saltenv);
+    let places = within(ctx, client(ctx)?.cache_master(&saltenv)).await?;
+    Ok(places.into_iter().map(path_or_false).collect())
+}
+
+/// Copies a file of this machine into the cache and returns where it lies there.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_local_file /etc/hosts
+#[function]
+async fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
+    if !Path::new(&path).exists() {
+        return Ok(String::new());
+    }
+    let (client, saltenv) = (client(ctx)?, environment(ctx, None));
+    if let Some(cached) = client.is_cached(&path, &saltenv) {
+        let here = within(ctx, client.hash_file(&path, &saltenv)).await?;
+        if here == within(ctx, client.hash_file(&cached, &saltenv)).await? {
+            return Ok(cached);
+        }
+    }
+    Ok(text(&within(ctx, client.cache_local_file(Path::new(&path))).await?))
+}
+
+/// Returns where a file would lie in the cache.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.cache_dest salt://my/file
+#[function]
+fn cache_dest(ctx: &Context, url: String, saltenv: Option<String>) -> Result<String> {
+    let dest = client(ctx)?.cache_dest(&url, &environment(ctx, saltenv));
+    dest.map(|path| text(&path)).map_err(remote::failed)
+}
+
+/// Returns where a file lies in the cache, or an empty text.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.is_cached salt://path/to/file
+#[function]
+fn is_cached(ctx: &Context, path: String, saltenv: Option<String>) -> Result<String> {
+    Ok(client(ctx)?.is_cached(&path, &environment(ctx, saltenv)).unwrap_or_default())
+}
+
+/// Returns the hash of a file of the master, or of this machine, and its kind.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.hash_file salt://path/to/file
+#[function]
+async fn hash_file(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    hash(ctx, path, saltenv).await
+}
+
+/// The same as ``cp.hash_file``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.hash_file_ssh salt://path/to/file
+#[function]
+async fn hash_file_ssh(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    hash(ctx, path, saltenv).await
+}
+
+async fn hash(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    let saltenv = environment(ctx, saltenv);
+    let found = within(ctx, client(ctx)?.hash_file(&path, &saltenv)).await?;
+    let nothing = || if url::parse(&path).is_some() { "".into() } else { map! {}.into() };
+    Ok(found.map_or_else(nothing, Map::into))
+}
+
+/// Returns the mode of a file of the master, in octal digits or as a number, or None.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.stat_file salt://path/to/file octal=True
+#[function]
+async fn stat_file(
+    ctx: &Context,
+    path: String,
+    saltenv: Option<String>,
+    #[default(true)] octal: bool,
+) -> Result<Value> {
+    let saltenv = environment(ctx, saltenv);
+    let found = within(ctx, client(ctx)?.hash_and_stat(&path, &saltenv)).await?;
+    let mode = found.and_then(|(_, stat)| stat.as_list()?.first()?.as_i64());
+    Ok(mode.map_or(Value::Null, |mode| if octal { format!("{:04o}", mode & 0o7777).into() } else { mode.into() }))
+}
+
+/// Returns the files of an environment that begin with a prefix.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.list_master
+///     salt '*' cp.list_master dev prefix=web
+#[function]
+async fn list_master(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Vec<String>> {
+    let saltenv = environment(ctx, saltenv);
+    within(ctx, client(ctx)?.file_list(&saltenv, &prefix)).await
+}
+
+/// Returns the directories of an environment that begin with a prefix.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.list_master_dirs
+#[function]
+async fn list_master_dirs(
+    ctx: &Context,
+    saltenv: Option<String>,
+    #[default("")] prefix: String,
+) -> Result<Vec<String>> {
+    let saltenv = environment(ctx, saltenv);
+    within(ctx, client(ctx)?.dir_list(&saltenv, &prefix)).await
+}
+
+/// Returns the symbolic links of an environment that begin with a prefix, and where they lead.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.list_master_symlinks
+#[function]
+async fn list_master_symlinks(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Map> {
+    let saltenv = environment(ctx, saltenv);
+    within(ctx, client(ctx)?.symlink_list(&saltenv, &prefix)).await
+}
+
+/// Returns the files in the cache.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.list_minion
+#[function]
+async fn list_minion(ctx: &Context, saltenv: Option<String>) -> Result<Vec<String>> {
+    let (client, saltenv) = (client(ctx)?, environment(ctx, saltenv));
+    ctx.blocking(move || texts(&client.file_local_list(&saltenv))).await
+}
+
+/// Returns the names of the state files of an environment.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.list_states
+#[function]
+async fn list_states(ctx: &Context, saltenv: Option<String>) -> Result<Vec<String>> {
+    let saltenv = environment(ctx, saltenv);
+    within(ctx, client(ctx)?.list_states(&saltenv)).await
+}
+
+/// Returns the environments of the file server.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' cp.envs
+#[function]
+async fn envs(ctx: &Context) -> Result<Vec<String>> {
+    within(ctx, client(ctx)?.envs()).await
+}

@@ -1,0 +1,82 @@
+//! Whom the file client asks: the master of the job, or the minion's own directories.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use exec::{Context, Error, Result};
+use files::{FileClient, FileServer, LocalRemote, Remote, RemoteError, Reply};
+use value::{Map, Value};
+
+/// The master of the job, through the agent.
+struct Master(Context);
+
+impl Remote for Master {
+    fn call(
+        &self,
+        load: Map,
+        reply: Reply,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<Value, RemoteError>> + Send + '_>> {
+        Box::pin(async move {
+            let answer = match reply {
+                Reply::Text => self.0.agent.request(load, None).await,
+                Reply::Raw => self.0.agent.request_raw(load).await,
+            };
+            answer.map_err(Into::into)
+        })
+    }
+}
+
+/// The options a file server of the minion's own is made from.
+const LOCAL_OPTIONS: [&str; 11] = [
+    "id",
+    "fileserver_backend",
+    "file_roots",
+    "fileserver_followsymlinks",
+    "fileserver_ignoresymlinks",
+    "file_ignore_regex",
+    "file_ignore_glob",
+    "file_buffer_size",
+    "fileserver_list_cache_time",
+    "saltenv",
+    "hash_type",
+];
+
+/// Returns the client for the files of this job.
+///
+/// # Errors
+/// When the options about files make no sense.
+pub fn client(ctx: &Context) -> Result<FileClient> {
+    let cachedir = Path::new(ctx.cachedir());
+    let remote: Arc<dyn Remote> =
+        if ctx.is_local() { Arc::new(LocalRemote(Arc::new(own_server(ctx)?))) } else { Arc::new(Master(ctx.clone())) };
+    let hash_type = ctx.opt_str("hash_type").unwrap_or("sha256");
+    FileClient::new(remote, cachedir, hash_type).map_err(failed)
+}
+
+fn own_server(ctx: &Context) -> Result<FileServer> {
+    let chosen = LOCAL_OPTIONS.iter().filter_map(|name| Some((*name, ctx.opt(name)?.clone())));
+    let settings =
+        config::Minion::from_options(chosen.collect()).map_err(|error| Error::execution(error.to_string()))?;
+    FileServer::new(&settings.files, Path::new(ctx.cachedir())).map_err(failed)
+}
+
+/// Waits for the client until the job is killed.
+pub async fn within<T>(ctx: &Context, work: impl Future<Output = files::Result<T>>) -> Result<T> {
+    tokio::select! {
+        done = work => done.map_err(failed),
+        () = ctx.job.cancel.cancelled() => Err(Error::Terminated),
+    }
+}
+
+/// Words a failure with all its causes.
+pub fn failed(error: files::Error) -> Error {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    Error::execution(text)
+}

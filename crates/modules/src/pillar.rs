@@ -1,0 +1,489 @@
+//! `pillar` — the data the master gives this minion.
+//!
+//! As in the 3008 line, values are shown as asterisks to an operator who did not ask to see them (`unmask=True`, or
+//! `pillar_mask_output: False` for `pillar.items`).
+
+use exec::{Context, Error, Module, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use crate::util::{self, FilterBy};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "pillar",
+    "The data the master gives this minion.",
+    &[&DATA, &EXT, &FETCH, &FILE_EXISTS, &FILTER_BY, &GET, &ITEM, &ITEMS, &KEYS, &LS, &OBFUSCATE, &RAW],
+);
+
+/// What stands for a value that is not shown.
+const MASK: &str = "**********";
+
+/// Replaces all values but empty ones.
+fn masked(value: Value) -> Value {
+    match value {
+        Value::Map(map) => map.into_iter().map(|(key, value)| (key, masked(value))).collect::<Map>().into(),
+        Value::List(items) => items.into_iter().map(masked).collect(),
+        Value::Bytes(bytes) if !bytes.is_empty() => Value::Bytes(MASK.as_bytes().to_vec().into()),
+        Value::Str(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Bool(_) if value.truthy() => {
+            MASK.into()
+        }
+        other => other,
+    }
+}
+
+fn shown(value: Value, unmask: Option<bool>) -> Value {
+    if unmask == Some(true) { value } else { masked(value) }
+}
+
+/// Where pillar data come from: environments as the caller named them.
+struct Envs {
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+}
+
+impl Envs {
+    /// The pillar in memory, or one compiled for the named environment.
+    async fn pillar(&self, ctx: &Context) -> Result<Map> {
+        if self.pillarenv.is_none() && self.saltenv.is_none() {
+            return Ok((*ctx.pillar).clone());
+        }
+        self.compiled(ctx, None).await
+    }
+
+    /// A pillar compiled anew, with values laid over it.
+    async fn compiled(&self, ctx: &Context, over: Option<Value>) -> Result<Map> {
+        let from_saltenv = ctx.opt("pillarenv_from_saltenv").is_some_and(Value::truthy);
+        let option = |name: &str| ctx.opt_str(name).map(str::to_owned);
+        let pillarenv = match &self.pillarenv {
+            Some(pillarenv) => Some(pillarenv.clone()),
+            None if from_saltenv => self.saltenv.clone().or_else(|| option("saltenv")),
+            None => option("pillarenv"),
+        };
+        let mut request =
+            map! { "pillarenv" => pillarenv, "saltenv" => self.saltenv.clone().or_else(|| option("saltenv")) };
+        if let Some(over) = over.filter(Value::truthy) {
+            request.insert("pillar_override", over);
+        }
+        ctx.agent.compile_pillar(request).await
+    }
+}
+
+/// Returns a value of the pillar in memory, which may lie deeper: ``users:anna:shell``. Without it the default.
+///
+/// With ``merge=True`` a map or list is laid over the default. With ``pillarenv`` or ``saltenv`` the pillar is
+/// compiled for that environment.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.get pkg:apache unmask=True
+///     salt '*' pillar.get limits default='{soft: 10}' merge=True
+#[function]
+async fn get(
+    ctx: &Context,
+    key: String,
+    #[default(NotSet)] default: Value,
+    #[default(false)] merge: bool,
+    merge_nested_lists: Option<bool>,
+    #[default(":")] delimiter: String,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Value> {
+    let lookup = Lookup { key, default, merge, merge_nested_lists, delimiter };
+    lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask).await
+}
+
+/// The same as ``pillar.get``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.fetch pkg:apache
+#[function]
+async fn fetch(
+    ctx: &Context,
+    key: String,
+    #[default(NotSet)] default: Value,
+    #[default(false)] merge: bool,
+    merge_nested_lists: Option<bool>,
+    #[default(":")] delimiter: String,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Value> {
+    let lookup = Lookup { key, default, merge, merge_nested_lists, delimiter };
+    lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask).await
+}
+
+/// The default that tells "not given" from "given as None".
+struct NotSet;
+
+/// How Salt's programs show that default.
+const NOT_SET: &str = "<Constant.NOT_SET>";
+
+impl From<NotSet> for Value {
+    fn from(_: NotSet) -> Self {
+        NOT_SET.into()
+    }
+}
+
+struct Lookup {
+    key: String,
+    default: Value,
+    merge: bool,
+    merge_nested_lists: Option<bool>,
+    delimiter: String,
+}
+
+impl Lookup {
+    async fn answer(self, ctx: &Context, envs: Envs, unmask: Option<bool>) -> Result<Value> {
+        let pillar = envs.pillar(ctx).await?;
+        let found = util::traverse(&pillar, &self.key, &self.delimiter).cloned();
+        let given = (self.default.as_str() != Some(NOT_SET)).then_some(self.default);
+        let option = || ctx.opt("pillar_merge_lists").is_some_and(Value::truthy);
+        if self.merge
+            && let Some(merged) =
+                laid_over(given.as_ref(), found.as_ref(), self.merge_nested_lists.unwrap_or_else(option))
+        {
+            return Ok(shown(merged, unmask));
+        }
+        match found.or(given) {
+            Some(value) => Ok(shown(value, unmask)),
+            None if ctx.opt("pillar_raise_on_missing").is_some_and(Value::truthy) => {
+                Err(Error::Other(format!("Pillar key not found: {}", self.key)))
+            }
+            None => Ok("".into()),
+        }
+    }
+}
+
+/// Lays what was found over the default; `None` when the two do not fit.
+fn laid_over(default: Option<&Value>, found: Option<&Value>, join_lists: bool) -> Option<Value> {
+    match (default, found) {
+        (Some(Value::Map(_) | Value::List(_)), None) => default.cloned(),
+        (Some(Value::Map(default)), Some(Value::Map(found))) => {
+            let mut merged = default.clone();
+            util::merge_maps(&mut merged, found.clone(), join_lists);
+            Some(merged.into())
+        }
+        (Some(Value::List(default)), Some(Value::List(found))) => {
+            let new = found.iter().filter(|item| !default.contains(item));
+            Some(default.iter().chain(new).cloned().collect())
+        }
+        (default, found) => {
+            let kind = |value: Option<&Value>| value.map_or("missing", Value::type_name);
+            tracing::error!(
+                "pillar.get: the default is of type '{}' and the pillar value of type '{}', they are not merged",
+                kind(default),
+                kind(found)
+            );
+            None
+        }
+    }
+}
+
+/// Returns the pillar, compiled anew for this call, or of the pillar in memory the named values.
+///
+/// ``pillar`` holds values to lay over it, ``pillarenv`` and ``saltenv`` choose environments.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.items
+///     salt '*' pillar.items users pillarenv=test unmask=True
+#[function]
+async fn items(
+    ctx: &Context,
+    args: VarArgs,
+    pillar: Option<Value>,
+    pillar_enc: Option<Value>,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Value> {
+    let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
+    request.shown(ctx, unmask).await
+}
+
+/// The same as ``pillar.items``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.data
+#[function]
+async fn data(
+    ctx: &Context,
+    args: VarArgs,
+    pillar: Option<Value>,
+    pillar_enc: Option<Value>,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Value> {
+    let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
+    request.shown(ctx, unmask).await
+}
+
+/// Returns what ``pillar.items`` returns, with the type in the place of each value.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.obfuscate
+#[function]
+async fn obfuscate(
+    ctx: &Context,
+    args: VarArgs,
+    pillar: Option<Value>,
+    pillar_enc: Option<Value>,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Value> {
+    let _ = unmask;
+    let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
+    Ok(types_of(&request.plain(ctx).await?.into()))
+}
+
+fn types_of(value: &Value) -> Value {
+    match value {
+        Value::Map(map) => map.iter().map(|(key, value)| (key.clone(), types_of(value))).collect::<Map>().into(),
+        Value::List(items) => items.iter().map(types_of).collect(),
+        other => format!("<{}>", other.type_name()).into(),
+    }
+}
+
+/// Returns the names of the values ``pillar.items`` returns.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.ls
+#[function]
+async fn ls(
+    ctx: &Context,
+    args: VarArgs,
+    pillar: Option<Value>,
+    pillar_enc: Option<Value>,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Vec<Value>> {
+    let _ = unmask;
+    let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
+    Ok(request.plain(ctx).await?.keys().cloned().collect())
+}
+
+/// The arguments `pillar.items` and its like share.
+struct Request {
+    args: Vec<Value>,
+    over: Option<Value>,
+    encrypted: Option<Value>,
+    envs: Envs,
+}
+
+impl Request {
+    async fn plain(self, ctx: &Context) -> Result<Map> {
+        if !self.args.is_empty() {
+            return Ok(chosen(&self.envs.pillar(ctx).await?, &self.args, &"".into(), ":"));
+        }
+        if self.encrypted.is_some_and(|encrypted| encrypted.truthy()) {
+            return Err(Error::execution("not supported: pillar_enc, an encrypted pillar override"));
+        }
+        self.envs.compiled(ctx, self.over).await
+    }
+
+    async fn shown(self, ctx: &Context, unmask: Option<bool>) -> Result<Value> {
+        // The option speaks of whole pillars only; named values are those of `pillar.item`.
+        let option = self.args.is_empty() && ctx.opts.get("pillar_mask_output") == Some(&Value::Bool(false));
+        let plain = self.plain(ctx).await?;
+        Ok(shown(plain.into(), unmask.or(option.then_some(true))))
+    }
+}
+
+fn chosen(pillar: &Map, keys: &[Value], default: &Value, delimiter: &str) -> Map {
+    let find = |key: &Value| util::traverse(pillar, &key.to_string(), delimiter).unwrap_or(default).clone();
+    keys.iter().map(|key| (key.clone(), find(key))).collect()
+}
+
+/// Returns the named values of the pillar in memory.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.item role users:anna unmask=True
+#[function]
+async fn item(
+    ctx: &Context,
+    args: VarArgs,
+    default: Option<Value>,
+    delimiter: Option<String>,
+    pillarenv: Option<String>,
+    saltenv: Option<String>,
+    unmask: Option<bool>,
+) -> Result<Value> {
+    let pillar = Envs { pillarenv, saltenv }.pillar(ctx).await?;
+    let default = default.unwrap_or_else(|| "".into());
+    let found = chosen(&pillar, &args.0, &default, delimiter.as_deref().unwrap_or(":"));
+    Ok(shown(found.into(), unmask))
+}
+
+/// Returns the pillar in memory, or one of its values, as it is.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.raw
+///     salt '*' pillar.raw key=users
+#[function]
+fn raw(ctx: &Context, key: Option<String>, unmask: Option<bool>) -> Result<Value> {
+    let found = match key.filter(|key| !key.is_empty()) {
+        Some(key) => ctx.pillar.get(&key).cloned().unwrap_or_else(|| Map::new().into()),
+        None => (*ctx.pillar).clone().into(),
+    };
+    Ok(shown(found, unmask.or(Some(true))))
+}
+
+/// Returns the names within a map of the pillar in memory.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.keys users
+#[function]
+fn keys(ctx: &Context, key: String, #[default(":")] delimiter: String, unmask: Option<bool>) -> Result<Vec<Value>> {
+    let _ = unmask;
+    match util::traverse(&ctx.pillar, &key, &delimiter) {
+        Some(Value::Map(map)) => Ok(map.keys().cloned().collect()),
+        Some(_) => Err(Error::Other(format!("Pillar value in key {key} is not a dict"))),
+        None => Err(Error::Other(format!("Pillar key not found: {key}"))),
+    }
+}
+
+/// Refused: sources of pillar outside the master's files are not supported.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.ext '{cmd_yaml: cat /etc/data.yaml}'
+#[function]
+fn ext(external: Value, pillar: Option<Value>, unmask: Option<bool>) -> Result<()> {
+    let _ = (pillar, unmask);
+    let named = external.as_map().map(|map| map.keys().map(Value::to_string).collect::<Vec<_>>().join(", "));
+    let named = named.map(|names| format!(" ({names})")).unwrap_or_default();
+    Err(Error::execution(format!("not supported: pillar.ext with external pillars{named}")))
+}
+
+/// Says whether a file is in the local ``pillar_roots``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-call --local pillar.file_exists users/init.sls
+#[function]
+fn file_exists(ctx: &Context, path: String, saltenv: Option<String>) -> Result<bool> {
+    let roots = ctx.opt("pillar_roots").and_then(Value::as_map).filter(|roots| !roots.is_empty());
+    let roots = roots.ok_or_else(|| Error::execution("No pillar_roots found. Are you running this on the master?"))?;
+    let wanted = |env: &Value| saltenv.as_deref().is_none_or(|wanted| env.as_str() == Some(wanted));
+    let folders =
+        roots.iter().filter(|(env, _)| wanted(env)).flat_map(|(_, folders)| folders.as_list().unwrap_or_default());
+    Ok(folders.filter_map(Value::as_str).any(|folder| std::path::Path::new(folder).join(&path).is_file()))
+}
+
+/// Returns the entry of a map whose key, a glob, fits a value of the pillar in memory.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pillar.filter_by '{web: nginx, default: none}' role
+#[function]
+fn filter_by(
+    ctx: &Context,
+    lookup_dict: Map,
+    pillar: String,
+    merge: Option<Value>,
+    #[default("default")] default: Value,
+    base: Option<String>,
+) -> Result<Value> {
+    FilterBy { lookup: lookup_dict, merge, default, base }.pick(util::traverse(&ctx.pillar, &pillar, ":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exec::testing::context;
+    use value::list;
+
+    fn data() -> Map {
+        map! { "foo" => "bar", "nested" => map! { "a" => 1, "l" => list![1, 2] }, "no" => false }
+    }
+
+    async fn call(fun: &str, args: Value, kwargs: Map) -> Result<Value> {
+        let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, data());
+        agent.answers.lock().unwrap().push_back(data().into());
+        let call = exec::Call { args: args.into_list().unwrap(), kwargs };
+        ctx.call_with(&format!("pillar.{fun}"), call).await
+    }
+
+    /// Calls and answers of real Salt 3008.5.
+    #[tokio::test]
+    async fn operators_see_asterisks_unless_they_ask() {
+        assert_eq!(call("get", list!["nested:a"], map! {}).await.unwrap(), MASK.into());
+        assert_eq!(call("get", list!["nested:a"], map! { "unmask" => true }).await.unwrap(), 1.into());
+        assert_eq!(call("get", list!["none"], map! {}).await.unwrap(), "".into());
+        assert_eq!(call("get", list!["none", 9], map! {}).await.unwrap(), MASK.into());
+        let some = map! { "foo" => MASK, "nested:l" => list![MASK, MASK] };
+        assert_eq!(call("item", list!["foo", "nested:l"], map! {}).await.unwrap(), some.into());
+        let all = map! { "foo" => MASK, "nested" => map! { "a" => MASK, "l" => list![MASK, MASK] }, "no" => false };
+        assert_eq!(call("items", list![], map! {}).await.unwrap(), all.into());
+        assert_eq!(call("raw", list![], map! {}).await.unwrap(), data().into());
+        assert_eq!(call("raw", list!["foo"], map! {}).await.unwrap(), "bar".into());
+    }
+
+    #[tokio::test]
+    async fn defaults_can_be_merged_with() {
+        let kwargs = map! { "merge" => true, "unmask" => true, "default" => map! { "z" => 1, "a" => 5 } };
+        let merged = map! { "z" => 1, "a" => 1, "l" => list![1, 2] };
+        assert_eq!(call("get", list!["nested"], kwargs).await.unwrap(), merged.into());
+        let kwargs = map! { "merge" => true, "unmask" => true, "default" => list![2, 3] };
+        assert_eq!(call("get", list!["nested:l"], kwargs).await.unwrap(), list![2, 3, 1]);
+        let kwargs = map! { "merge" => true, "unmask" => true, "default" => list![2] };
+        assert_eq!(call("get", list!["foo"], kwargs).await.unwrap(), "bar".into());
+    }
+
+    #[tokio::test]
+    async fn names_and_types_are_no_secret() {
+        assert_eq!(call("ls", list![], map! {}).await.unwrap(), list!["foo", "nested", "no"]);
+        assert_eq!(call("keys", list!["nested"], map! {}).await.unwrap(), list!["a", "l"]);
+        assert_eq!(
+            call("keys", list!["foo"], map! {}).await.unwrap_err().to_string(),
+            "Pillar value in key foo is not a dict"
+        );
+        assert_eq!(call("keys", list!["x"], map! {}).await.unwrap_err().to_string(), "Pillar key not found: x");
+        let types = map! { "foo" => "<str>", "nested" => map! { "a" => "<int>", "l" => list!["<int>", "<int>"] }, "no" => "<bool>" };
+        assert_eq!(call("obfuscate", list![], map! {}).await.unwrap(), types.into());
+    }
+
+    #[tokio::test]
+    async fn another_environment_is_compiled_for() {
+        let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, map! {});
+        agent.answers.lock().unwrap().push_back(map! { "x" => 1 }.into());
+        let call = exec::Call { args: vec!["x".into()], kwargs: map! { "pillarenv" => "dev", "unmask" => true } };
+        assert_eq!(ctx.call_with("pillar.get", call).await.unwrap(), 1.into());
+        assert_eq!(agent.asked.lock().unwrap()[0], map! { "pillarenv" => "dev", "saltenv" => "base" });
+    }
+}

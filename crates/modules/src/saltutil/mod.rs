@@ -1,0 +1,353 @@
+//! `saltutil` — the minion looking after itself: its jobs, what it has loaded, its caches and keys.
+
+mod jobs;
+mod on_master;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use exec::{Call, Context, Error, KwArgs, Module, Refresh, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use jobs::{
+    FIND_CACHED_JOB, FIND_JOB, IS_RUNNING, KILL_ALL_JOBS, KILL_JOB, RUNNING, SIGNAL_JOB, TERM_ALL_JOBS, TERM_JOB,
+};
+use on_master::{CMD, CMD_ITER, RUNNER, WHEEL};
+use sync::{
+    SYNC_ALL, SYNC_BEACONS, SYNC_CLOUDS, SYNC_ENGINES, SYNC_EXECUTORS, SYNC_GRAINS, SYNC_LOG_HANDLERS, SYNC_MATCHERS,
+    SYNC_MODULES, SYNC_OUTPUT, SYNC_OUTPUTTERS, SYNC_PILLAR, SYNC_PROXYMODULES, SYNC_RENDERERS, SYNC_RESOURCES,
+    SYNC_RETURNERS, SYNC_SDB, SYNC_SERIALIZERS, SYNC_STATES, SYNC_THORIUM, SYNC_TOPS, SYNC_UTILS, SYNC_WRAPPER,
+};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "saltutil",
+    "The minion looking after itself.",
+    &[
+        &CLEAR_CACHE,
+        &CLEAR_JOB_CACHE,
+        &CMD,
+        &CMD_ITER,
+        &FIND_CACHED_JOB,
+        &FIND_JOB,
+        &IS_RUNNING,
+        &KILL_ALL_JOBS,
+        &KILL_JOB,
+        &LIST_EXTMODS,
+        &MMODULE,
+        &PILLAR_REFRESH,
+        &REFRESH_BEACONS,
+        &REFRESH_GRAINS,
+        &REFRESH_MATCHERS,
+        &REFRESH_MODULES,
+        &REFRESH_PILLAR,
+        &REFRESH_RESOURCES,
+        &REGEN_KEYS,
+        &REVOKE_AUTH,
+        &RUNNER,
+        &RUNNING,
+        &SIGNAL_JOB,
+        &SYNC_ALL,
+        &SYNC_BEACONS,
+        &SYNC_CLOUDS,
+        &SYNC_ENGINES,
+        &SYNC_EXECUTORS,
+        &SYNC_GRAINS,
+        &SYNC_LOG_HANDLERS,
+        &SYNC_MATCHERS,
+        &SYNC_MODULES,
+        &SYNC_OUTPUT,
+        &SYNC_OUTPUTTERS,
+        &SYNC_PILLAR,
+        &SYNC_PROXYMODULES,
+        &SYNC_RENDERERS,
+        &SYNC_RESOURCES,
+        &SYNC_RETURNERS,
+        &SYNC_SDB,
+        &SYNC_SERIALIZERS,
+        &SYNC_STATES,
+        &SYNC_THORIUM,
+        &SYNC_TOPS,
+        &SYNC_UTILS,
+        &SYNC_WRAPPER,
+        &TERM_ALL_JOBS,
+        &TERM_JOB,
+        &UPDATE,
+        &WHEEL,
+    ],
+);
+
+/// Gathers the grains anew and, unless ``refresh_pillar=False``, compiles the pillar with them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.refresh_grains
+#[function]
+async fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
+    let mut given = kwargs.given();
+    given.remove("refresh_pillar");
+    given.remove("clean_pillar_cache");
+    if let Some((name, value)) = given.iter().next() {
+        let text = format!("The following keyword arguments are not valid: {name}={value}");
+        return Err(Error::Invocation(text));
+    }
+    remove_grains_cache(ctx);
+    ctx.agent.refresh(Refresh::Grains).await
+}
+
+/// With the option `grains_cache` old grains would be read back.
+fn remove_grains_cache(ctx: &Context) {
+    let file = Path::new(ctx.cachedir()).join("grains.cache.p");
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::error!("Could not remove grains cache {}: {error}", file.display());
+        }
+        _ => {}
+    }
+}
+
+/// Compiles the pillar anew at every master. With ``wait=True`` no longer than ``timeout`` seconds are waited.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.refresh_pillar
+///     salt '*' saltutil.refresh_pillar wait=True timeout=60
+#[function]
+async fn refresh_pillar(
+    ctx: &Context,
+    #[default(false)] wait: bool,
+    #[default(30)] timeout: u64,
+    #[default(true)] clean_cache: bool,
+) -> Result<bool> {
+    let _ = clean_cache;
+    new_pillar(ctx, wait.then_some(timeout)).await
+}
+
+/// The same as ``saltutil.refresh_pillar``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.pillar_refresh
+#[function]
+async fn pillar_refresh(
+    ctx: &Context,
+    #[default(false)] wait: bool,
+    #[default(30)] timeout: u64,
+    #[default(true)] clean_cache: bool,
+) -> Result<bool> {
+    let _ = clean_cache;
+    new_pillar(ctx, wait.then_some(timeout)).await
+}
+
+async fn new_pillar(ctx: &Context, seconds: Option<u64>) -> Result<bool> {
+    let refresh = ctx.agent.refresh(Refresh::Pillar);
+    let Some(seconds) = seconds else { return refresh.await };
+    match tokio::time::timeout(Duration::from_secs(seconds), refresh).await {
+        Ok(done) => done,
+        Err(_) => {
+            tracing::warn!("Pillar refresh did not complete within timeout {seconds}");
+            Ok(true)
+        }
+    }
+}
+
+/// Loads the modules anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.refresh_modules
+#[function]
+async fn refresh_modules(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
+    let _ = kwargs;
+    ctx.agent.refresh(Refresh::Modules).await
+}
+
+/// Loads the settings of the beacons anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.refresh_beacons
+#[function]
+async fn refresh_beacons(ctx: &Context) -> Result<bool> {
+    ctx.agent.refresh(Refresh::Beacons).await
+}
+
+/// Loads the matchers anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.refresh_matchers
+#[function]
+async fn refresh_matchers(ctx: &Context) -> Result<bool> {
+    ctx.agent.refresh(Refresh::Matchers).await
+}
+
+/// Tells the minion's bus that resources are to be looked at anew. There are none here, so nothing follows.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.refresh_resources
+#[function]
+async fn refresh_resources(ctx: &Context) -> Result<bool> {
+    ctx.agent.fire_local("resource_refresh", Map::new()).await
+}
+
+/// Returns the custom modules that were synced, by kind.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.list_extmods
+#[function]
+fn list_extmods(ctx: &Context) -> Result<Map> {
+    let top = sync::extension_modules(ctx);
+    let mut kinds = Map::new();
+    for kind in store::disk::names(&top).map_err(|error| Error::execution(error.to_string()))? {
+        let folder = top.join(&kind);
+        if !folder.is_dir() {
+            continue;
+        }
+        let mut names: Vec<String> = sync::files_below(&folder)
+            .iter()
+            .filter_map(|file| file.file_name()?.to_str()?.split('.').next().map(str::to_owned))
+            .collect();
+        names.sort();
+        names.dedup();
+        kinds.insert(kind.to_string_lossy(), names);
+    }
+    Ok(kinds)
+}
+
+/// Removes all files in the cache directory.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.clear_cache
+#[function]
+async fn clear_cache(ctx: &Context) -> Result<bool> {
+    let top = PathBuf::from(ctx.cachedir());
+    ctx.blocking(move || remove_files(&top)).await
+}
+
+fn remove_files(top: &Path) -> bool {
+    for file in sync::files_below(top) {
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::error!(
+                    "Attempt to clear cache with saltutil.clear_cache FAILED with: {}: {error}",
+                    file.display()
+                );
+                return false;
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Removes jobs from the minion's job cache that are older than so many hours.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.clear_job_cache hours=12
+#[function]
+fn clear_job_cache(ctx: &Context, #[default(24)] hours: u64) -> Result<bool> {
+    let top = Path::new(ctx.cachedir()).join("minion_jobs");
+    let oldest = SystemTime::now().checked_sub(Duration::from_secs(hours.saturating_mul(3600)));
+    let Some(oldest) = oldest else { return Ok(true) };
+    for entry in std::fs::read_dir(&top).into_iter().flatten().flatten() {
+        let is_old = entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|changed| changed < oldest);
+        if is_old
+            && entry.path().is_dir()
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            let path = entry.path();
+            tracing::error!(
+                "Attempt to clear cache with saltutil.clear_job_cache FAILED with: {}: {error}",
+                path.display()
+            );
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Asks every master to forget this minion's key, as far as they allow it.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.revoke_auth
+#[function]
+async fn revoke_auth(ctx: &Context, #[default(false)] preserve_minion_cache: bool) -> Result<bool> {
+    let load = map! { "cmd" => "revoke_auth", "id" => ctx.id(), "preserve_minion_cache" => preserve_minion_cache };
+    ctx.agent.broadcast(load).await
+}
+
+/// Removes this minion's keys, so that new ones are made at the next start. Every master must then accept it anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.regen_keys
+#[function]
+fn regen_keys(ctx: &Context) -> Result<()> {
+    let folder = PathBuf::from(ctx.opt_str("pki_dir").unwrap_or("/etc/salt/pki/minion"));
+    let entries = std::fs::read_dir(&folder).map_err(|error| Error::io("list the keys in", &folder, &error))?;
+    for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+        std::fs::remove_file(entry.path()).map_err(|error| Error::io("remove the key", entry.path(), &error))?;
+    }
+    Ok(())
+}
+
+/// Calls a function as if the minion ran in another environment.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.mmodule base test.ping
+#[function]
+async fn mmodule(ctx: &Context, saltenv: String, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let mut opts = (*ctx.opts).clone();
+    opts.insert("saltenv", saltenv);
+    let there = Context { opts: opts.into(), ..ctx.clone() };
+    there.call_with(&fun, Call { args: args.0, kwargs: kwargs.given() }).await
+}
+
+/// Refused: a minion is updated by the package manager or by replacing its file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' saltutil.update
+#[function]
+fn update(version: Option<String>) -> Result<Map> {
+    let _ = version;
+    Ok(map! { "_error" => "not supported: a minion does not replace its own program" })
+}

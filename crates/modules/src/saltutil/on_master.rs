@@ -1,0 +1,274 @@
+//! What a minion on a master's host has that master do.
+//!
+//! Salt loads the master's code into the minion's job for this. Here the programs of this same file are run instead,
+//! with the master's configuration that lies beside the minion's.
+
+use std::path::{Path, PathBuf};
+
+use exec::{Context, Error, KwArgs, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use crate::cmd as commands;
+
+/// What Salt says where there is no master.
+const ELSEWHERE: &str = "This command can only be executed on a minion that is located on the master.";
+
+/// The directory with the master's configuration.
+fn config_dir(ctx: &Context) -> Result<PathBuf> {
+    let conf = Path::new(ctx.opt_str("conf_file").unwrap_or("/etc/salt/minion"));
+    let folder = if conf.is_dir() { conf } else { conf.parent().unwrap_or(Path::new("/etc/salt")) };
+    let here = folder.join("master").exists() || folder.join("master.d").is_dir();
+    if here { Ok(folder.to_owned()) } else { Err(Error::execution(ELSEWHERE)) }
+}
+
+/// Runs one of our programs and reads what it prints as JSON.
+async fn ask(ctx: &Context, program: &str, words: Vec<String>) -> Result<Value> {
+    let folder = config_dir(ctx)?;
+    let exe =
+        std::env::current_exe().map_err(|error| Error::execution(format!("failed to find this program: {error}")))?;
+    let (exe, folder) = (exe.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned());
+    let mut all = vec![exe.as_str(), program, "--config-dir", &folder, "--out", "json", "--log-level", "quiet"];
+    all.extend(words.iter().map(String::as_str));
+    let outcome = commands::quiet(ctx, &all).await?;
+    match serde_json::from_str(&outcome.stdout) {
+        Ok(answer) => Ok(answer),
+        Err(_) if outcome.retcode == Some(0) && outcome.stdout.trim().is_empty() => Ok(Value::Null),
+        Err(_) => {
+            let said = if outcome.stderr.trim().is_empty() { outcome.stdout } else { outcome.stderr };
+            Err(Error::execution(format!("{program} failed: {}", said.trim())))
+        }
+    }
+}
+
+/// Writes an argument so that the command line reads the same value.
+fn word(value: &Value) -> String {
+    match value {
+        Value::Str(text) if yaml::args::parse_cli_arg(text) == *value => text.clone(),
+        other => serde_json::to_string(other).unwrap_or_else(|_| other.to_string()),
+    }
+}
+
+fn words(args: &[Value], kwargs: &Map) -> Vec<String> {
+    let named = kwargs.iter().map(|(name, value)| format!("{name}={}", word(value)));
+    args.iter().map(word).chain(named).collect()
+}
+
+/// Has the master on this host run a runner, and returns its result.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt 'master' saltutil.runner jobs.list_jobs
+///     salt 'master' saltutil.runner manage.up arg='[]' kwarg='{timeout: 10}'
+#[function]
+pub async fn runner(
+    ctx: &Context,
+    name: String,
+    arg: Option<Vec<Value>>,
+    kwarg: Option<Map>,
+    #[default(false)] full_return: bool,
+    #[default("base")] saltenv: String,
+    jid: Option<String>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let _ = (saltenv, jid);
+    let mut named = kwarg.unwrap_or_default();
+    named.update(kwargs.given());
+    let mut all = vec![name.clone()];
+    all.extend(words(&arg.unwrap_or_default(), &named));
+    let answer = ask(ctx, "salt-run", all).await?;
+    if full_return {
+        return Ok(map! { "fun" => format!("runner.{name}"), "return" => answer, "success" => true }.into());
+    }
+    Ok(answer)
+}
+
+/// Has the master on this host manage keys: ``key.accept``, ``key.reject``, ``key.delete`` with an id or glob,
+/// ``key.finger``, ``key.list_all`` and ``key.list``. Other wheel functions are refused.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt 'master' saltutil.wheel key.accept jerry
+#[function]
+pub async fn wheel(ctx: &Context, name: String, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let given = kwargs.given();
+    let matched = args.0.first().or_else(|| given.get("match")).map(Value::to_string);
+    let flags = key_flags(&name, matched)?;
+    let answer = ask(ctx, "salt-key", flags).await?;
+    let user = kwargs.0.get_str("__pub_user").unwrap_or("UNKNOWN").to_owned();
+    let data = map! { "fun" => format!("wheel.{name}"), "user" => user, "return" => answer, "success" => true };
+    Ok(map! { "tag" => "salt/wheel", "data" => data })
+}
+
+/// The flags of `salt-key` that do what a wheel function does.
+fn key_flags(name: &str, matched: Option<String>) -> Result<Vec<String>> {
+    check_known(name)?;
+    let with = |flag: &str| {
+        let missing = || Error::invocation(format!("{name} needs the id of a minion, or a glob"));
+        let id = matched.clone().ok_or_else(missing)?;
+        // Written together, so that an id cannot be taken for a flag.
+        Ok(vec!["--yes".to_owned(), format!("{flag}={id}")])
+    };
+    match name {
+        "key.accept" => with("--accept"),
+        "key.reject" => with("--reject"),
+        "key.delete" => with("--delete"),
+        "key.finger" => with("--finger"),
+        "key.list" => Ok(vec![format!("--list={}", matched.unwrap_or_else(|| "all".into()))]),
+        _ => Ok(vec!["--list-all".to_owned()]),
+    }
+}
+
+fn check_known(name: &str) -> Result<()> {
+    let known = ["key.accept", "key.reject", "key.delete", "key.finger", "key.list", "key.list_all"];
+    if known.contains(&name) {
+        return Ok(());
+    }
+    Err(Error::execution(format!(
+        "not supported: wheel function '{name}' from a minion; known are {}",
+        known.join(", ")
+    )))
+}
+
+/// A job for other minions.
+struct Publication {
+    tgt: Value,
+    fun: String,
+    arg: Vec<Value>,
+    timeout: Option<u64>,
+    tgt_type: String,
+    ret: String,
+    kwarg: Option<Map>,
+    more: Map,
+}
+
+impl Publication {
+    async fn publish(self, ctx: &Context) -> Result<Map> {
+        let mut all = vec!["--static".to_owned()];
+        all.extend(target_flag(&self.tgt_type)?);
+        all.extend(self.timeout.map(|seconds| format!("--timeout={seconds}")));
+        for (name, flag) in [("batch", "--batch-size"), ("subset", "--subset")] {
+            all.extend(self.more.get(name).filter(|value| value.truthy()).map(|value| format!("{flag}={value}")));
+        }
+        if !self.ret.is_empty() {
+            all.push(format!("--return={}", self.ret));
+        }
+        let target = match &self.tgt {
+            Value::List(ids) => ids.iter().map(Value::to_string).collect::<Vec<_>>().join(","),
+            other => other.to_string(),
+        };
+        all.extend(["--".to_owned(), target, self.fun]);
+        all.extend(words(&self.arg, &self.kwarg.unwrap_or_default()));
+        let answer = ask(ctx, "salt", all).await?.into_map().unwrap_or_default();
+        Ok(answer.into_iter().map(|(id, result)| (id, map! { "ret" => result })).collect())
+    }
+}
+
+fn target_flag(kind: &str) -> Result<Option<String>> {
+    let flag = match kind {
+        "glob" => return Ok(None),
+        "list" => "--list",
+        "pcre" => "--pcre",
+        "grain" => "--grain",
+        "grain_pcre" => "--grain-pcre",
+        "pillar" => "--pillar",
+        "pillar_pcre" => "--pillar-pcre",
+        "compound" => "--compound",
+        "nodegroup" => "--nodegroup",
+        "ipcidr" => "--ipcidr",
+        other => return Err(Error::invocation(format!("there is no kind of target '{other}'"))),
+    };
+    Ok(Some(flag.to_owned()))
+}
+
+fn refuse_ssh(ssh: bool) -> Result<()> {
+    if ssh { Err(Error::execution("not supported: ssh=True, salt-ssh is not part of this program")) } else { Ok(()) }
+}
+
+/// Has the master on this host run a function on minions, and returns what each returned.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt 'master' saltutil.cmd '*' test.ping
+#[function]
+pub async fn cmd(
+    ctx: &Context,
+    tgt: Value,
+    fun: String,
+    #[default(Value::List(Vec::new()))] arg: Vec<Value>,
+    timeout: Option<u64>,
+    #[default("glob")] tgt_type: String,
+    #[default("")] ret: String,
+    kwarg: Option<Map>,
+    #[default(false)] ssh: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    refuse_ssh(ssh)?;
+    Publication { tgt, fun, arg, timeout, tgt_type, ret, kwarg, more: kwargs.given() }.publish(ctx).await
+}
+
+/// Has the master on this host run a function on minions, and returns what each returned, one map each.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt 'master' saltutil.cmd_iter '*' test.ping
+#[function]
+pub async fn cmd_iter(
+    ctx: &Context,
+    tgt: Value,
+    fun: String,
+    #[default(Value::List(Vec::new()))] arg: Vec<Value>,
+    timeout: Option<u64>,
+    #[default("glob")] tgt_type: String,
+    #[default("")] ret: String,
+    kwarg: Option<Map>,
+    #[default(false)] ssh: bool,
+    kwargs: KwArgs,
+) -> Result<Vec<Map>> {
+    refuse_ssh(ssh)?;
+    let job = Publication { tgt, fun, arg, timeout, tgt_type, ret, kwarg, more: kwargs.given() };
+    Ok(job.publish(ctx).await?.into_iter().map(|(id, result)| map! { id => result }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exec::testing::context;
+    use value::list;
+
+    #[test]
+    fn arguments_keep_their_types_on_the_way() {
+        let args = list!["plain", "12", 12, list![1], "a b", Value::Null];
+        assert_eq!(
+            words(args.as_list().unwrap(), &map! { "k" => true }),
+            ["plain", "\"12\"", "12", "[1]", "a b", "null", "k=true"]
+        );
+        for value in args.as_list().unwrap() {
+            assert_eq!(yaml::args::parse_cli_arg(&word(value)), *value);
+        }
+    }
+
+    #[test]
+    fn wheel_functions_become_flags() {
+        assert_eq!(key_flags("key.accept", Some("web*".into())).unwrap(), ["--yes", "--accept=web*"]);
+        assert_eq!(key_flags("key.list_all", None).unwrap(), ["--list-all"]);
+        assert!(key_flags("key.accept", None).is_err());
+        assert!(key_flags("config.apply", None).unwrap_err().to_string().starts_with("not supported: wheel function"));
+    }
+
+    #[tokio::test]
+    async fn without_a_master_here_there_is_nobody_to_ask() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("minion");
+        let (ctx, _) = context(&[], map! { "conf_file" => conf.to_str().unwrap() }, map! {}, map! {});
+        let refused = wheel(&ctx, "key.list_all".into(), VarArgs::default(), KwArgs::default()).await;
+        assert_eq!(refused.unwrap_err().to_string(), ELSEWHERE);
+    }
+}

@@ -1,0 +1,455 @@
+//! `sys` — what can be called here, with which arguments, and what it says about itself.
+//!
+//! States, returners and runners are listed as far as this program has them. Runners live on the master.
+
+use exec::{Context, Error, Function, KwArgs, Module, Refresh, Registry, Result, VarArgs, function};
+use regex::Regex;
+use targeting::Glob;
+use value::{Map, Value, map};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "sys",
+    "What can be called here, and how.",
+    &[
+        &ARGSPEC,
+        &DOC,
+        &LIST_FUNCTIONS,
+        &LIST_MODULES,
+        &LIST_RENDERERS,
+        &LIST_RETURNER_FUNCTIONS,
+        &LIST_RETURNERS,
+        &LIST_RUNNER_FUNCTIONS,
+        &LIST_RUNNERS,
+        &LIST_STATE_FUNCTIONS,
+        &LIST_STATE_MODULES,
+        &RELOAD_MODULES,
+        &RENDERER_DOC,
+        &RETURNER_ARGSPEC,
+        &RETURNER_DOC,
+        &RUNNER_ARGSPEC,
+        &RUNNER_DOC,
+        &STATE_ARGSPEC,
+        &STATE_DOC,
+        &STATE_SCHEMA,
+    ],
+);
+
+/// What renders files here.
+const RENDERERS: [&str; 1] = ["yaml"];
+
+/// All functions, by full name.
+fn functions(registry: &Registry) -> impl Iterator<Item = (String, &'static Function)> {
+    registry.modules().flat_map(|module| {
+        module.functions.iter().map(|function| (format!("{}.{}", module.name, function.name), *function))
+    })
+}
+
+/// Which functions a word means: a glob or a full name, else a whole module.
+struct Selection(Vec<Wanted>);
+
+enum Wanted {
+    Glob(Glob),
+    Module(String),
+}
+
+impl Selection {
+    /// Reads words as the lists and argument specifications do: a dot makes a word a full name.
+    fn of_names(words: &[Value]) -> Self {
+        let read = |word: &Value| {
+            let word = word.to_string();
+            if word.contains('*') || word.contains('.') {
+                Wanted::Glob(Glob::new(&word))
+            } else {
+                Wanted::Module(word + ".")
+            }
+        };
+        Selection(words.iter().map(read).collect())
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.0.iter().any(|wanted| match wanted {
+            Wanted::Glob(glob) => glob.matches(name),
+            Wanted::Module(prefix) => name.starts_with(prefix),
+        })
+    }
+}
+
+/// Returns the documentation of all functions, or of the named modules and functions. Globs are understood.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.doc
+///     salt '*' sys.doc cp grains.get
+///     salt '*' sys.doc 'network.ip*'
+#[function]
+fn doc(ctx: &Context, args: VarArgs) -> Result<Map> {
+    let globs: Vec<Glob> = args.0.iter().map(|word| Glob::new(&doc_pattern(&word.to_string()))).collect();
+    let wanted = |name: &str| {
+        args.0.is_empty()
+            || globs.iter().any(|glob| glob.matches(name))
+            || args.0.iter().any(|word| word.to_string() == name)
+    };
+    let chosen = functions(ctx.agent.registry()).filter(|(name, _)| wanted(name));
+    Ok(chosen.map(|(name, function)| (name, as_docstring(function.doc))).collect())
+}
+
+/// "cp" and "cp." both mean all of cp, and not what begins alike.
+fn doc_pattern(word: &str) -> String {
+    if word.contains('*') { word.to_owned() } else { format!("{}.*", word.trim_end_matches('.')) }
+}
+
+/// Lays a documentation out as a Python docstring of a function, which programs that show it expect: a line break
+/// first, all lines indented; without the marks of reStructuredText.
+fn as_docstring(doc: &str) -> String {
+    let directive = Regex::new(r" *\.\. code-block:: \S+\n{1,2}").expect("the pattern is constant");
+    let plain = directive.replace_all(doc, "");
+    let lines = plain.trim_end().lines();
+    let indented: String =
+        lines.map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
+    format!("\n{indented}    ")
+}
+
+/// Returns the names of all functions, or of those in the named modules. Globs are understood.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_functions
+///     salt '*' sys.list_functions cp grains
+///     salt '*' sys.list_functions 'sys.list_*'
+#[function]
+fn list_functions(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Vec<String>> {
+    let _ = kwargs;
+    let selection = Selection::of_names(&args.0);
+    let all = functions(ctx.agent.registry()).map(|(name, _)| name);
+    let mut names: Vec<String> = all.filter(|name| args.0.is_empty() || selection.wants(name)).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Returns the names of all modules, or of those that fit a glob.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_modules
+///     salt '*' sys.list_modules 's*'
+#[function]
+fn list_modules(ctx: &Context, args: VarArgs) -> Result<Vec<&'static str>> {
+    let words: Vec<String> = args.0.iter().map(Value::to_string).collect();
+    // As in Salt a glob is held against full names, so that `s*.list*` is understood too.
+    let fits = |module: &Module| {
+        words.iter().any(|word| {
+            let glob = Glob::new(word);
+            word == module.name
+                || (word.contains('*')
+                    && module
+                        .functions
+                        .iter()
+                        .any(|function| glob.matches(&format!("{}.{}", module.name, function.name))))
+        })
+    };
+    let modules = ctx.agent.registry().modules().filter(|module| words.is_empty() || fits(module));
+    Ok(modules.map(|module| module.name).collect())
+}
+
+/// Returns the arguments of all functions of a module, of one function, or of those that fit a glob: their names, the
+/// defaults of the last of them, and whether more are taken by place and by name.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.argspec cp.get_file
+///     salt '*' sys.argspec sys
+///     salt '*' sys.argspec 'grains.*'
+#[function]
+fn argspec(ctx: &Context, #[default("")] module: String) -> Result<Map> {
+    let selection = Selection::of_names(&[module.into()]);
+    let chosen = functions(ctx.agent.registry()).filter(|(name, _)| selection.wants(name));
+    Ok(chosen.map(|(name, function)| (name, specification(function))).collect())
+}
+
+/// The entry of one function in an argument specification.
+pub fn specification(function: &Function) -> Map {
+    let given = |yes: bool| yes.then_some(true);
+    let names: Vec<&str> = function.params.iter().map(|param| param.name).collect();
+    let defaults: Vec<Value> = function.params.iter().filter_map(|param| param.default.map(|make| make())).collect();
+    map! {
+        "args" => (!names.is_empty()).then_some(names),
+        "defaults" => (!defaults.is_empty()).then_some(defaults),
+        "varargs" => given(function.varargs.is_some()),
+        "kwargs" => given(function.kwargs.is_some()),
+    }
+}
+
+/// Loads the modules anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.reload_modules
+#[function]
+async fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: Option<Value>) -> Result<bool> {
+    let _ = (initial_load, context);
+    ctx.agent.refresh(Refresh::Modules).await
+}
+
+/// Returns the names of the renderers, or of those that fit a glob.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_renderers
+#[function]
+fn list_renderers(args: VarArgs) -> Result<Vec<&'static str>> {
+    let globs: Vec<Glob> = args.0.iter().map(|word| Glob::new(&word.to_string())).collect();
+    let fits = |name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
+    Ok(RENDERERS.into_iter().filter(|name| fits(name)).collect())
+}
+
+/// Returns the documentation of the renderers that have functions of their own: none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.renderer_doc
+#[function]
+fn renderer_doc(args: VarArgs) -> Result<Map> {
+    let _ = args;
+    Ok(Map::new())
+}
+
+/// Returns the names of the returners: there are none besides the return to the master.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_returners
+#[function]
+fn list_returners(args: VarArgs) -> Result<Vec<Value>> {
+    let _ = args;
+    Ok(Vec::new())
+}
+
+/// Returns the names of the returners' functions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_returner_functions
+#[function]
+fn list_returner_functions(args: VarArgs, kwargs: KwArgs) -> Result<Vec<Value>> {
+    let _ = (args, kwargs);
+    Ok(Vec::new())
+}
+
+/// Returns the documentation of the returners.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.returner_doc
+#[function]
+fn returner_doc(args: VarArgs) -> Result<Map> {
+    let _ = args;
+    Ok(Map::new())
+}
+
+/// Returns the arguments of the returners' functions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.returner_argspec
+#[function]
+fn returner_argspec(#[default("")] module: String) -> Result<Map> {
+    let _ = module;
+    Ok(Map::new())
+}
+
+/// Returns the names of the state functions. States are not part of this release.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_state_functions
+#[function]
+fn list_state_functions(args: VarArgs, kwargs: KwArgs) -> Result<Vec<Value>> {
+    let _ = (args, kwargs);
+    Ok(Vec::new())
+}
+
+/// Returns the names of the state modules. States are not part of this release.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_state_modules
+#[function]
+fn list_state_modules(args: VarArgs) -> Result<Vec<Value>> {
+    let _ = args;
+    Ok(Vec::new())
+}
+
+/// Returns the documentation of the states. States are not part of this release.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.state_doc
+#[function]
+fn state_doc(args: VarArgs) -> Result<Map> {
+    let _ = args;
+    Ok(Map::new())
+}
+
+/// Returns the arguments of the states. States are not part of this release.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.state_argspec
+#[function]
+fn state_argspec(#[default("")] module: String) -> Result<Map> {
+    let _ = module;
+    Ok(Map::new())
+}
+
+/// Returns JSON schemas of the states. States are not part of this release.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.state_schema
+#[function]
+fn state_schema(#[default("")] module: String) -> Result<Vec<Value>> {
+    let _ = module;
+    Ok(Vec::new())
+}
+
+/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_runners
+#[function]
+fn list_runners(args: VarArgs) -> Result<Vec<Value>> {
+    let _ = args;
+    Err(on_the_master())
+}
+
+/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.list_runner_functions
+#[function]
+fn list_runner_functions(args: VarArgs, kwargs: KwArgs) -> Result<Vec<Value>> {
+    let _ = (args, kwargs);
+    Err(on_the_master())
+}
+
+/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.runner_doc
+#[function]
+fn runner_doc(args: VarArgs) -> Result<Map> {
+    let _ = args;
+    Err(on_the_master())
+}
+
+/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' sys.runner_argspec
+#[function]
+fn runner_argspec(#[default("")] module: String) -> Result<Map> {
+    let _ = module;
+    Err(on_the_master())
+}
+
+fn on_the_master() -> Error {
+    Error::execution("not supported: a minion does not know the runners of its masters; ask one with 'salt-run -d'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exec::testing::context;
+    use value::list;
+
+    fn ctx() -> Context {
+        context(&[&MODULE, &crate::test::MODULE], map! {}, map! {}, map! {}).0
+    }
+
+    fn words(words: &[&str]) -> VarArgs {
+        VarArgs(words.iter().map(|word| Value::from(*word)).collect())
+    }
+
+    #[test]
+    fn names_globs_and_modules_choose_functions() {
+        let list = |chosen: &[&str]| list_functions(&ctx(), words(chosen), KwArgs::default()).unwrap();
+        assert_eq!(list(&["test.ping"]), ["test.ping"]);
+        assert_eq!(
+            list(&["sys.list_mod*", "test.p*"]),
+            ["sys.list_modules", "test.ping", "test.provider", "test.providers"]
+        );
+        assert_eq!(list(&["sys"]).len(), MODULE.functions.len());
+        assert_eq!(list(&["sy"]), [""; 0]);
+        assert_eq!(list_modules(&ctx(), words(&["s*"])).unwrap(), ["sys"]);
+        assert_eq!(list_modules(&ctx(), words(&[])).unwrap(), ["sys", "test"]);
+    }
+
+    #[test]
+    fn documentation_is_laid_out_as_python_lays_it_out() {
+        let docs = doc(&ctx(), words(&["test.echo"])).unwrap();
+        let expected = "\n    Returns the text it was given.\n\n    CLI Example:\n\n        salt '*' test.echo 'one two three'\n    ";
+        assert_eq!(docs, map! { "test.echo" => expected });
+        assert_eq!(doc(&ctx(), words(&["sys."])).unwrap().len(), MODULE.functions.len());
+        assert_eq!(
+            doc(&ctx(), words(&[])).unwrap().len(),
+            MODULE.functions.len() + crate::test::MODULE.functions.len()
+        );
+    }
+
+    #[test]
+    fn specifications_have_salts_shape() {
+        let spec = argspec(&ctx(), "test.try".into()).unwrap();
+        let entry = map! {
+            "args" => list!["module", "return_try_exception"],
+            "defaults" => list![false],
+            "varargs" => (),
+            "kwargs" => true,
+        };
+        assert_eq!(spec, map! { "test.try" => entry });
+    }
+}
