@@ -15,6 +15,7 @@ mod prepare;
 mod programs;
 mod salt;
 mod salt_call;
+mod salt_cp;
 mod salt_key;
 mod salt_minion;
 pub mod version;

@@ -9,6 +9,7 @@ pub fn run(program: Program, parsed: Parsed) -> ExitCode {
     match program {
         Program::Salt => crate::salt::main(parsed),
         Program::SaltCall => crate::salt_call::main(parsed),
+        Program::SaltCp => crate::salt_cp::main(parsed),
         Program::SaltKey => crate::salt_key::main(parsed),
         Program::SaltMinion => crate::salt_minion::main(parsed),
         _ => {

@@ -125,7 +125,8 @@ fn argument(flag: &Flag) -> Arg {
 
 /// Completion lists show one line per flag.
 fn first_sentence(help: &str) -> String {
-    help.split(". ").next().unwrap_or(help).trim_end_matches('.').replace(['{', '}'], "")
+    let help = help.replace("{prog}", "the daemon");
+    help.split(". ").next().unwrap_or(&help).trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

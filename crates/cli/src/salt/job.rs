@@ -281,7 +281,7 @@ mod tests {
         let groups = map! { "web" => "web1 or web2", "ids" => list!["a", "b"] };
         let mut job = Job { target: "web".into(), target_type: "nodegroup".into(), ..Job::default() };
         resolve_nodegroups(&mut job, &groups).unwrap();
-        assert_eq!((job.target, job.target_type.as_str()), ("( web1 or web2 )".into(), "compound"));
+        assert_eq!((job.target, job.target_type.as_str()), ("web1 or web2".into(), "compound"));
         let mut job = Job { target: "N@ids and not a".into(), target_type: "compound".into(), ..Job::default() };
         resolve_nodegroups(&mut job, &groups).unwrap();
         assert_eq!(job.target, "L@a,b and not a".into());

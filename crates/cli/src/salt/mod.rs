@@ -23,7 +23,8 @@ use crate::prepare::{self, OnMaster};
 use crate::{args, exit_codes, log_setup};
 use job::{Incomplete, Job};
 use printer::Printer;
-use silence::Known;
+pub use printer::Silence;
+pub use silence::Known;
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {

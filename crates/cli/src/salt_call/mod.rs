@@ -20,7 +20,9 @@ use shown::Shown;
 /// Runs the program.
 pub fn main(mut parsed: Parsed) -> ExitCode {
     if let Err(text) = check(&parsed) {
-        print(&args::help::help(Program::SaltCall, 80));
+        if parsed.arguments.is_empty() {
+            print(&args::help::help(Program::SaltCall, 80));
+        }
         return usage_error(Program::SaltCall, &text);
     }
     adjust(&mut parsed);

@@ -1,0 +1,143 @@
+//! The programs as processes: exit code, standard output, error output.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What a run left: exit code, output, errors.
+#[derive(Debug, PartialEq)]
+struct Run(i32, String, String);
+
+fn saltern(arguments: &[&str], directory: &Path) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_saltern"))
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove("SALT_CONFIG_DIR")
+        .env("HOME", directory)
+        .env("COLUMNS", "80")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&directory.display().to_string(), "DIR");
+    Run(output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn master() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().display();
+    let config = format!("root_dir: {root}\npki_dir: pki\nsock_dir: s\ncachedir: cache\n");
+    std::fs::create_dir_all(directory.path().join("etc")).unwrap();
+    std::fs::write(directory.path().join("etc/master"), config).unwrap();
+    for state in ["minions", "minions_pre", "minions_rejected", "minions_denied"] {
+        std::fs::create_dir_all(directory.path().join("pki").join(state)).unwrap();
+    }
+    std::fs::create_dir_all(directory.path().join("cache")).unwrap();
+    directory
+}
+
+#[test]
+fn usage_errors_have_salts_words_and_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = saltern(&["salt", "-x"], directory.path());
+    let usage = "Usage: salt [options] '<target>' <function> [arguments]\n\nsalt: error: no such option: -x\n";
+    assert_eq!(run, Run(64, String::new(), usage.into()));
+    let run = saltern(&["salt-key", "-l", "foo"], directory.path());
+    assert_eq!(run.0, 64);
+    assert_eq!(run.2, "Usage: salt-key [options]\n\nsalt-key: error: 'foo' is not a valid argument to '--list'\n");
+}
+
+#[test]
+fn the_name_may_be_an_argument_or_a_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = saltern(&["salt-key", "--version"], directory.path());
+    assert!(run.1.starts_with("salt-key 3008.5 (Saltern "), "{run:?}");
+    assert_eq!(saltern(&["link", "."], directory.path()).0, 0);
+    let output = Command::new(directory.path().join("salt-run")).arg("--version").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("salt-run 3008.5 (Saltern "));
+    assert_eq!(saltern(&["nonsense"], directory.path()).0, 64);
+}
+
+#[test]
+fn salt_says_what_is_missing() {
+    let directory = master();
+    let run = saltern(&["salt", "-c", "etc", "*"], directory.path());
+    assert_eq!((run.0, run.2.as_str()), (42, "\nIncomplete options passed.\n\n"));
+    assert!(run.1.starts_with("Usage: salt [options]"));
+    let run = saltern(&["salt", "-c", "etc", "*", "test.ping"], directory.path());
+    assert_eq!(run.1, "The salt master could not be contacted. Is master running?\n");
+    assert_eq!(run.0, 1);
+}
+
+#[test]
+fn external_authentication_is_refused() {
+    let directory = master();
+    for program in ["salt", "salt-run", "salt-key"] {
+        let run = saltern(&[program, "-c", "etc", "--auth", "pam", "a", "b"], directory.path());
+        assert_eq!(run.0, 64, "{run:?}");
+        assert!(run.2.contains("not supported: external authentication"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_wrong_option_names_file_and_line() {
+    let directory = master();
+    let path = directory.path().join("etc/master");
+    let mut config = std::fs::read_to_string(&path).unwrap();
+    config.push_str("ret_port: many\n");
+    std::fs::write(path, config).unwrap();
+    let run = saltern(&["salt-key", "-c", "etc", "-L"], directory.path());
+    assert_eq!(run.0, 64);
+    assert!(run.2.contains("etc/master:5") && run.2.contains("ret_port"), "{run:?}");
+}
+
+#[test]
+fn keys_are_listed_accepted_and_deleted() {
+    let directory = master();
+    let at = |arguments: &[&str]| {
+        let mut all = vec!["salt-key", "-c", "etc"];
+        all.extend(arguments);
+        saltern(&all, directory.path())
+    };
+    let nothing = "Accepted Keys:\nDenied Keys:\nUnaccepted Keys:\nRejected Keys:\n";
+    assert_eq!(at(&[]), Run(0, nothing.into(), String::new()));
+    let made = at(&["--gen-keys=web1", "--gen-keys-dir=gen"]);
+    assert!(made.0 == 0 && made.1.starts_with("return:\n    "), "{made:?}");
+    std::fs::copy(directory.path().join("gen/web1.pub"), directory.path().join("pki/minions_pre/web1")).unwrap();
+    let accepted = "The following keys are going to be accepted:\nUnaccepted Keys:\nweb1\nKey for minion web1 accepted.\n";
+    assert_eq!(at(&["-a", "web*", "-y"]), Run(0, accepted.into(), String::new()));
+    let none = "The key glob 'web*' does not match any unaccepted keys.\n";
+    assert_eq!(at(&["-a", "web*", "-y"]), Run(0, none.into(), String::new()));
+    assert_eq!(at(&["-l", "acc", "--out=json"]).1, "{\n    \"minions\": [\n        \"web1\"\n    ]\n}\n");
+    // The end of the input is no agreement.
+    let asked = "The following keys are going to be deleted:\nAccepted Keys:\nweb1\nProceed? [N/y] \n";
+    assert_eq!(at(&["-d", "web1"]), Run(0, asked.into(), String::new()));
+    assert!(at(&["-D", "-y"]).1.ends_with("Key for minion web1 deleted.\n"));
+    assert_eq!(at(&[]).1, nothing);
+}
+
+#[test]
+fn salt_call_works_without_a_master() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().display();
+    std::fs::create_dir(directory.path().join("etc")).unwrap();
+    std::fs::write(directory.path().join("etc/minion"), format!("root_dir: {root}\nid: web1\n")).unwrap();
+    let call = |arguments: &[&str]| {
+        let mut all = vec!["salt-call", "-c", "etc", "--local", "--skip-grains"];
+        all.extend(arguments);
+        saltern(&all, directory.path())
+    };
+    assert_eq!(call(&["test.ping"]), Run(0, "local:\n    True\n".into(), String::new()));
+    assert_eq!(call(&["no.such"]), Run(255, String::new(), "'no.such' is not available.\n".into()));
+    assert_eq!(call(&["test.retcode", "42", "--retcode-passthrough", "--out=json", "--out-indent=-1"]).0, 42);
+    let run = saltern(&["salt-call", "-c", "etc", "-g", "x"], directory.path());
+    assert_eq!((run.0, run.1.as_str()), (64, ""));
+}
+
+#[test]
+fn flags_come_from_the_saltfile_unless_given() {
+    let directory = master();
+    std::fs::write(directory.path().join("Saltfile"), "salt-key:\n  config_dir: etc\n  output: json\n").unwrap();
+    let run = saltern(&["salt-key", "-l", "acc"], directory.path());
+    assert_eq!(run, Run(0, "{\n    \"minions\": []\n}\n".into(), String::new()));
+    let run = saltern(&["salt-key", "-l", "acc", "--out=yaml"], directory.path());
+    assert_eq!(run.1, "minions: []\n");
+}
