@@ -1,1 +1,73 @@
-//! The server: requests, jobs, runners, wheel.
+//! The server: requests of minions and local users, jobs, runners, wheel.
+//!
+//! [`run`] is the daemon. What it works with lies in [`Stores`], which needs no running master, and [`Shared`], which is
+//! one. Requests come in through the desk in [`requests`], one file for each; jobs go out through [`jobs`].
+
+mod books;
+mod credentials;
+mod error;
+mod functions;
+mod introductions;
+mod jobs;
+mod listen;
+mod maintenance;
+mod plugins;
+mod presence;
+mod requests;
+mod start;
+mod state;
+mod stores;
+mod users;
+mod watch;
+
+use std::time::Duration;
+
+use rt::Rt;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+pub use error::Error;
+pub use functions::{Functions, Order};
+pub use presence::Presence;
+pub use state::Shared;
+pub use stores::Stores;
+pub use users::Users;
+
+/// How long requests that have begun may take when the master stops.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Runs the master until told to stop. `ready` is called when everything is open.
+///
+/// # Errors
+/// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
+pub async fn run(config: config::Master, rt: Rt, stop: CancellationToken, ready: impl FnOnce()) -> Result<(), Error> {
+    info!("The Salt Master is starting up");
+    info!("salt-master is starting as user '{}'", config.user);
+    let master = start::start(config, rt).await?;
+    let desk = requests::Desk::new(master.shared.clone());
+    let requests = tokio::spawn(desk.attend(master.requests, stop.clone()));
+    let care = tokio::spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
+    let introductions = master.introductions.map(|queue| tokio::spawn(introductions::attend(master.shared, queue)));
+    ready();
+    stop.cancelled().await;
+    debug!("stopping");
+    // What was acknowledged is on disk already; the rest will be sent again.
+    let _ = tokio::time::timeout(FAREWELL, requests).await;
+    care.abort();
+    introductions.inspect(tokio::task::JoinHandle::abort);
+    master.bus.close().await;
+    drop(master.placeholders);
+    info!("The Salt Master is shut down");
+    Ok(())
+}
+
+/// Returns an error with everything that caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text += &format!(": {inner}");
+        cause = inner.source();
+    }
+    text
+}

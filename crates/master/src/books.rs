@@ -1,0 +1,123 @@
+//! What the channel asks about keys and sessions.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use channel::server::{KeyBook, Session, SessionBook, Verdict};
+use crypto::{Crypticle, KeyString, PublicKey};
+use keys::{Admission, Answer, Applicant, Seats};
+use tracing::error;
+use value::Map;
+use wire::MinionId;
+
+use crate::{Shared, Stores};
+
+/// The keys of minions, with the door that decides about new ones.
+pub struct Keys {
+    stores: Arc<Stores>,
+    admission: Admission,
+    /// Who is connected is known once the master runs.
+    running: OnceLock<Weak<Shared>>,
+}
+
+impl Keys {
+    pub fn new(stores: Arc<Stores>) -> Self {
+        let config = &stores.config;
+        let auto = keys::AutoKey::new(config.into(), stores.keys.store().dir());
+        let admission = Admission::new(stores.keys.clone(), auto, config.into());
+        Keys { admission, stores, running: OnceLock::new() }
+    }
+
+    /// Tells where to ask who is connected.
+    pub fn attach(&self, shared: &Arc<Shared>) {
+        // A second master in the same process has its own book.
+        let _ = self.running.set(Arc::downgrade(shared));
+    }
+
+    fn seats(&self, id: &MinionId) -> Seats {
+        let connected = self.running.get().and_then(Weak::upgrade).map(|shared| shared.connected()).unwrap_or_default();
+        Seats { taken: connected.len(), has_seat: connected.contains(id) }
+    }
+}
+
+impl KeyBook for Keys {
+    fn sign_in(&self, id: &MinionId, public: &str, grains: Option<&Map>) -> (Verdict, &'static str) {
+        let applicant = Applicant { id: id.as_str(), public_key: public, autosign_grains: grains };
+        let admitted = self.admission.admit(&applicant, |id| self.seats(id), self.stores.rt.now());
+        match admitted {
+            Ok(admitted) => {
+                let act = admitted.auth_event.as_ref().and_then(|event| event.get_str("act")).unwrap_or_default();
+                (verdict(admitted.answer), word(act))
+            }
+            Err(error) => {
+                error!(minion = %id, "failed to decide about the key of {id}, it has to wait: {}", crate::chain(&error));
+                (Verdict::Pending, "")
+            }
+        }
+    }
+
+    fn accepted(&self, id: &MinionId) -> Option<Arc<PublicKey>> {
+        self.stores.keys.accepted_key(id).unwrap_or_else(|error| {
+            error!(minion = %id, "{}", crate::chain(&error));
+            None
+        })
+    }
+}
+
+fn verdict(answer: Answer) -> Verdict {
+    match answer {
+        Answer::Accepted => Verdict::Accepted,
+        Answer::Wait => Verdict::Pending,
+        Answer::Refused => Verdict::Refused,
+        Answer::Full => Verdict::Full,
+    }
+}
+
+/// No word means that no event is fired.
+fn word(act: &str) -> &'static str {
+    use keys::Act;
+    let all = [Act::Accept, Act::Pend, Act::Reject, Act::Denied, Act::Full, Act::Error];
+    all.into_iter().map(Act::word).find(|word| *word == act).unwrap_or_default()
+}
+
+/// The session keys of minions, with what seals with them.
+pub struct Sessions {
+    stores: Arc<Stores>,
+    ready: Mutex<HashMap<MinionId, Arc<Session>>>,
+}
+
+impl Sessions {
+    pub fn new(stores: Arc<Stores>) -> Self {
+        Sessions { stores, ready: Mutex::default() }
+    }
+
+    /// Forgets the session of a minion whose key is gone.
+    pub fn forget(&self, id: &MinionId) {
+        self.ready().remove(id);
+        if let Err(error) = self.stores.sessions.remove(id) {
+            error!(minion = %id, "failed to remove the session key of {id}: {}", crate::chain(&error));
+        }
+    }
+
+    fn ready(&self) -> std::sync::MutexGuard<'_, HashMap<MinionId, Arc<Session>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SessionBook for Sessions {
+    fn session(&self, id: &MinionId, _life: Duration) -> io::Result<Arc<Session>> {
+        let rt = &self.stores.rt;
+        let make = || KeyString::from_random(rt.bytes()).expose().to_owned();
+        let text = self.stores.sessions.get(id, rt.now(), make).map_err(io::Error::other)?;
+        if let Some(session) = self.ready().get(id).filter(|session| session.key.expose() == text) {
+            return Ok(session.clone());
+        }
+        let key = KeyString::parse(text.as_bytes()).map_err(io::Error::other)?;
+        let crypticle = Crypticle::new(&key).map_err(io::Error::other)?;
+        let session = Arc::new(Session { key, crypticle });
+        self.ready().insert(id.clone(), session.clone());
+        Ok(session)
+    }
+}

@@ -1,0 +1,72 @@
+//! What keeps a master from starting.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure of the master as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option has a value that means nothing.
+    #[error("option '{name}' cannot be {value:?}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// Something Salt can that this program cannot.
+    #[error("not supported: {0}")]
+    NotSupported(String),
+    /// The address to listen on does not exist.
+    #[error("option 'interface' names no address of this host: {interface}")]
+    Interface {
+        /// The option's value.
+        interface: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A port cannot be listened on.
+    #[error("Unable to bind to {address} for {purpose} (option '{option}')")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What it is for.
+        purpose: &'static str,
+        /// The option the port is from.
+        option: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// TLS could not be set up.
+    #[error("option 'ssl'")]
+    Tls(#[source] transport::Error),
+    /// A key cannot be read or made.
+    #[error(transparent)]
+    Key(#[from] keys::KeyError),
+    /// A file or directory cannot be made.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The file server cannot work with the options.
+    #[error(transparent)]
+    Files(#[from] files::Error),
+    /// Pillar cannot be made with the options.
+    #[error(transparent)]
+    Pillar(#[from] pillar::Error),
+    /// The event bus cannot be opened.
+    #[error(transparent)]
+    Bus(#[from] event::ServeError),
+    /// A socket's file that local programs look for cannot be made.
+    #[error("failed to create {}", path.display())]
+    Socket {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn option(name: &'static str, value: impl ToString) -> Self {
+        Error::Option { name, value: value.to_string() }
+    }
+}

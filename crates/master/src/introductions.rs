@@ -1,0 +1,47 @@
+//! Subscribers on the tcp transport say who they are.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::Receiver;
+use tracing::debug;
+use transport::Introduction;
+use value::Value;
+use wire::MinionId;
+use wire::envelope::Envelope;
+use wire::msgpack::Decode;
+
+use crate::Shared;
+
+/// Marks the connections of those who prove it.
+pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introduction>) {
+    while let Some(introduction) = introductions.recv().await {
+        let shared = shared.clone();
+        // Looking for the key may read a file.
+        let checked = tokio::task::spawn_blocking(move || {
+            let peer = introduction.peer;
+            match check(&shared, &introduction) {
+                Ok(id) => {
+                    shared.heard(&id, peer.ip());
+                    introduction.accept(id);
+                }
+                Err(reason) => debug!(%peer, "a subscriber stays unknown: {reason}"),
+            }
+        });
+        // A panic concerns that subscriber alone.
+        let _ = checked.await;
+    }
+}
+
+/// The frame is sealed with the key of publications and holds the id and its token.
+fn check(shared: &Shared, introduction: &Introduction) -> Result<MinionId, String> {
+    let Ok(Envelope::Sealed(sealed)) = &introduction.envelope else { return Err("it said something else".into()) };
+    let key = shared.channel.aes().current();
+    let load = key.crypticle().open(&sealed.load, None, Decode::Default).map_err(|error| error.to_string())?;
+    let id = MinionId::try_from(load.get("id").unwrap_or(&Value::Null)).map_err(|error| error.to_string())?;
+    let public = shared.stores.keys.accepted_key(&id).map_err(|error| error.to_string())?;
+    let token = load.get("tok").and_then(Value::as_bytes);
+    match public.zip(token) {
+        Some((public, token)) if public.verify_tok(token) => Ok(id),
+        _ => Err(format!("{id} did not prove its key")),
+    }
+}

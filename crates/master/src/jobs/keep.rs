@@ -1,0 +1,208 @@
+//! Keeping returns: checked, stored, announced, and only then acknowledged.
+
+use store::jobs::{JobReturn, Stored};
+use tracing::{debug, error, info, warn};
+use value::{Map, Value, map};
+use wire::{Jid, MinionId};
+
+use crate::Shared;
+
+/// What became of a return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It need not be sent again.
+    Done,
+    /// The disk would not take it; it should come again.
+    Failed,
+}
+
+/// Takes the return of a minion. One without job, id or value is passed over.
+pub fn keep(shared: &Shared, mut load: Map) -> Kept {
+    let Some(id) = load.get("id").and_then(|id| MinionId::try_from(id).ok()) else { return Kept::Done };
+    let (Some(job), true) = (load.get_str("jid").map(str::to_owned), load.contains_key("return")) else {
+        warn!(minion = %id, "a return of {id} names no job or has no value");
+        return Kept::Done;
+    };
+    let Some(jid) = enter(shared, &id, &job, &mut load) else { return Kept::Done };
+    let stored = match jid {
+        Ok(jid) => store_return(shared, &id, &jid, &mut load).map(|()| jid.to_string()),
+        Err(error) => Err(error),
+    };
+    let jid = load.get_str("jid").unwrap_or_default().to_owned();
+    info!("Got return from {id} for job {jid}");
+    shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
+    announce_failed_states(shared, &id, &load);
+    match stored {
+        Ok(_) => Kept::Done,
+        Err(error) => {
+            error!("failed to store the return of {id} for job {jid}: {}", crate::chain(&error));
+            Kept::Failed
+        }
+    }
+}
+
+/// Finds the job of a return: one that exists, or a new one for a minion that asks for it (`req`). `None` for what is no
+/// job id.
+fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map) -> Option<store::Result<Jid>> {
+    if job == "req" {
+        return Some(new_job(shared, id, load));
+    }
+    match Jid::new(job) {
+        Ok(jid) => Some(Ok(jid)),
+        Err(error) => {
+            warn!(minion = %id, "a return of {id} is passed over: {error}");
+            None
+        }
+    }
+}
+
+/// A job nobody published: the minion ran it by itself, as a schedule does.
+fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid> {
+    let jid = shared.new_jid();
+    let arguments = load.get("arg").or_else(|| load.get("fun_args")).cloned();
+    load.insert("arg", arguments.unwrap_or_else(|| Value::List(Vec::new())));
+    load.insert("tgt_type", "glob");
+    load.insert("tgt", id);
+    load.insert("jid", &jid);
+    let nocache = load.get("nocache").is_some_and(Value::truthy);
+    shared.stores.jobs.prepare(jid.as_str(), nocache)?;
+    shared.stores.jobs.save_load(jid.as_str(), load)?;
+    Ok(jid)
+}
+
+fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> store::Result<()> {
+    let (jobs, settings) = (&shared.stores.jobs, &shared.stores.config.jobs);
+    let directory = jobs.directory(jid.as_str());
+    if !directory.join("jid").exists() {
+        jobs.prepare(jid.as_str(), false)?;
+    }
+    // With an external job cache the minions store their returns there themselves.
+    if !settings.job_cache || !settings.ext_job_cache.is_empty() {
+        return Ok(());
+    }
+    complete(load);
+    if !directory.join(".load.p").exists() {
+        jobs.save_load(jid.as_str(), load)?;
+    }
+    match jobs.store_return(jid.as_str(), id, &JobReturn::from_load(load))? {
+        Stored::Duplicate { same: false } => {
+            error!(
+                "An extra return was detected from minion {id}, please verify the minion, this could be a replay attack"
+            );
+        }
+        Stored::Duplicate { same: true } => debug!("minion {id} sent its return for job {jid} again"),
+        Stored::New if settings.job_cache_store_endtime => {
+            let now = Jid::at(shared.stores.rt.now());
+            jobs.set_end_time(jid.as_str(), &now.display_time())?;
+        }
+        Stored::New | Stored::NotKept | Stored::UnknownJob => {}
+    }
+    Ok(())
+}
+
+/// Some returns carry function and user inside of their value.
+fn complete(load: &mut Map) {
+    if load.contains_key("fun") {
+        return;
+    }
+    let inside = |name: &str| load.get("return").and_then(|value| value.get(name)).cloned();
+    let found = [("fun", inside("fun")), ("user", inside("user"))];
+    for (name, value) in found {
+        if let Some(value) = value {
+            load.insert(name, value);
+        }
+    }
+}
+
+/// Functions whose failed parts are announced one by one.
+const WITH_STATES: [&str; 2] = ["state.sls", "state.highstate"];
+
+/// Fires two events for each failed state of a return.
+fn announce_failed_states(shared: &Shared, id: &MinionId, load: &Map) {
+    for failed in failed_states(id, load) {
+        shared.fire(failed.name, failed.short);
+        shared.fire(failed.tag, failed.long);
+    }
+}
+
+struct FailedState {
+    name: String,
+    short: Map,
+    tag: String,
+    long: Map,
+}
+
+fn failed_states(id: &MinionId, load: &Map) -> Vec<FailedState> {
+    let empty = Value::Null;
+    let returned = load.get("return").unwrap_or(&empty);
+    let retcode = load.get("retcode").unwrap_or(&empty);
+    let part = |all: &Value, place: usize, fun: &str| match all {
+        Value::List(items) => items.get(place).cloned().unwrap_or_default(),
+        Value::Map(items) => items.get(fun).cloned().unwrap_or_default(),
+        other => other.clone(),
+    };
+    match load.get("fun") {
+        Some(Value::Str(fun)) => of_function(id, load, fun, returned, retcode),
+        Some(Value::List(functions)) => {
+            let each = functions.iter().enumerate().filter_map(|(place, fun)| Some((place, fun.as_str()?)));
+            each.flat_map(|(place, fun)| {
+                of_function(id, load, fun, &part(returned, place, fun), &part(retcode, place, fun))
+            })
+            .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_function(id: &MinionId, load: &Map, fun: &str, returned: &Value, retcode: &Value) -> Vec<FailedState> {
+    let (true, true, Value::Map(chunks)) = (WITH_STATES.contains(&fun), retcode.truthy(), returned) else {
+        return Vec::new();
+    };
+    let jid = load.get_str("jid").unwrap_or_default();
+    let failed = chunks.iter().filter(|(_, chunk)| chunk.get("result").and_then(Value::as_bool) == Some(false));
+    let describe = |(tag, chunk): (&Value, &Value)| {
+        let tag = tag.as_str()?;
+        let (first, last) = (tag.split("_|-").next()?, tag.rsplit("_|-").next()?);
+        let name = format!("{first}.{last}");
+        let mut short = chunk.as_map()?.clone();
+        short.insert("retcode", retcode.clone());
+        let mut long = short.clone();
+        long.update(map! {
+            "jid" => jid, "id" => id, "success" => false, "return" => format!("Error: {name}"), "fun" => fun,
+        });
+        if let Some(user) = load.get("user") {
+            long.insert("user", user.clone());
+        }
+        Some(FailedState { name, short, tag: format!("salt/job/{jid}/sub/{id}/error/{fun}"), long })
+    };
+    failed.filter_map(describe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_states_are_announced_with_name_and_job() {
+        let chunk = |result: bool| map! { "result" => result, "comment" => "c" };
+        let states = map! {
+            "file_|-/a_|-/a_|-managed" => chunk(false),
+            "pkg_|-vim_|-vim_|-installed" => chunk(true),
+        };
+        let id = MinionId::new("web1").unwrap();
+        let load = |fun: Value, returned: Value, retcode: Value| {
+            map! { "jid" => "20240229131415678901", "fun" => fun, "return" => returned, "retcode" => retcode, "user" => "root" }
+        };
+        let single = failed_states(&id, &load("state.sls".into(), states.clone().into(), 2.into()));
+        assert_eq!(single.len(), 1);
+        assert_eq!(single[0].name, "file.managed");
+        assert_eq!(single[0].tag, "salt/job/20240229131415678901/sub/web1/error/state.sls");
+        assert_eq!(single[0].long.get_str("return"), Some("Error: file.managed"));
+        let several = map! { "test.ping" => true, "state.highstate" => states.clone() };
+        let codes = map! { "test.ping" => 0, "state.highstate" => 2 };
+        let functions = value::list!["test.ping", "state.highstate"];
+        assert_eq!(failed_states(&id, &load(functions, several.into(), codes.into())).len(), 1);
+        assert!(failed_states(&id, &load("state.apply".into(), states.clone().into(), 2.into())).is_empty());
+        assert!(failed_states(&id, &load("state.sls".into(), states.into(), 0.into())).is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! What a master does by itself: key rotation, cleaning up, presence events.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::Filter;
+use keys::DropFile;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+use value::{Map, Value, map};
+use wire::MinionId;
+
+use crate::watch::DropFileWatch;
+use crate::{Shared, books::Sessions};
+
+/// Does what is due each `loop_interval`, and what cannot wait, until told to stop.
+pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: CancellationToken) {
+    let config = &shared.stores.config;
+    let pause = config.jobs.loop_interval.max(Duration::from_secs(1));
+    let mut tick = tokio::time::interval(pause);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut keys = shared.bus.subscribe(Filter::prefix("salt/key"));
+    let mut drop_file = DropFileWatch::new(&config.paths.cachedir);
+    let mut present = BTreeSet::new();
+    let life = config.keys.publish_session;
+    let mut rotation = Instant::now() + life.max(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            event = keys.next() => if let Some(event) = event { forget(&shared, &sessions, event.data()) },
+            () = drop_file.changed() => {}
+            () = tokio::time::sleep_until(rotation), if !life.is_zero() => {
+                rotation = Instant::now() + life;
+                rotate(&shared).await;
+            }
+            _ = tick.tick() => {
+                clean(&shared).await;
+                announce_presence(&shared, &mut present);
+            }
+        }
+        if asked_to_rotate(&shared).await {
+            rotation = Instant::now() + life;
+            rotate(&shared).await;
+        }
+    }
+}
+
+/// A minion whose key was taken away loses its session too.
+fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
+    if !matches!(event.get_str("act"), Some("delete" | "rejected" | "denied")) {
+        return;
+    }
+    let Some(id) = event.get_str("id").and_then(|id| MinionId::new(id).ok()) else { return };
+    // The event may be older than a new key, and then the session is the new one's.
+    if shared.stores.accepted_ids().contains(&id) {
+        return;
+    }
+    sessions.forget(&id);
+    shared.presence.forget(&id);
+}
+
+async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
+    let (cachedir, id) = (shared.stores.config.paths.cachedir.clone(), shared.stores.config.id.clone());
+    let taken = blocking(move || keys::take_rotation_request(&cachedir, &id)).await;
+    match taken {
+        Some(Ok(DropFile::Request)) => {
+            info!("Found dropfile with the wish for a new key, rotating");
+            true
+        }
+        Some(Ok(DropFile::WrongMode)) => {
+            error!("Found dropfile with incorrect permissions, ignoring...");
+            false
+        }
+        Some(Err(failure)) => {
+            warn!("failed to look for the drop file: {}", crate::chain(&failure));
+            false
+        }
+        Some(Ok(DropFile::Nothing)) | None => false,
+    }
+}
+
+/// Makes a new key for publications. Minions sign in again when they meet a publication they cannot open.
+async fn rotate(shared: &Arc<Shared>) {
+    info!("Rotating master AES key");
+    shared.channel.rotate();
+    shared.fire("key", map! { "rotate_aes_key" => true });
+    if shared.stores.config.keys.ping_on_rotate {
+        debug!("Pinging all connected minions due to key rotation");
+        let shared = shared.clone();
+        blocking(move || crate::jobs::publish::trusted(&shared, ping(&shared))).await;
+    }
+}
+
+fn ping(shared: &Shared) -> Map {
+    map! {
+        "fun" => "test.ping", "arg" => Value::List(Vec::new()), "tgt" => "*", "tgt_type" => "glob", "ret" => "",
+        "user" => shared.users.master_user(),
+    }
+}
+
+async fn clean(shared: &Arc<Shared>) {
+    let shared = shared.clone();
+    blocking(move || {
+        let (stores, now) = (&shared.stores, shared.stores.rt.now());
+        let keep = stores.config.jobs.keep_jobs_seconds;
+        if !keep.is_zero() {
+            report("old jobs", stores.jobs.clean(keep, now).map(drop));
+            report("notes of who published", stores.publish_auth.clean(keep, now));
+        }
+        report("expired tokens", stores.tokens.clean(now).map(drop));
+        update_files(&shared);
+    })
+    .await;
+}
+
+fn update_files(shared: &Shared) {
+    match shared.stores.files.update() {
+        Ok(update)
+            if !update.is_empty() && shared.stores.config.raw.get("fileserver_events").is_some_and(Value::truthy) =>
+        {
+            shared.fire("salt/fileserver/roots/update", update.to_event());
+        }
+        Ok(_) => {}
+        Err(failure) => warn!("failed to update the file server: {}", crate::chain(&failure)),
+    }
+}
+
+fn report(what: &str, outcome: store::Result<()>) {
+    if let Err(failure) = outcome {
+        warn!("failed to remove {what}: {}", crate::chain(&failure));
+    }
+}
+
+/// Says who is connected, and who came and went since the last time (`presence_events`).
+fn announce_presence(shared: &Shared, before: &mut BTreeSet<MinionId>) {
+    if !shared.stores.config.events.presence_events {
+        return;
+    }
+    let now: BTreeSet<MinionId> = shared.connected().into_iter().collect();
+    let ids = |ids: Vec<&MinionId>| Value::List(ids.into_iter().map(Value::from).collect());
+    let (new, lost) = (now.difference(before).collect::<Vec<_>>(), before.difference(&now).collect::<Vec<_>>());
+    if !new.is_empty() || !lost.is_empty() {
+        shared.fire("salt/presence/change", map! { "new" => ids(new), "lost" => ids(lost) });
+    }
+    shared.fire("salt/presence/present", map! { "present" => ids(now.iter().collect()) });
+    *before = now;
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let outcome = tokio::task::spawn_blocking(work).await;
+    outcome.inspect_err(|failure| error!("maintenance failed: {failure}")).ok()
+}

@@ -1,0 +1,67 @@
+//! Options that name Python plug-ins, which cannot be loaded: one warning for each, and everything else works.
+
+use config::Master;
+use value::Value;
+
+/// Says which options have no effect.
+pub fn warn(config: &Master) {
+    for complaint in complaints(config) {
+        tracing::warn!("{complaint}");
+    }
+}
+
+/// Options whose values are Python plug-ins, with what they would do. Any value but an empty one is a complaint.
+const PLUGINS: [(&str, &str); 8] = [
+    ("engines", "engines are Python plug-ins"),
+    ("reactor", "reactions to events need Python renderers"),
+    ("event_return", "returners of events are Python plug-ins"),
+    ("master_tops", "master tops are Python plug-ins"),
+    ("ext_job_cache", "minions store their returns there themselves; the master does not save the jobs"),
+    ("external_auth", "external authentication is not supported yet; requests that use it are refused"),
+    ("schedule", "the master's own schedule is not supported yet"),
+    ("cluster_id", "master clusters are not supported yet"),
+];
+
+/// Options with one built-in value.
+const BUILT_IN: [(&str, &[&str]); 3] = [
+    ("master_job_cache", &["local_cache"]),
+    ("cache", &["localfs"]),
+    ("keys.cache_driver", &["localfs_key", "localfs"]),
+];
+
+fn complaints(config: &Master) -> Vec<String> {
+    let option = |name: &str| config.raw.get(name).filter(|value| value.truthy());
+    let plugins = PLUGINS.iter().filter(|(name, _)| option(name).is_some());
+    let mut all: Vec<String> =
+        plugins.map(|(name, why)| format!("option '{name}' has no effect here: {why}")).collect();
+    for (name, built_in) in BUILT_IN {
+        let Some(value) = option(name).and_then(Value::as_str).filter(|value| !built_in.contains(value)) else {
+            continue;
+        };
+        all.push(format!(
+            "option '{name}': {value} is a Python plug-in, which cannot be loaded; {} is used",
+            built_in[0]
+        ));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    #[test]
+    fn each_plugin_is_named_once_and_built_in_ones_are_not() {
+        let options = map! {
+            "engines" => list![map! { "http_logstash" => map! { "url" => "x" } }],
+            "master_job_cache" => "mysql",
+            "cache" => "localfs",
+            "reactor" => list![],
+        };
+        let found = complaints(&Master::from_options(options).unwrap());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("'engines'") && found[1].contains("mysql"), "{found:?}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Which minions are connected.
+//!
+//! A connection that listens says little about itself: minions on libzmq not even a name. What proves a minion is a
+//! request it sealed, and the address that came from; its listening connection comes from the same address. A
+//! connection that names its minion counts for that one alone; several nameless minions behind one address cannot be
+//! told apart, and all count as connected while any of their connections is there, as with Salt.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use transport::SubscriberStatus;
+use wire::MinionId;
+
+/// The addresses minions were last heard from.
+#[derive(Debug, Default)]
+pub struct Presence(Mutex<HashMap<MinionId, IpAddr>>);
+
+impl Presence {
+    /// Notes that a minion proved itself from an address. Returns whether that is news.
+    pub fn heard(&self, minion: &MinionId, from: IpAddr) -> bool {
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match heard.get_mut(minion) {
+            Some(known) if *known == from => false,
+            Some(known) => {
+                *known = from;
+                true
+            }
+            None => {
+                heard.insert(minion.clone(), from);
+                true
+            }
+        }
+    }
+
+    /// Forgets a minion whose key is gone.
+    pub fn forget(&self, minion: &MinionId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
+    }
+
+    /// Returns the minions that have a connection, in order of their ids.
+    pub fn connected(&self, subscribers: &[SubscriberStatus]) -> Vec<MinionId> {
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = BTreeSet::new();
+        let mut nameless = HashSet::new();
+        for subscriber in subscribers {
+            let address = subscriber.peer.ip().to_canonical();
+            match (&subscriber.minion, &subscriber.claimed) {
+                (Some(minion), _) => drop(present.insert(minion.clone())),
+                (None, Some(name)) => present.extend(
+                    heard.get_key_value(name.as_str()).filter(|(_, from)| **from == address).map(|(id, _)| id.clone()),
+                ),
+                (None, None) => drop(nameless.insert(address)),
+            }
+        }
+        let named: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
+        let rest = heard.iter().filter(|(id, from)| nameless.contains(*from) && !named.contains(id.as_str()));
+        present.extend(rest.map(|(id, _)| id.clone()));
+        present.into_iter().collect()
+    }
+}

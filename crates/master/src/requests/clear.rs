@@ -1,0 +1,17 @@
+//! The requests of programs, which carry their own credentials.
+
+use super::{Answer, Ask, Handler, publish, token};
+
+/// All of them, by name; sign-ins go their own way.
+pub const TABLE: &[(&str, Handler)] = &[
+    ("ping", ping),
+    ("publish", publish::handle),
+    ("runner", crate::functions::runner),
+    ("wheel", crate::functions::wheel),
+    ("get_token", token::get),
+    ("mk_token", token::make),
+];
+
+fn ping(ask: Ask) -> Answer {
+    ask.load.into()
+}

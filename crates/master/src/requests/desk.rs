@@ -1,0 +1,173 @@
+//! Where requests arrive: opened, handed to their handlers, sealed and sent back.
+//!
+//! Whatever may touch the disk or cost time runs on threads of its own, as many at once as `worker_threads` says; the rest
+//! waits in the queues of the connections, which have bounds. Sign-ins queue apart.
+
+use std::sync::Arc;
+
+use channel::server::{Opened, Refused, SealedRequest};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use transport::{Incoming, RequestServer};
+use value::Value;
+use wire::envelope::Envelope;
+
+use super::refusals::Refusals;
+use super::sign_in::SignIns;
+use super::{Answer, Ask, clear, handler, nothing, sealed};
+use crate::Shared;
+
+/// Takes requests and answers them.
+pub struct Desk {
+    shared: Arc<Shared>,
+    workers: Arc<Semaphore>,
+    sign_ins: SignIns,
+    refusals: Refusals,
+}
+
+/// What is left to do after the blocking part.
+enum Step {
+    Done(Option<Value>),
+    Wait(futures_util::future::BoxFuture<'static, Value>, Option<SealedRequest>),
+}
+
+impl Desk {
+    /// A desk for a master.
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        let workers = shared.stores.config.network.worker_threads.max(1);
+        let workers = Arc::new(Semaphore::new(workers));
+        Arc::new(Desk { shared, workers, sign_ins: SignIns::new(), refusals: Refusals::default() })
+    }
+
+    /// Answers requests until told to stop.
+    pub async fn attend(self: Arc<Self>, mut requests: RequestServer, stop: CancellationToken) {
+        let tasks = TaskTracker::new();
+        loop {
+            let incoming = tokio::select! {
+                () = stop.cancelled() => break,
+                incoming = requests.next() => incoming,
+            };
+            let Some(incoming) = incoming else { break };
+            if is_sign_in(&incoming) {
+                tasks.spawn(self.clone().sign_in(incoming));
+                continue;
+            }
+            let Ok(worker) = self.workers.clone().acquire_owned().await else { break };
+            let desk = self.clone();
+            tasks.spawn(async move { desk.answer(incoming, worker).await });
+        }
+        // What has begun is finished, so that what a minion was told is true; the daemon bounds the time.
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    async fn sign_in(self: Arc<Self>, incoming: Incoming) {
+        let peer = incoming.peer;
+        match self.shared.channel.open(incoming.envelope) {
+            Ok(Opened::SignIn(request)) => {
+                if let Some(answer) = self.sign_ins.answer(&self.shared, request, peer).await {
+                    incoming.reply.send(answer);
+                }
+            }
+            Ok(_) => {}
+            Err(refused) => incoming.reply.send(self.refuse(peer, refused)),
+        }
+    }
+
+    fn refuse(&self, peer: std::net::SocketAddr, refused: Refused) -> Value {
+        self.refusals.note(peer.ip(), &refused.reason);
+        refused.answer.into_value()
+    }
+
+    async fn answer(self: Arc<Self>, incoming: Incoming, worker: tokio::sync::OwnedSemaphorePermit) {
+        let Incoming { envelope, peer, reply } = incoming;
+        let desk = self.clone();
+        let handled = tokio::task::spawn_blocking(move || {
+            let step = desk.handle(envelope, peer);
+            drop(worker);
+            step
+        });
+        let answer = match handled.await {
+            Ok(Step::Done(answer)) => answer,
+            Ok(Step::Wait(value, request)) => Some(finish(request.as_ref(), value.await)),
+            Err(failed) => {
+                tracing::error!("a request of {peer} could not be handled: {failed}");
+                Some("Some exception handling minion payload".into())
+            }
+        };
+        if let Some(answer) = answer {
+            reply.send(answer);
+        }
+    }
+
+    fn handle(&self, envelope: Result<Envelope, wire::envelope::Error>, peer: std::net::SocketAddr) -> Step {
+        match self.shared.channel.open(envelope) {
+            Err(refused) => Step::Done(Some(self.refuse(peer, refused))),
+            Ok(Opened::Sealed(request)) => self.handle_sealed(request, peer),
+            Ok(Opened::Clear(load)) => {
+                let cmd = load.get_str("cmd").unwrap_or_default();
+                let answer = match handler(clear::TABLE, cmd) {
+                    Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, load }),
+                    None => nothing(),
+                };
+                self.step(answer, None)
+            }
+            // Sign-ins were taken aside before.
+            Ok(Opened::SignIn(_)) => Step::Done(None),
+        }
+    }
+
+    fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
+        if let Some(id) = &request.id {
+            if request.seal.version() > 2 || request.token {
+                self.shared.heard(id, peer.ip());
+            }
+        }
+        let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
+            self.refusals.note(peer.ip(), &format!("there is no command {:?}", shortened(&request.cmd)));
+            return self.step(nothing(), Some(request));
+        };
+        let load = std::mem::take(&mut request.load);
+        let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), load };
+        // A bug in one handler harms one request, as in Salt: the sender gets an empty text.
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle(ask)));
+        let answer = answer.unwrap_or_else(|_| {
+            tracing::error!("Error in function {}", request.cmd);
+            "".into()
+        });
+        self.step(answer, Some(request))
+    }
+
+    fn step(&self, answer: Answer, request: Option<SealedRequest>) -> Step {
+        Step::Done(match answer {
+            Answer::Later(value) => return Step::Wait(value, request),
+            Answer::Silence => None,
+            Answer::Plain(value) => Some(value),
+            Answer::Value(value) => Some(finish(request.as_ref(), value)),
+            Answer::Private(secret) => request.map(|request| self.private(&request, secret)),
+        })
+    }
+
+    fn private(&self, request: &SealedRequest, secret: value::Map) -> Value {
+        let Some(id) = &request.id else { return value::Map::new().into() };
+        let sealed = self.shared.channel.private(id, &request.seal, "pillar", secret.into());
+        sealed.unwrap_or_else(|refused| refused).into_value()
+    }
+}
+
+/// Seals a value for the minion that asked; programs get it as it is.
+fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
+    match request {
+        Some(request) => request.seal.seal(&value).into_value(),
+        None => value,
+    }
+}
+
+fn is_sign_in(incoming: &Incoming) -> bool {
+    matches!(&incoming.envelope, Ok(Envelope::Clear(clear)) if clear.load.get_str("cmd") == Some("_auth"))
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(60).collect()
+}

@@ -1,0 +1,82 @@
+//! `_minion_event`: events of minions for the master's bus.
+
+use std::sync::LazyLock;
+
+use targeting::Glob;
+use tracing::{error, info, warn};
+use value::{Map, Value};
+use wire::MinionId;
+
+use super::{Answer, Ask};
+use crate::Shared;
+
+/// Tags only a master may use.
+static FORBIDDEN: LazyLock<Vec<Glob>> = LazyLock::new(|| {
+    let patterns = [
+        "salt/job/*/publish",
+        "salt/job/*/new",
+        "salt/job/*/return",
+        "salt/key",
+        "salt/cloud/*",
+        "salt/run/*",
+        "salt/cluster/*",
+        "salt/wheel/*/new",
+        "salt/wheel/*/return",
+    ];
+    patterns.into_iter().map(Glob::new).collect()
+});
+
+/// Puts one event or several on the bus.
+pub fn handle(ask: Ask) -> Answer {
+    let Some(id) = ask.id else { return false.into() };
+    match ask.load.get("events") {
+        Some(Value::List(events)) => {
+            let pretag = ask.load.get_str("pretag");
+            for event in events.iter().filter_map(Value::as_map) {
+                several(&ask.shared, &id, pretag, event);
+            }
+        }
+        _ => single(&ask.shared, &id, ask.load),
+    }
+    Value::Null.into()
+}
+
+/// The event carries the whole request, so that whoever reads it finds the minion beside the data.
+fn single(shared: &Shared, id: &MinionId, load: Map) {
+    let Some(tag) = load.get_str("tag").map(str::to_owned) else { return };
+    if tag == "_salt_error" {
+        let message = load.get("data").and_then(|data| data.get("message")).or_else(|| load.get("data"));
+        error!("Received minion error from [{id}]: {}", message.cloned().unwrap_or_default());
+    }
+    shared.fire(tag, load);
+}
+
+fn several(shared: &Shared, id: &MinionId, pretag: Option<&str>, event: &Map) {
+    let Some(tag) = event.get_str("tag") else { return };
+    let data = match event.get("data") {
+        Some(Value::Map(data)) => data.clone(),
+        _ => event.clone(),
+    };
+    if let Some(pretag) = pretag {
+        shared.fire(format!("{pretag}/{tag}"), data.clone());
+    }
+    keep_syndic_list(shared, id, &data);
+    if FORBIDDEN.iter().any(|pattern| pattern.matches(tag)) {
+        warn!("Filtering blacklisted event tag {tag} from {id}");
+        return;
+    }
+    shared.fire(tag, data);
+}
+
+/// A syndic names the minions below it that a job is for.
+fn keep_syndic_list(shared: &Shared, id: &MinionId, data: &Map) {
+    let (Some(Value::List(minions)), Some(jid)) = (data.get("minions"), data.get_str("jid")) else { return };
+    if !wire::Jid::is_valid(jid) || !shared.stores.jobs.contains(jid) {
+        return;
+    }
+    let minions: Vec<String> = minions.iter().map(ToString::to_string).collect();
+    info!("Adding minions for job {jid}: {}", minions.join(", "));
+    if let Err(error) = shared.stores.jobs.save_minions(jid, &minions, Some(id)) {
+        error!("failed to store the minions of {id} for job {jid}: {}", crate::chain(&error));
+    }
+}

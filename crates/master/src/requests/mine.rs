@@ -1,0 +1,175 @@
+//! The mine: values minions publish for other minions.
+
+use std::collections::HashSet;
+
+use targeting::acl::function_matches;
+use targeting::{DEFAULT_DELIMITER, TargetType};
+use tracing::{error, warn};
+use value::{Map, Value, map};
+use wire::MinionId;
+
+use super::{Answer, Ask, nothing};
+use crate::Shared;
+
+/// Marks a value only some minions may see.
+const RESTRICTED: &str = "__saltmine_acl__";
+
+/// `_mine`: stores values.
+pub fn store(ask: Ask) -> Answer {
+    let (Some(id), Some(Value::Map(data))) = (&ask.id, ask.load.get("data")) else { return nothing() };
+    let jobs = &ask.shared.stores.config.jobs;
+    if !jobs.minion_data_cache && !jobs.enforce_mine_cache {
+        return true.into();
+    }
+    let clear = ask.load.get("clear").is_some_and(Value::truthy);
+    let kept = (!clear).then(|| mine(&ask.shared, id)).flatten();
+    let mut all = kept.map(|kept| (*kept).clone()).unwrap_or_default();
+    all.update(data.clone());
+    done(id, ask.shared.stores.data.store_mine(id, all)).into()
+}
+
+/// `_mine_delete`: removes a value.
+pub fn delete(ask: Ask) -> Answer {
+    let (Some(id), Some(fun)) = (&ask.id, ask.load.get("fun")) else { return false.into() };
+    let Some(mut all) = mine(&ask.shared, id).map(|mine| (*mine).clone()) else { return true.into() };
+    all.remove_value(fun);
+    done(id, ask.shared.stores.data.store_mine(id, all)).into()
+}
+
+/// `_mine_flush`: removes all values.
+pub fn flush(ask: Ask) -> Answer {
+    let Some(id) = &ask.id else { return false.into() };
+    done(id, ask.shared.stores.data.remove_mine(id).map(drop)).into()
+}
+
+fn done(id: &MinionId, outcome: store::Result<()>) -> bool {
+    outcome
+        .inspect_err(|failure| error!(minion = %id, "failed to write the mine of {id}: {}", crate::chain(failure)))
+        .is_ok()
+}
+
+fn mine(shared: &Shared, id: &MinionId) -> Option<std::sync::Arc<Map>> {
+    shared.stores.data.mine(id).unwrap_or_else(|failure| {
+        warn!(minion = %id, "failed to read the mine of {id}: {}", crate::chain(&failure));
+        None
+    })
+}
+
+/// `_mine_get`: reads values of other minions.
+pub fn get(ask: Ask) -> Answer {
+    let (Some(id), Some(tgt)) = (&ask.id, ask.load.get("tgt")) else { return nothing() };
+    let Some(wanted) = Wanted::read(&ask.load) else { return nothing() };
+    let functions = allowed(&ask.shared, id, wanted.functions);
+    if functions.is_empty() {
+        return nothing();
+    }
+    let kind = ask.load.get_str("tgt_type").or_else(|| ask.load.get_str("expr_form")).unwrap_or("glob");
+    let mut reader = Reader { shared: &ask.shared, asking: id, seen: Vec::new() };
+    let mut found = Map::new();
+    for minion in reader.minions(tgt, kind) {
+        let Some(mine) = MinionId::new(minion.as_str()).ok().and_then(|id| self::mine(&ask.shared, &id)) else {
+            continue;
+        };
+        for function in &functions {
+            let Some(value) = mine.get(function).and_then(|value| reader.visible(value)) else { continue };
+            if wanted.several {
+                let part = found.entry_or_insert_with(function.as_str(), || Map::new().into());
+                if let Some(part) = part.as_map_mut() {
+                    part.insert(minion.as_str(), value);
+                }
+            } else {
+                found.insert(minion.as_str(), value);
+            }
+        }
+    }
+    found.into()
+}
+
+/// The functions that are asked for.
+struct Wanted {
+    functions: Vec<String>,
+    /// Whether the answer is grouped by function.
+    several: bool,
+}
+
+impl Wanted {
+    fn read(load: &Map) -> Option<Self> {
+        match load.get("fun")? {
+            Value::Str(text) => {
+                let mut seen = HashSet::new();
+                let names = text.split(',').filter(|name| seen.insert(*name));
+                let functions: Vec<String> = names.map(str::to_owned).collect();
+                Some(Wanted { several: functions.len() > 1, functions })
+            }
+            Value::List(names) => {
+                Some(Wanted { functions: names.iter().map(Value::to_string).collect(), several: true })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Leaves the functions the option `mine_get` lets a minion read; without it all.
+fn allowed(shared: &Shared, id: &MinionId, functions: Vec<String>) -> Vec<String> {
+    let Some(rules) = shared.stores.config.raw.get("mine_get") else { return functions };
+    let Some(rules) = rules.as_map() else { return Vec::new() };
+    let granted: Vec<&str> = rules
+        .iter()
+        .filter(|(minions, _)| minions.as_str().is_some_and(|pattern| function_matches(pattern, id.as_str())))
+        .flat_map(|(_, granted)| granted.as_list().unwrap_or_default())
+        .filter_map(Value::as_str)
+        .collect();
+    functions.into_iter().filter(|name| granted.iter().any(|pattern| function_matches(pattern, name))).collect()
+}
+
+struct Reader<'a> {
+    shared: &'a Shared,
+    asking: &'a MinionId,
+    /// Rules that were looked at, with what came out: the values of many minions carry the same.
+    seen: Vec<(Value, bool)>,
+}
+
+impl Reader<'_> {
+    /// Pillar is compared exactly, so that its values cannot be guessed by globbing.
+    fn minions(&self, tgt: &Value, kind: &str) -> Vec<String> {
+        let kind = match kind {
+            "pillar" => TargetType::PillarExact,
+            "compound" => TargetType::CompoundPillarExact,
+            other => match TargetType::from_name(other) {
+                Ok(kind) => kind,
+                Err(failure) => {
+                    warn!(minion = %self.asking, "mine: {failure}");
+                    return Vec::new();
+                }
+            },
+        };
+        match self.shared.stores.checker().known(tgt, kind, DEFAULT_DELIMITER) {
+            Ok(known) => known.minions,
+            Err(failure) => {
+                warn!(minion = %self.asking, "mine: {failure}");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns a stored value without its rules, if the asking minion may see it.
+    fn visible(&mut self, stored: &Value) -> Option<Value> {
+        let Some(wrapped) = stored.as_map().filter(|map| map.contains_key(RESTRICTED)) else {
+            return Some(stored.clone());
+        };
+        let value = || wrapped.get("__data__").cloned();
+        let Some(target) = wrapped.get("allow_tgt").filter(|target| target.truthy()) else { return value() };
+        let kind = wrapped.get_str("allow_tgt_type").unwrap_or("glob");
+        let rule: Value = map! { "target" => target.clone(), "kind" => kind }.into();
+        let known = self.seen.iter().find(|(seen, _)| *seen == rule).map(|(_, outcome)| *outcome);
+        let passes = known.unwrap_or_else(|| {
+            let passes = TargetType::from_name(kind).is_ok_and(|kind| {
+                let meant = self.shared.stores.expect(target, kind, DEFAULT_DELIMITER);
+                meant.minions.iter().any(|id| id == self.asking.as_str())
+            });
+            self.seen.push((rule, passes));
+            passes
+        });
+        passes.then(value).flatten()
+    }
+}

@@ -1,0 +1,72 @@
+//! What the master is asked: one file per request, the tables in [`sealed`] and [`clear`].
+
+mod clear;
+mod desk;
+mod event;
+mod file;
+mod mine;
+mod opts;
+mod peer;
+mod pillar;
+mod publish;
+mod refusals;
+mod resources;
+mod return_;
+mod revoke;
+mod sealed;
+mod sign_in;
+mod syndic;
+mod token;
+
+pub use desk::Desk;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use value::{Map, Value};
+use wire::MinionId;
+
+use crate::Shared;
+
+/// A request whose sender is known as well as it can be.
+pub struct Ask {
+    /// The master.
+    pub shared: Arc<Shared>,
+    /// The minion. Absent for programs on this host, and for minions of old releases in requests without a token.
+    pub id: Option<MinionId>,
+    /// The fields.
+    pub load: Map,
+}
+
+/// What a request comes to.
+pub enum Answer {
+    /// This value; sealed for minions, readable otherwise.
+    Value(Value),
+    /// This value, readable even for a minion.
+    Plain(Value),
+    /// A pillar: for the eyes of its minion only.
+    Private(Map),
+    /// A value that takes its time.
+    Later(BoxFuture<'static, Value>),
+    /// None: the sender is to try again.
+    Silence,
+}
+
+impl<T: Into<Value>> From<T> for Answer {
+    fn from(value: T) -> Self {
+        Answer::Value(value.into())
+    }
+}
+
+/// Handles one request. Called where it may block on the disk.
+type Handler = fn(Ask) -> Answer;
+
+/// Finds the handler of a command.
+fn handler(table: &[(&str, Handler)], cmd: &str) -> Option<Handler> {
+    table.iter().find(|(name, _)| *name == cmd).map(|(_, handler)| *handler)
+}
+
+/// The empty map, Salt's answer to what it does not understand.
+fn nothing() -> Answer {
+    Map::new().into()
+}

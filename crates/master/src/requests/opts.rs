@@ -1,0 +1,43 @@
+//! `_master_opts` and `_master_tops`: what minions need to know of the master's options.
+
+use value::{Map, Value};
+
+use super::{Answer, Ask};
+
+/// Options that concern environments.
+const ENVIRONMENTS: [&str; 3] = ["top_file_merging_strategy", "env_order", "default_top"];
+
+/// Options that concern states.
+const STATES: [&str; 12] = [
+    "renderer",
+    "failhard",
+    "state_top",
+    "state_top_saltenv",
+    "nodegroups",
+    "state_auto_order",
+    "state_events",
+    "state_aggregate",
+    "jinja_lstrip_blocks",
+    "jinja_trim_blocks",
+    "jinja_env",
+    "jinja_sls_env",
+];
+
+/// Names the environments and the options that states on minions follow.
+pub fn options(ask: Ask) -> Answer {
+    let stores = &ask.shared.stores;
+    let env_only = ask.load.get("env_only").is_some_and(Value::truthy);
+    let mut told = Map::new();
+    let roots: Map = stores.files.envs().into_iter().map(|env| (env, Value::List(Vec::new()))).collect();
+    told.insert("file_roots", roots);
+    let names = ENVIRONMENTS.iter().chain(STATES.iter().filter(|_| !env_only));
+    for name in names {
+        told.insert(*name, stores.config.raw.get(name).cloned().unwrap_or_default());
+    }
+    told.into()
+}
+
+/// Top files from other sources are Python plug-ins of the master, of which there are none.
+pub fn tops(_: Ask) -> Answer {
+    super::nothing()
+}

@@ -1,0 +1,279 @@
+//! Minions command other minions: `minion_pub`, `minion_publish`, `minion_runner`, `pub_ret`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::Filter;
+use targeting::TargetType;
+use targeting::acl::{Publication, function_matches, peer_entries, pillar_is_exact, publish_allowed};
+use tokio::time::Instant;
+use tracing::{error, warn};
+use value::{Map, Value, map};
+use wire::{Jid, MinionId};
+
+use super::{Answer, Ask, nothing};
+use crate::Shared;
+use crate::jobs::publish::{Target, allowed};
+
+/// Seconds to wait for returns when the minion names none.
+const PATIENCE: f64 = 5.0;
+
+/// `minion_pub`: publishes and answers with the job.
+pub fn publish(ask: Ask) -> Answer {
+    let Some(id) = &ask.id else { return nothing() };
+    match order(&ask.shared, id, &ask.load) {
+        Some(load) => published(&ask.shared, id, load).map_or_else(nothing, |(answer, _)| answer.into()),
+        None => nothing(),
+    }
+}
+
+/// `minion_publish`: publishes and answers with what came back in time.
+pub fn publish_and_wait(ask: Ask) -> Answer {
+    let Ask { shared, id: Some(id), load } = ask else { return nothing() };
+    let Some(order) = order(&shared, &id, &load) else { return nothing() };
+    let tmo = load.get("tmo").and_then(Value::as_f64).filter(|tmo| (0.0..=86400.0).contains(tmo));
+    let patience = Duration::from_secs_f64(tmo.unwrap_or(PATIENCE));
+    let full = load.get_str("form") == Some("full");
+    // Listening begins before the first return can come.
+    let returns = shared.bus.subscribe(Filter::prefix("salt/job/"));
+    let Some((_, published)) = published(&shared, &id, order) else { return nothing() };
+    Answer::Later(Box::pin(gather(returns, published, patience, full)))
+}
+
+struct Published {
+    jid: String,
+    minions: HashSet<String>,
+}
+
+async fn gather(mut returns: event::Subscription, job: Published, patience: Duration, full: bool) -> Value {
+    let (prefix, end) = (format!("salt/job/{}/ret/", job.jid), Instant::now() + patience);
+    let mut found = Map::new();
+    while found.len() < job.minions.len() {
+        let Some(event) = returns.next_within(end.saturating_duration_since(Instant::now())).await else { break };
+        let Some(id) = event.tag().strip_prefix(&prefix).filter(|id| job.minions.contains(*id)) else { continue };
+        let data = event.data();
+        let returned = data.get("return").cloned().unwrap_or_default();
+        let value: Value = match full {
+            true => {
+                let mut whole = map! { "ret" => returned };
+                if let Some(out) = data.get("out") {
+                    whole.insert("out", out.clone());
+                }
+                whole.into()
+            }
+            false => returned,
+        };
+        found.insert(id, value);
+    }
+    found.into()
+}
+
+fn published(shared: &Shared, id: &MinionId, load: Map) -> Option<(Map, Published)> {
+    let meant = Target::of(&load).expand(shared);
+    let answer = allowed(shared, load, meant);
+    let answer = answer.get("load")?;
+    let jid = answer.get("jid")?.as_str()?.to_owned();
+    if let Err(failure) = Jid::new(jid.as_str())
+        .map_err(|_| None)
+        .and_then(|jid| shared.stores.publish_auth.store(&jid, id).map_err(Some))
+    {
+        let reason = failure.map(|failure| crate::chain(&failure)).unwrap_or_default();
+        error!(minion = %id, "minion {id} will not be able to read the returns of job {jid}: {reason}");
+    }
+    let minions = answer.get("minions")?.as_list()?;
+    let job = Published { jid: jid.clone(), minions: minions.iter().map(Value::to_string).collect() };
+    Some((map! { "jid" => jid, "minions" => minions.to_vec() }, job))
+}
+
+/// Checks what a minion wants to publish and makes the request of it; `None` when `peer` does not allow it.
+fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<Map> {
+    let complete = ["fun", "arg", "tgt", "ret"].iter().all(|name| load.contains_key(name));
+    let (functions, single) = functions(load.get("fun")?);
+    if !complete || functions.iter().any(|function| function.starts_with("publish.")) {
+        return None;
+    }
+    let arguments = arguments(load, functions.len(), single);
+    let request = request(shared, id, load, &functions, &arguments)?;
+    let target = Target::of(&request);
+    let minions = target.expand(shared).minions;
+    let wanted = Publication {
+        functions: &functions,
+        arguments: &arguments,
+        target: &target.tgt,
+        kind: target.kind?,
+        minions: Some(&minions),
+    };
+    let (list, checker) = (peer_entries(&shared.stores.config.access.peer, id.as_str()), shared.stores.checker());
+    if publish_allowed(&list, &wanted, &checker) && pillar_is_exact(&wanted, &checker) {
+        return Some(request);
+    }
+    warn!("Minion {id} is not allowed to publish {} (option 'peer')", functions.join(","));
+    None
+}
+
+fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arguments: &[Vec<Value>]) -> Option<Map> {
+    let (tgt, kind) = target(shared, load)?;
+    let lists = |parts: &[Vec<Value>]| Value::List(parts.iter().map(|part| Value::List(part.clone())).collect());
+    let (fun, arg) = match (functions, arguments) {
+        ([fun], [arg]) => (fun.as_str().into(), Value::List(arg.clone())),
+        _ => (Value::from(functions.to_vec()), lists(arguments)),
+    };
+    let mut kwargs = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
+    for name in ["token", "eauth", "auth_list", "master_id"] {
+        kwargs.remove(name);
+    }
+    kwargs.insert("id", id);
+    Some(map! {
+        "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => arg, "tgt_type" => kind,
+        "ret" => load.get("ret").cloned().unwrap_or_default(), "jid" => "", "kwargs" => kwargs,
+        "user" => shared.users.master_user(),
+    })
+}
+
+/// Groups of nodes are the master's; minions may name them.
+fn target(shared: &Shared, load: &Map) -> Option<(Value, String)> {
+    let kind = load.get_str("tgt_type").unwrap_or("glob");
+    if !kind.starts_with("node") {
+        TargetType::from_name(kind).ok()?;
+        return Some((load.get("tgt")?.clone(), kind.to_owned()));
+    }
+    let groups = &shared.stores.config.nodegroups;
+    let words = targeting::expand_nodegroup(load.get_str("tgt")?, groups).ok()?;
+    Some((words.join(" ").into(), "compound".to_owned()))
+}
+
+/// The functions, and whether it was one that was asked for.
+fn functions(fun: &Value) -> (Vec<String>, bool) {
+    match fun {
+        Value::List(names) => (names.iter().map(Value::to_string).collect(), false),
+        Value::Str(text) if text.contains(',') => (text.split(',').map(str::to_owned).collect(), false),
+        other => (vec![other.to_string()], true),
+    }
+}
+
+/// The arguments of each function, read as on the command line.
+fn arguments(load: &Map, count: usize, single: bool) -> Vec<Vec<Value>> {
+    let plain = load.get("no_parse").and_then(Value::as_list).unwrap_or_default();
+    let given = match load.get("arg") {
+        Some(Value::List(given)) => given.clone(),
+        Some(Value::Null) | None => Vec::new(),
+        Some(other) => vec![other.clone()],
+    };
+    if single {
+        return vec![parse(given, plain)];
+    }
+    let part = |place: usize| match given.get(place) {
+        Some(Value::Str(text)) => text.split_whitespace().map(Value::from).collect(),
+        Some(Value::List(words)) => words.clone(),
+        Some(other) => vec![other.clone()],
+        None => Vec::new(),
+    };
+    (0..count).map(|place| parse(part(place), plain)).collect()
+}
+
+/// Reads texts as YAML; `name=value` becomes a keyword argument.
+fn parse(words: Vec<Value>, plain: &[Value]) -> Vec<Value> {
+    let (mut positional, mut named) = (Vec::new(), Map::new());
+    for word in words {
+        let Value::Str(text) = word else {
+            positional.push(word);
+            continue;
+        };
+        match text.split_once('=').filter(|(name, _)| is_name(name)) {
+            Some((name, value)) if plain.iter().any(|plain| plain.as_str() == Some(name)) => {
+                drop(named.insert(name, value));
+            }
+            Some((name, value)) => drop(named.insert(name, scalar(value))),
+            None => positional.push(scalar(&text)),
+        }
+    }
+    if !named.is_empty() {
+        named.insert("__kwarg__", true);
+        positional.push(named.into());
+    }
+    positional
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|each| each.is_alphanumeric() || each == '_')
+}
+
+fn scalar(text: &str) -> Value {
+    if text.is_empty() || text.contains('\n') {
+        return text.into();
+    }
+    match yaml::load(text, "argument") {
+        // A comment or a document start is meant as text.
+        Ok(Value::Null) if !matches!(text, "null" | "~" | "None") => text.into(),
+        Ok(value) => value,
+        Err(_) => text.into(),
+    }
+}
+
+/// `minion_runner`: runs a runner if `peer_run` allows it.
+pub fn runner(ask: Ask) -> Answer {
+    let Ask { shared, id: Some(id), load } = ask else { return nothing() };
+    let (Some(fun), Some(arg)) = (load.get_str("fun"), load.get("arg")) else { return nothing() };
+    let rules = peer_entries(&shared.stores.config.access.peer_run, id.as_str());
+    if !rules.iter().filter_map(Value::as_str).any(|pattern| function_matches(pattern, fun)) {
+        warn!("Minion {id} is not allowed to run the runner {fun} (option 'peer_run')");
+        return nothing();
+    }
+    let words = arg.as_list().map_or_else(|| vec![arg.clone()], <[Value]>::to_vec);
+    crate::functions::for_minion(Arc::clone(&shared), fun.to_owned(), parse(words, &[]))
+}
+
+/// `pub_ret`: the returns of a job the minion published.
+pub fn returns(ask: Ask) -> Answer {
+    let (Some(id), Some(jid)) = (&ask.id, ask.load.get("jid").map(Value::to_string)) else { return nothing() };
+    let Ok(jid) = Jid::new(jid) else { return nothing() };
+    let stores = &ask.shared.stores;
+    match stores.publish_auth.published(&jid, id) {
+        Ok(true) => {}
+        Ok(false) => return nothing(),
+        Err(failure) => {
+            error!(minion = %id, "failed to read who published job {jid}: {}", crate::chain(&failure));
+            return nothing();
+        }
+    }
+    match stores.jobs.returns(jid.as_str()) {
+        Ok(returns) => returns.into_iter().map(|(id, returned)| (id, shown(returned))).collect::<Map>().into(),
+        Err(failure) => {
+            error!("failed to read the returns of job {jid}: {}", crate::chain(&failure));
+            "".into()
+        }
+    }
+}
+
+fn shown(returned: store::jobs::JobReturn) -> Value {
+    let mut shown = map! { "ret" => returned.value };
+    if let Some(out) = returned.out {
+        shown.insert("out", out);
+    }
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_on_the_command_line() {
+        let load = map! { "arg" => list!["1", "a=2", "b=x y", "plain=3"], "no_parse" => list!["plain"] };
+        let named = map! { "a" => 2, "b" => "x y", "plain" => "3", "__kwarg__" => true };
+        assert_eq!(arguments(&load, 1, true), [vec![1.into(), named.into()]]);
+        let load = map! { "arg" => list!["one two", ""] };
+        assert_eq!(arguments(&load, 2, false), [vec!["one".into(), "two".into()], vec![]]);
+    }
+
+    #[test]
+    fn several_functions_come_between_commas() {
+        assert_eq!(functions(&"test.ping".into()), (vec!["test.ping".to_owned()], true));
+        assert_eq!(functions(&"a.b,c.d".into()), (vec!["a.b".to_owned(), "c.d".to_owned()], false));
+    }
+}

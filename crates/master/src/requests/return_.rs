@@ -1,0 +1,59 @@
+//! `_return`: the outcome of a job.
+
+use tracing::{error, info};
+use value::{Map, Value};
+use wire::MinionId;
+use wire::msgpack::{Packing, pack};
+
+use super::{Answer, Ask};
+use crate::Shared;
+use crate::jobs::keep::{Kept, keep};
+
+/// Keeps a return. Nothing is answered while it is not on disk.
+pub fn handle(ask: Ask) -> Answer {
+    let Ask { shared, id, mut load } = ask;
+    let Some(id) = id else { return false.into() };
+    if !signature_passes(&shared, &id, &mut load) {
+        return false.into();
+    }
+    // A resource of the minion answers under its own name.
+    if let Some(resource) = load.get("resource_id").filter(|id| id.truthy()).cloned() {
+        load.insert("id", resource);
+    }
+    match keep(&shared, load) {
+        Kept::Done => Value::Null.into(),
+        Kept::Failed => Answer::Silence,
+    }
+}
+
+/// Checks the signature as the options want it. It stays in the load, at the end.
+fn signature_passes(shared: &Shared, id: &MinionId, load: &mut Map) -> bool {
+    let keys = &shared.stores.config.keys;
+    let Some(signature) = load.remove("sig") else {
+        if keys.require_minion_sign_messages {
+            error!(
+                "_return: Master is requiring minions to sign their messages, but there is no signature in this \
+                 payload from {id}."
+            );
+        }
+        return !keys.require_minion_sign_messages;
+    };
+    let good = is_good(shared, id, load, &signature);
+    load.insert("sig", signature);
+    if good {
+        return true;
+    }
+    info!("Failed to verify event signature from minion {id}.");
+    if keys.drop_messages_signature_fail {
+        error!("drop_messages_signature_fail is enabled, dropping message from {id}");
+    }
+    !keys.drop_messages_signature_fail
+}
+
+fn is_good(shared: &Shared, id: &MinionId, load: &Map, signature: &Value) -> bool {
+    let algorithm = shared.stores.config.raw.get_str("signing_algorithm").unwrap_or_default();
+    let algorithm = algorithm.parse().unwrap_or_default();
+    let Ok(Some(key)) = shared.stores.keys.accepted_key(id) else { return false };
+    let Some(signature) = signature.as_bytes() else { return false };
+    key.verify(algorithm, &pack(&load.clone().into(), Packing::Bin), signature)
+}

@@ -1,0 +1,146 @@
+//! Opening everything a master needs, in an order in which nothing is open too early: keys before ports, ports before
+//! the sockets that local programs take as a sign of life.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use channel::server::{Identity, MasterKeySignature, Server, Settings};
+use config::{IpcMode, Master};
+use event::{Bus, Endpoints, FormChoice, PlaceholderSocket, ServeOptions};
+use keys::{MasterKeyOptions, MasterKeys};
+use rt::Rt;
+use tokio::sync::mpsc::Receiver;
+use transport::{Introduction, RequestServer};
+use wire::jid::JidSource;
+
+use crate::books::{Keys, Sessions};
+use crate::functions::Functions;
+use crate::presence::Presence;
+use crate::{Error, Shared, Stores, Users, listen, plugins};
+
+/// A master that has everything open and answers nothing yet.
+pub struct Started {
+    pub shared: Arc<Shared>,
+    pub sessions: Arc<Sessions>,
+    pub requests: RequestServer,
+    pub introductions: Option<Receiver<Introduction>>,
+    pub bus: event::Server,
+    pub placeholders: Vec<PlaceholderSocket>,
+}
+
+/// Opens everything.
+pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    plugins::warn(&config);
+    make_directories(&config)?;
+    let stores = Arc::new(Stores::open(config, rt.clone())?);
+    let config = &stores.config;
+    stores.keys.store().prepare()?;
+    let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
+    let channel = Server::new(settings(config)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
+    let users = Users::prepare(config, &stores.user_keys, &rt);
+    let (requests, mut publisher) = listen::open(config, &rt).await?;
+    let bus = Bus::new(rt, config.network.max_event_size);
+    let served = event::serve(&bus, &endpoints(config), serve_options(config)?).await?;
+    let placeholders = placeholders(config)?;
+    let introductions = publisher.introductions();
+    let shared = Arc::new(Shared {
+        bus,
+        channel: Arc::new(channel),
+        publisher,
+        presence: Presence::default(),
+        users,
+        functions: FUNCTIONS,
+        jids: Mutex::new(JidSource::new()),
+        stores: stores.clone(),
+    });
+    keys.attach(&shared);
+    tracing::info!("Listening for requests on {}", requests.address());
+    tracing::info!("Listening for subscribers on {}", shared.publisher.address());
+    Ok(Started { shared, sessions, requests, introductions, bus: served, placeholders })
+}
+
+const FUNCTIONS: Functions = Functions {
+    runners: |_, order| Box::pin(async move { Err(unknown(&order.fun)) }),
+    wheel: |_, order| Box::pin(async move { Err(unknown(&order.fun)) }),
+};
+
+fn unknown(fun: &str) -> exec::Error {
+    exec::Error::CommandNotFound(format!("'{fun}' is not available"))
+}
+
+fn make_directories(config: &Master) -> Result<(), Error> {
+    let paths = &config.paths;
+    let cached = ["jobs", "minions", "proc", "sessions", "syndics"].map(|name| paths.cachedir.join(name));
+    let own = [paths.cachedir.clone(), paths.sock_dir.clone(), paths.token_dir.clone()];
+    for directory in own.iter().chain(&cached) {
+        store::disk::make_directory(directory)?;
+    }
+    Ok(())
+}
+
+fn settings(config: &Master) -> Result<Settings, Error> {
+    let keys = &config.keys;
+    let algorithm = &keys.publish_signing_algorithm;
+    Ok(Settings {
+        minimum_auth_version: keys.minimum_auth_version,
+        request_server_ttl: i64::try_from(keys.request_server_ttl.as_secs()).unwrap_or(i64::MAX),
+        publish_session: keys.publish_session,
+        publish_port: config.network.publish_port,
+        sign_pub_messages: keys.sign_pub_messages,
+        publish_signing_algorithm: algorithm
+            .parse()
+            .map_err(|_| Error::option("publish_signing_algorithm", algorithm))?,
+    })
+}
+
+fn identity(config: &Master) -> Result<Identity, Error> {
+    let options = MasterKeyOptions::from(config);
+    let keys = MasterKeys::load(&options)?;
+    let signature = match (options.master_sign_pubkey, options.master_use_pubkey_signature) {
+        (false, _) => MasterKeySignature::None,
+        (true, false) => {
+            let pair = options.sign_path()?.load_or_create(options.sign_options())?;
+            MasterKeySignature::by(pair.private().clone())
+        }
+        (true, true) => match keys.pub_sig(crypto::Signature::default())? {
+            Some(text) => MasterKeySignature::Stored(text),
+            None => MasterKeySignature::None,
+        },
+    };
+    let public_text = crypto::clean_key(keys.pair().public_text());
+    Ok(Identity { key: keys.pair().private().clone(), public_text, signature })
+}
+
+fn endpoints(config: &Master) -> Endpoints {
+    let network = &config.network;
+    match network.ipc_mode {
+        IpcMode::Ipc => Endpoints::master(&config.paths.sock_dir),
+        IpcMode::Tcp => {
+            Endpoints::tcp(network.tcp_master_pub_port, network.tcp_master_pull_port, network.ipv6.unwrap_or(false))
+        }
+    }
+}
+
+fn serve_options(config: &Master) -> Result<ServeOptions, Error> {
+    let form = match config.raw.get_str("ipc_event_format") {
+        Some(name) => name.parse().map_err(|_| Error::option("ipc_event_format", name))?,
+        None => FormChoice::Auto,
+    };
+    let write_buffer = usize::try_from(config.network.ipc_write_buffer).unwrap_or(usize::MAX);
+    Ok(ServeOptions { form, write_buffer })
+}
+
+/// Programs of the real Salt look whether these files are there before they ask anything.
+fn placeholders(config: &Master) -> Result<Vec<PlaceholderSocket>, Error> {
+    if config.network.ipc_mode == IpcMode::Tcp {
+        return Ok(Vec::new());
+    }
+    let place = |name: &str| {
+        let path = Path::join(&config.paths.sock_dir, name);
+        PlaceholderSocket::create(&path).map_err(|source| Error::Socket { path, source })
+    };
+    ["publish_pull.ipc", "workers.ipc"].into_iter().map(place).collect()
+}

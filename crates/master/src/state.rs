@@ -1,0 +1,74 @@
+//! What all parts of a running master share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use event::Bus;
+use transport::Publisher;
+use value::Map;
+use wire::jid::JidSource;
+use wire::{Jid, MinionId};
+
+use crate::Stores;
+use crate::functions::Functions;
+use crate::presence::Presence;
+use crate::users::Users;
+
+/// A running master.
+pub struct Shared {
+    /// Its files and options.
+    pub stores: Arc<Stores>,
+    /// Its event bus.
+    pub bus: Bus,
+    /// Opens requests, seals answers and publications.
+    pub channel: Arc<channel::server::Server>,
+    /// Who listens to it.
+    pub publisher: Publisher,
+    /// Which minions are connected.
+    pub presence: Presence,
+    /// Local users and what they may do.
+    pub users: Users,
+    /// What `salt-run` and the wheel interface can call.
+    pub functions: Functions,
+    /// Job ids, each once.
+    pub(crate) jids: Mutex<JidSource>,
+}
+
+impl Shared {
+    /// Returns a new job id; with `unique_jid` the process id is part of it.
+    pub fn new_jid(&self) -> Jid {
+        let now = self.stores.rt.now();
+        let mut jids = self.jids.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.stores.config.jobs.unique_jid {
+            true => jids.next_unique(now, std::process::id()),
+            false => jids.next(now),
+        }
+    }
+
+    /// Puts an event on the bus.
+    pub fn fire(&self, tag: impl Into<String>, data: Map) {
+        let tag = tag.into();
+        if let Err(error) = self.bus.fire(tag.as_str(), data) {
+            tracing::warn!("failed to fire the event {tag:?}: {error}");
+        }
+    }
+
+    /// Notes that a minion proved itself from an address.
+    pub(crate) fn heard(&self, id: &MinionId, from: std::net::IpAddr) {
+        let from = from.to_canonical();
+        if self.presence.heard(id, from) {
+            self.publisher.signed_in(id, from);
+        }
+    }
+
+    /// Publishes for the master itself. `load` is a publish request (`fun`, `arg`, `tgt`, `tgt_type`, `ret`, `user`,
+    /// `kwargs`) without credentials; the answer is that of `publish`: `load` with `jid`, `minions` and `missing`.
+    /// Writes files, so not for an async task.
+    pub fn publish(&self, load: Map) -> value::Value {
+        crate::jobs::publish::trusted(self, load)
+    }
+
+    /// Returns the accepted minions that are connected now.
+    pub fn connected(&self) -> Vec<MinionId> {
+        self.presence.connected(&self.publisher.subscribers())
+    }
+}

@@ -1,0 +1,134 @@
+//! What a master keeps on disk, and what is read from it. None of it needs a running master: `salt-run` uses it too.
+
+use config::Master;
+use files::{FileServer, Inbox};
+use keys::{Bank, KeyStore, LiveKeys};
+use rt::Rt;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Layout;
+use store::jobs::JobCache;
+use store::minion_data::MinionDataCache;
+use store::publish_auth::PublishAuth;
+use store::sessions::SessionKeys;
+use store::tokens::TokenStore;
+use store::user_keys::UserKeys;
+use targeting::{Checker, Expected, MinionData, TargetType};
+use value::{Map, Value};
+use wire::MinionId;
+
+use crate::Error;
+
+/// The master's files and what was decided from its options.
+pub struct Stores {
+    /// The options.
+    pub config: Master,
+    /// Clock, randomness, network.
+    pub rt: Rt,
+    /// The minions' keys.
+    pub keys: LiveKeys,
+    /// Jobs and their returns.
+    pub jobs: JobCache,
+    /// Grains, pillar and mine of minions.
+    pub data: MinionDataCache,
+    /// Tokens of users.
+    pub tokens: TokenStore,
+    /// Session keys of minions.
+    pub sessions: SessionKeys,
+    /// Keys of local users.
+    pub user_keys: UserKeys,
+    /// Which minion published which job.
+    pub publish_auth: PublishAuth,
+    /// The file server.
+    pub files: FileServer,
+    /// Files that minions push.
+    pub inbox: Inbox,
+    /// Makes pillar.
+    pub pillar: pillar::Compiler,
+}
+
+impl Stores {
+    /// Opens everything below the directories the options name.
+    ///
+    /// # Errors
+    /// When an option has a value that cannot be used.
+    pub fn open(config: Master, rt: Rt) -> Result<Self, Error> {
+        let cachedir = config.paths.cachedir.clone();
+        let layout = Layout::default();
+        let hash = config.keys.hash_type.parse().map_err(|_| Error::option("hash_type", &config.keys.hash_type))?;
+        Ok(Stores {
+            keys: LiveKeys::new(KeyStore::of_master(&config)),
+            jobs: JobCache::new(&cachedir, hash),
+            data: MinionDataCache::new(&cachedir, layout),
+            tokens: TokenStore::new(&config.paths.token_dir, layout),
+            sessions: SessionKeys::new(&cachedir, session_life(config.keys.publish_session)),
+            user_keys: UserKeys::new(&cachedir),
+            publish_auth: PublishAuth::new(&cachedir),
+            files: FileServer::new(&config.files, &cachedir)?,
+            inbox: Inbox::new(&config.files, &cachedir),
+            pillar: pillar::Compiler::new(&config)?,
+            config,
+            rt,
+        })
+    }
+
+    /// Returns what expands targets and checks authorisation lists.
+    pub fn checker(&self) -> Checker<'_> {
+        Checker { minions: self, nodegroups: &self.config.nodegroups, data_cache: self.config.jobs.minion_data_cache }
+    }
+
+    /// Returns whom a publication means: accepted minions that match, and ids of a list that are not accepted. An
+    /// expression that cannot be read means nobody.
+    pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Expected {
+        self.checker().expect(target, kind, delimiter).unwrap_or_else(|error| {
+            tracing::error!("Failed matching available minions with {kind} pattern: {target}: {error}");
+            Expected::default()
+        })
+    }
+
+    /// Returns the ids of accepted minions.
+    pub fn accepted_ids(&self) -> Vec<MinionId> {
+        match self.keys.list() {
+            Ok(listing) => listing.ids(Bank::Accepted).to_vec(),
+            Err(error) => {
+                tracing::error!("failed to list the keys of minions: {error}");
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// A life of zero would make each request need a new key.
+fn session_life(configured: Duration) -> Duration {
+    configured.max(Duration::from_secs(1))
+}
+
+/// Reads cached data; what cannot be read counts as absent, and the log says why.
+fn cached(what: &str, id: &str, read: impl FnOnce(&MinionId) -> store::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
+    let id = MinionId::new(id).ok()?;
+    read(&id).unwrap_or_else(|error| {
+        tracing::warn!(minion = %id, "failed to read the cached {what} of {id}: {error}");
+        None
+    })
+}
+
+impl MinionData for Stores {
+    fn accepted(&self) -> Vec<String> {
+        self.accepted_ids().into_iter().map(String::from).collect()
+    }
+
+    fn cached(&self) -> Vec<String> {
+        self.data.ids().unwrap_or_else(|error| {
+            tracing::warn!("failed to list the minion data cache: {error}");
+            Vec::new()
+        })
+    }
+
+    fn grains(&self, id: &str) -> Option<Arc<Map>> {
+        cached("grains", id, |id| self.data.grains(id))
+    }
+
+    fn pillar(&self, id: &str) -> Option<Arc<Map>> {
+        cached("pillar", id, |id| self.data.pillar(id))
+    }
+}
