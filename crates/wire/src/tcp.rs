@@ -61,10 +61,15 @@ impl Frame {
     /// Returns a frame around bytes, which are copied once.
     pub fn encode_bytes(head: Map, body: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(64 + body.len());
-        Frame { head, body: Value::Null }.encode_head(&mut out);
-        msgpack::pack_bytes_header(&mut out, body.len(), Packing::Bin);
+        Self::bytes_head(&mut out, head, body.len());
         out.put_slice(body);
         out.into()
+    }
+
+    /// Appends what precedes a body of so many bytes, for writing large bodies without copying them.
+    pub fn bytes_head(out: &mut Vec<u8>, head: Map, len: usize) {
+        Frame { head, body: Value::Null }.encode_head(out);
+        msgpack::pack_bytes_header(out, len, Packing::Bin);
     }
 
     /// Reads a frame from the bytes of exactly one document.
@@ -95,6 +100,12 @@ impl Decoder {
             Some(document) => Frame::decode(&document).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Returns how many bytes are known to be still to come, after [`Decoder::next_document`] or [`Decoder::decode`] has
+    /// asked for more.
+    pub fn missing(&self) -> usize {
+        self.0.missing()
     }
 
     /// Takes the bytes of the next frame off the front of the buffer, undecoded.
@@ -156,6 +167,17 @@ mod tests {
             found += usize::from(decoder.decode(&mut buffer).unwrap().is_some());
         }
         assert_eq!((found, buffer.len()), (2, 0));
+    }
+
+    #[test]
+    fn what_is_missing_is_known_after_the_header() {
+        let frame = Frame::encode_bytes(Map::new(), &[7; 5000]);
+        let mut decoder = Decoder::new(10_000);
+        let mut buffer = BytesMut::from(&frame[..100]);
+        assert_eq!((decoder.decode(&mut buffer), decoder.missing()), (Ok(None), frame.len() - 100));
+        buffer.extend_from_slice(&frame[100..]);
+        assert!(matches!(decoder.decode(&mut buffer), Ok(Some(_))));
+        assert_eq!(decoder.missing(), 0);
     }
 
     #[test]

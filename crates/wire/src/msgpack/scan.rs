@@ -37,6 +37,12 @@ impl Framer {
         Ok(Some(document))
     }
 
+    /// Returns how many bytes of the text or byte string that is being read are still to come, known after
+    /// [`Framer::next`] has asked for more. A reader may make room for so many at once.
+    pub fn missing(&self) -> usize {
+        self.skip
+    }
+
     /// Returns true when the value is complete and ends at `self.at`.
     fn scan(&mut self, buffer: &[u8]) -> Result<bool, Error> {
         if self.at == 0 && self.skip == 0 && self.open.is_empty() {

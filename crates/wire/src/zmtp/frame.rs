@@ -106,6 +106,13 @@ impl Decoder {
         Ok(None)
     }
 
+    /// Returns how many bytes of the frame at the front of the buffer are still to come, as far as its header tells: 0 while
+    /// that has not arrived. A reader may make room for so many at once.
+    pub fn missing(&self, buffer: &[u8]) -> usize {
+        let announced = buffer.first().and_then(|flags| length(buffer, *flags));
+        announced.map_or(0, |(start, len)| (len as usize).saturating_add(start).saturating_sub(buffer.len()))
+    }
+
     fn frame(&self, buffer: &mut BytesMut) -> Result<Option<(u8, Bytes)>, Error> {
         let Some(&flags) = buffer.first() else { return Ok(None) };
         if flags & !(MORE | LONG | COMMAND) != 0 || flags & (COMMAND | MORE) == COMMAND | MORE {

@@ -188,3 +188,12 @@ fn hostile_frames_are_refused() {
         Error::TooLarge { .. }
     ));
 }
+
+#[test]
+fn what_is_missing_is_known_after_the_header() {
+    let message = encode_message(&[vec![7; 5000]]);
+    let decoder = Decoder::new(10_000);
+    for (arrived, missing) in [(0, 0), (8, 0), (9, 5000), (100, message.len() - 100), (message.len(), 0)] {
+        assert_eq!(decoder.missing(&message[..arrived]), missing, "{arrived} bytes have arrived");
+    }
+}
