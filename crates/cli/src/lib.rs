@@ -17,6 +17,7 @@ mod salt;
 mod salt_call;
 mod salt_cp;
 mod salt_key;
+mod salt_master;
 mod salt_minion;
 pub mod version;
 

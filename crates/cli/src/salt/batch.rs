@@ -42,6 +42,7 @@ impl Session {
         };
         let mut bus = self.client.listen().await?;
         let Some((up, down)) = self.ping(&mut bus).await? else {
+            outputters::print_line(super::NOBODY)?;
             if !quiet {
                 outputters::print_line("No minions matched the target.")?;
             }

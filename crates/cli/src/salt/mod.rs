@@ -232,7 +232,7 @@ impl Session {
         let relays = self.prepared.config.jobs.order_masters;
         let Some(ticket) = ticket.filter(|ticket| relays || !ticket.minions.is_empty()) else {
             outputters::print_line(NOBODY)?;
-            return Ok(no_return());
+            return Ok(if self.job.single_function() == Some("sys.doc") { no_docs() } else { no_return() });
         };
         let _ = self.jid.set(ticket.jid.clone());
         self.announce(&ticket.jid)?;
@@ -286,8 +286,7 @@ impl Session {
         };
         self.client.gather(bus, ticket, patience, &mut collect).await?;
         if answers == 0 {
-            eprintln!("No minions found to gather docs from");
-            return Ok(exit_codes::NO_RETURN);
+            return Ok(no_docs());
         }
         docs.print(&self.settings)?;
         Ok(exit_codes::OK)
@@ -328,5 +327,10 @@ const NOBODY: &str = "No minions matched the target. No command was sent, no jid
 /// Says that nothing came back.
 fn no_return() -> u8 {
     eprintln!("ERROR: No return received");
+    exit_codes::NO_RETURN
+}
+
+fn no_docs() -> u8 {
+    eprintln!("No minions found to gather docs from");
     exit_codes::NO_RETURN
 }

@@ -1,0 +1,54 @@
+//! `salt-master`: the master daemon.
+
+use std::process::ExitCode;
+
+use daemon::Directories;
+use rt::Rt;
+
+use crate::args::{Parsed, Program};
+use crate::daemons::{self, Ended, Plan};
+use crate::prepare::{self, OnMaster};
+
+/// Most threads that carry connections; disk work has threads of its own.
+const MOST_THREADS: usize = 4;
+
+/// Runs the program.
+pub fn main(parsed: Parsed) -> ExitCode {
+    let OnMaster { config, options, .. } = match prepare::on_master(Program::SaltMaster, parsed) {
+        Ok(prepared) => prepared,
+        Err(code) => return code,
+    };
+    let (log, user, paths) = (config.log.clone(), config.user.clone(), config.paths.clone());
+    let plan = Plan {
+        program: Program::SaltMaster,
+        word: "Master",
+        options: &options,
+        log: &log,
+        user: &user,
+        pidfile: &paths.pidfile,
+        directories: paths.verify_env.then(|| directories(&config)),
+        open_files: Some(config.network.max_open_files),
+        threads: std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_THREADS),
+    };
+    daemons::run(&plan, |stop, ready| async move {
+        master::run(config, Rt::real(), stop, ready).await?;
+        Ok(Ended::Stopped)
+    })
+}
+
+fn directories(config: &config::Master) -> Directories {
+    let paths = &config.paths;
+    let below_keys = ["minions", "minions_pre", "minions_denied", "minions_autosign", "minions_rejected"];
+    let below_cache = ["jobs", "proc"];
+    let mut all = vec![paths.pki_dir.clone()];
+    all.extend(below_keys.map(|name| paths.pki_dir.join(name)));
+    all.push(paths.cachedir.clone());
+    all.extend(below_cache.map(|name| paths.cachedir.join(name)));
+    all.extend([paths.sock_dir.clone(), paths.token_dir.clone(), paths.syndic_dir.clone()]);
+    Directories {
+        all,
+        keys: vec![paths.pki_dir.clone()],
+        user: config.user.clone(),
+        permissive: paths.permissive_pki_access,
+    }
+}
