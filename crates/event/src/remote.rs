@@ -87,10 +87,13 @@ impl Remote {
     }
 
     /// Starts to listen.
-    pub async fn listen(&self, filter: Filter) -> Result<Listening, RemoteError> {
-        let endpoint = self.endpoints.publish.clone();
-        let Peer { stream, .. } = connect(&self.rt, &endpoint).await?;
-        Ok(Listening { endpoint, stream, filter, decoder: ipc::Decoder::new(FRAME_LIMIT), buffer: BytesMut::new() })
+    pub fn listen(&self, filter: Filter) -> impl Future<Output = Result<Listening, RemoteError>> + Send + use<> {
+        // The connection for sending cannot be looked at from two threads at once, so the future knows nothing of it.
+        let (rt, endpoint) = (self.rt.clone(), self.endpoints.publish.clone());
+        async move {
+            let Peer { stream, .. } = connect(&rt, &endpoint).await?;
+            Ok(Listening { endpoint, stream, filter, decoder: ipc::Decoder::new(FRAME_LIMIT), buffer: BytesMut::new() })
+        }
     }
 
     /// Sends an event, with `_stamp` as the last entry of its data. The connection is kept for the next one.
@@ -109,7 +112,8 @@ impl Remote {
         self.send(pull, &event).await.map_err(|source| RemoteError::Io { endpoint, source })
     }
 
-    async fn connect_pull(&self) -> Result<Pull, RemoteError> {
+    /// Not `&self`, which another thread might look through while this waits.
+    async fn connect_pull(&mut self) -> Result<Pull, RemoteError> {
         let Peer { stream, pid } = connect(&self.rt, &self.endpoints.pull).await?;
         Ok(Pull { stream, form: self.form.to_server(pid).await })
     }
