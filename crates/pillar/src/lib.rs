@@ -104,6 +104,18 @@ impl Compiler {
         compile::Compilation::new(self, request).run()
     }
 
+    /// Returns what all top files say, by environment and target: matcher and SLS files.
+    ///
+    /// # Errors
+    /// The texts of what is wrong in them.
+    pub fn show_top(&self, saltenv: Option<&str>) -> Result<Map, Vec<String>> {
+        let wanted = top::Wanted { saltenv, pillarenv: self.settings.pillarenv.as_deref() };
+        let files = files::Files::new(self, self.roots(wanted.pillarenv.or(saltenv)));
+        let mut errors = Vec::new();
+        let top = top::Top::gather(self, &files, &wanted, &mut errors);
+        if errors.is_empty() { Ok(top.to_map()) } else { Err(errors) }
+    }
+
     /// Returns the directories of each environment for a request, `__env__` resolved to the one it asks for.
     fn roots(&self, env: Option<&str>) -> Roots {
         const ANY: &str = "__env__";

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use config::Roots;
 use targeting::{Compiled, Context, Facts, TargetType, list_match};
-use value::{Map, Value};
+use value::{Map, Value, map};
 
 use crate::Compiler;
 use crate::files::Files;
@@ -81,6 +81,18 @@ impl Top {
             }
         }
         matches
+    }
+
+    /// Returns all entries by environment and target.
+    pub fn to_map(&self) -> Map {
+        let entries = |target: &Target| -> Value {
+            let matcher = target.matcher.iter().map(|matcher| Value::from(map! { "match" => matcher.clone() }));
+            matcher.chain(target.files.iter().map(Value::from)).collect()
+        };
+        let targets = |targets: &[Target]| -> Map {
+            targets.iter().map(|target| (target.target.clone(), entries(target))).collect()
+        };
+        self.envs.iter().map(|(env, found)| (env.clone(), targets(found))).collect()
     }
 
     /// Adds one file; `None` when it makes no sense.
