@@ -1,0 +1,183 @@
+//! What a runner is given beside its arguments.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use config::Master;
+use exec::{Error, Result};
+use files::FileServer;
+use keys::{KeyManager, KeyStore, ManagerOptions};
+use rt::Rt;
+use store::Layout;
+use store::jobs::JobCache;
+use store::minion_data::MinionDataCache;
+use value::Map;
+
+use crate::events::Events;
+use crate::wheel::effects::Effects;
+use crate::{Connected, Kind};
+
+/// The world of one running runner or wheel function. Cheap to clone; clones belong to the same job.
+#[derive(Clone)]
+pub struct RunnerContext {
+    /// The master's settings, with the flags of the command line over them.
+    pub config: Arc<Master>,
+    /// Clock, randomness, network.
+    pub rt: Rt,
+    /// The master's event bus.
+    pub events: Events,
+    /// Where progress and printed lines go.
+    pub sink: Arc<dyn Sink>,
+    /// Who is connected, where the master itself is asked; elsewhere the system's table of connections is.
+    pub connected: Option<Arc<dyn Connected>>,
+    /// The job.
+    pub job: Job,
+}
+
+/// Wheel functions see the same as runners.
+pub type WheelContext = RunnerContext;
+
+/// The job a function runs for.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// The job id.
+    pub jid: String,
+    /// Runner or wheel.
+    pub kind: Kind,
+    /// Who asked.
+    pub user: String,
+    retcode: Arc<AtomicI64>,
+}
+
+/// Where a person watches a runner. Events go to the bus as well.
+pub trait Sink: Send + Sync {
+    /// Takes an event of the job; the suffix is what follows the job in its tag: `progress`, `ret`…
+    fn event(&self, suffix: &str, data: &Map);
+
+    /// Prints a line.
+    fn print(&self, line: &str);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Sink for Silent {
+    fn event(&self, _suffix: &str, _data: &Map) {}
+
+    fn print(&self, _line: &str) {}
+}
+
+impl Job {
+    /// A job of a user.
+    pub fn new(kind: Kind, jid: impl Into<String>, user: impl Into<String>) -> Self {
+        Job { jid: jid.into(), kind, user: user.into(), retcode: Arc::default() }
+    }
+
+    /// Returns the tag its events begin with.
+    pub fn tag(&self) -> String {
+        self.kind.tag(&self.jid)
+    }
+}
+
+impl RunnerContext {
+    /// A context nobody watches, without a job yet.
+    pub fn new(config: Arc<Master>, rt: Rt, events: Events) -> Self {
+        RunnerContext { config, rt, events, sink: Arc::new(Silent), connected: None, job: Job::default() }
+    }
+
+    /// The same, watched.
+    pub fn watched(self, sink: Arc<dyn Sink>) -> Self {
+        RunnerContext { sink, ..self }
+    }
+
+    /// The same, with a live view of the connected minions.
+    pub fn with_connected(self, connected: Arc<dyn Connected>) -> Self {
+        RunnerContext { connected: Some(connected), ..self }
+    }
+
+    /// The same, for a job.
+    pub(crate) fn for_job(&self, job: Job) -> Self {
+        RunnerContext { job, ..self.clone() }
+    }
+
+    /// Sets the return code of the job; any but 0 means that it failed.
+    pub fn set_retcode(&self, code: i64) {
+        self.job.retcode.store(code, Ordering::Relaxed);
+    }
+
+    /// Returns the return code the function has set.
+    pub fn retcode(&self) -> i64 {
+        self.job.retcode.load(Ordering::Relaxed)
+    }
+
+    /// Tells how far the function is.
+    pub async fn progress(&self, data: Map) {
+        self.events.fire(&format!("{}/progress", self.job.tag()), data.clone()).await;
+        self.sink.event("progress", &data);
+    }
+
+    /// Does work that waits for the disk, where nothing else has to wait for it.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RunnerContext) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let ctx = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&ctx)).await;
+        done.map_err(|error| Error::Other(format!("the work ended early: {error}")))?
+    }
+
+    /// The directory of caches.
+    pub fn cachedir(&self) -> &Path {
+        &self.config.paths.cachedir
+    }
+
+    /// The job cache.
+    pub fn jobs(&self) -> Result<JobCache> {
+        let name = &self.config.keys.hash_type;
+        let hash = name.parse().map_err(|_| Error::execution(format!("option hash_type: {name} is not known")))?;
+        Ok(JobCache::new(self.cachedir(), hash))
+    }
+
+    /// Grains, pillar and mine of minions.
+    pub fn data(&self) -> MinionDataCache {
+        MinionDataCache::new(self.cachedir(), Layout::default())
+    }
+
+    /// The keys of minions.
+    pub fn keys(&self) -> KeyStore {
+        KeyStore::of_master(&self.config)
+    }
+
+    /// The file server.
+    pub fn files(&self) -> Result<FileServer> {
+        FileServer::new(&self.config.files, self.cachedir()).map_err(|error| Error::execution(error.to_string()))
+    }
+
+    /// Changes keys; what that causes on the bus has to be sent afterwards with [`Effects::send`].
+    pub(crate) fn key_manager(&self) -> Result<(KeyManager, Arc<Effects>)> {
+        let options = ManagerOptions::try_from(&*self.config).map_err(failed)?;
+        let effects = Arc::new(Effects::new(self.clone()));
+        Ok((KeyManager::new(self.keys(), options, effects.clone().shared()), effects))
+    }
+}
+
+/// Makes a failure of an error with all its causes.
+pub(crate) fn failed(error: impl std::error::Error) -> Error {
+    Error::Execution(chain(&error))
+}
+
+/// Returns an error with all its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,122 @@
+//! Running functions on minions and waiting for what they return.
+
+use std::time::Duration;
+
+use client::gather::Return;
+use client::{LocalClient, Outcome, settings};
+use exec::{Error, Result};
+use value::{Map, Value, map};
+
+use crate::RunnerContext;
+use crate::context::chain;
+
+/// A function to run on minions.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The job: target, function, arguments.
+    pub job: client::Job,
+    /// How long returns may take (`timeout`).
+    pub timeout: Duration,
+    /// How long the question whether it still runs may take (`gather_job_timeout`).
+    pub gather: Duration,
+}
+
+/// What minions said.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// The job id; empty when nobody matched.
+    pub jid: String,
+    /// In the order they came.
+    pub returned: Vec<Return>,
+    /// Who did not answer.
+    pub silent: Vec<String>,
+}
+
+impl Ask {
+    /// A function without arguments for all minions a target means.
+    pub fn new(ctx: &RunnerContext, target: impl Into<Value>, target_type: &str, function: &str) -> Self {
+        let job = client::Job {
+            target: target.into(),
+            target_type: target_type.to_owned(),
+            function: function.into(),
+            ..client::Job::default()
+        };
+        Ask { job, timeout: ctx.config.client.timeout, gather: ctx.config.client.gather_job_timeout }
+    }
+
+    /// The same, with arguments.
+    pub fn with(mut self, args: Vec<Value>, kwargs: Map) -> Self {
+        self.job.arguments = yaml::args::condition_input(args, kwargs);
+        self
+    }
+
+    /// Publishes the job and gathers its returns. Nobody is waited for when nobody matched.
+    ///
+    /// # Errors
+    /// When there is no master, or it refuses.
+    pub async fn run(&self, ctx: &RunnerContext) -> std::result::Result<Answers, client::Error> {
+        let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+        let mut bus = client.listen().await?;
+        let Some(ticket) = client.publish(&self.job).await? else { return Ok(Answers::default()) };
+        let mut patience = settings::patience(&ctx.config, self.timeout);
+        patience.gather = self.gather;
+        let mut answers = Answers { jid: ticket.jid.clone(), ..Answers::default() };
+        let take = |outcome| match outcome {
+            Outcome::Answer(answer) => answers.returned.push(answer),
+            Outcome::Silent(ids) => answers.silent.extend(ids),
+        };
+        client.gather(&mut bus, &ticket, patience, take).await?;
+        Ok(answers)
+    }
+
+    /// As [`Ask::run`]; without a master the reason is printed, and the answer is nothing.
+    pub async fn run_or_print(&self, ctx: &RunnerContext) -> Option<Answers> {
+        match self.run(ctx).await {
+            Ok(answers) => Some(answers),
+            Err(error) => {
+                ctx.sink.print(&chain(&error));
+                None
+            }
+        }
+    }
+
+    /// As [`Ask::run`], with a failure as the failure of the function.
+    pub async fn run_or_fail(&self, ctx: &RunnerContext) -> Result<Answers> {
+        self.run(ctx).await.map_err(|error| Error::Other(format!("SaltClientError: {}", chain(&error))))
+    }
+}
+
+impl Answers {
+    /// Returns the results by id, and a sentence for each minion that did not answer.
+    pub fn results(self, ctx: &RunnerContext) -> Map {
+        let silent = self.silent_texts(ctx);
+        let mut results: Map = self.returned.into_iter().map(|answer| (answer.id, result(answer.data))).collect();
+        results.extend(silent);
+        results
+    }
+
+    fn silent_texts(&self, ctx: &RunnerContext) -> Vec<(String, String)> {
+        if self.silent.is_empty() {
+            return Vec::new();
+        }
+        let connected = crate::connected(ctx, None).unwrap_or_default();
+        let data = ctx.data().ids().unwrap_or_default();
+        let away = |id: &String| {
+            !connected.is_empty() && data.contains(id) && !connected.iter().any(|(connected, _)| connected == id)
+        };
+        let text = |id: &String| match away(id) {
+            true => "Minion did not return. [Not connected]".to_owned(),
+            false => format!(
+                "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining \
+                 minions will return upon completion. To look up the return data for this job later, run the following \
+                 command:\n\nsalt-run jobs.lookup_jid {}",
+                self.jid
+            ),
+        };
+        self.silent.iter().map(|id| (id.clone(), text(id))).collect()
+    }
+}
+
+fn result(mut data: Map) -> Value {
+    data.remove("return").unwrap_or_else(|| map! {}.into())
+}

@@ -1,0 +1,243 @@
+//! Calling a runner or a wheel function, and telling the event bus about it.
+
+use std::panic::AssertUnwindSafe;
+
+use exec::{Call, Error, bind};
+use futures_util::FutureExt;
+use store::jobs::JobReturn;
+use store::proc_dir::ProcDir;
+use tokio::sync::Mutex;
+use value::{Map, Value, map};
+use wire::MinionId;
+use wire::jid::JidSource;
+
+use crate::context::failed;
+use crate::success::check_result;
+use crate::{Function, Job, Module, RUNNERS, RunnerContext, WHEEL};
+
+/// Which of the two tables is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Runners.
+    #[default]
+    Runner,
+    /// Wheel functions.
+    Wheel,
+}
+
+/// What is to be called.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Runner or wheel.
+    pub kind: Kind,
+    /// The function, `jobs.active`.
+    pub fun: String,
+    /// Its arguments.
+    pub call: Call,
+    /// The job id.
+    pub jid: String,
+    /// Who asks.
+    pub user: String,
+    /// Whether the result goes to the job cache.
+    pub store: bool,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What the function returned, or the text of its failure.
+    pub ret: Value,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// 1 after a failure of the function; nothing otherwise.
+    pub retcode: Option<i64>,
+    /// The outputter the result wants; with `{"outputter": …, "data": …}` that one.
+    pub out: Option<String>,
+    /// The whole event `…/ret`: `fun`, `jid`, `user`, `fun_args`, `return`, `success`.
+    pub data: Map,
+}
+
+/// There is no function of that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not available.")]
+pub struct NoSuchFunction(pub String);
+
+/// Returns a new job id.
+pub async fn new_jid(ctx: &RunnerContext) -> String {
+    static SOURCE: Mutex<Option<JidSource>> = Mutex::const_new(None);
+    let mut source = SOURCE.lock().await;
+    let source = source.get_or_insert_with(JidSource::new);
+    let now = ctx.rt.now();
+    match ctx.config.jobs.unique_jid {
+        true => source.next_unique(now, std::process::id()).to_string(),
+        false => source.next(now).to_string(),
+    }
+}
+
+impl Kind {
+    /// Returns Salt's word: `runner` or `wheel`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Runner => "runner",
+            Kind::Wheel => "wheel",
+        }
+    }
+
+    /// Returns the tag events of a job begin with: `salt/run/<jid>` or `salt/wheel/<jid>`.
+    pub fn tag(self, jid: &str) -> String {
+        let part = if self == Kind::Runner { "run" } else { "wheel" };
+        format!("salt/{part}/{jid}")
+    }
+
+    /// Returns the table.
+    pub fn modules(self) -> &'static [&'static Module] {
+        match self {
+            Kind::Runner => RUNNERS,
+            Kind::Wheel => WHEEL,
+        }
+    }
+
+    /// Finds a function by name.
+    ///
+    /// # Errors
+    /// When there is none, in Salt's words.
+    pub fn find(self, fun: &str) -> Result<&'static Function, NoSuchFunction> {
+        let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
+        let module = self.modules().iter().find(|known| known.name == module);
+        let function = module.and_then(|module| module.functions.iter().find(|known| known.name == name));
+        function.copied().ok_or_else(|| NoSuchFunction(fun.to_owned()))
+    }
+}
+
+impl Request {
+    /// A call whose result is stored.
+    pub fn new(kind: Kind, fun: impl Into<String>, call: Call, jid: impl Into<String>, user: impl Into<String>) -> Self {
+        Request { kind, fun: fun.into(), call, jid: jid.into(), user: user.into(), store: true }
+    }
+}
+
+/// Calls a function, firing `salt/run/<jid>/new` before and `salt/run/<jid>/ret` after it (`salt/wheel/…`). Never fails:
+/// what goes wrong is the result, as with Salt. A function that panics harms nobody else.
+pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
+    let ctx = ctx.for_job(Job::new(request.kind, &request.jid, &request.user));
+    let Request { kind, fun, call, jid, user, store } = request;
+    let mut data = map! {
+        "fun" => format!("{}.{fun}", kind.word()),
+        "jid" => jid.as_str(),
+        "user" => user,
+        "fun_args" => shown_args(&call),
+    };
+    ctx.events.fire(&format!("{}/new", ctx.job.tag()), data.clone()).await;
+    // Without the note the job runs all the same; it is not listed among the running ones.
+    let note = ProcDir::new(ctx.cachedir()).enter(&jid, std::process::id(), &data);
+    let note = note.inspect_err(|error| tracing::debug!("failed to note that the job runs: {error}")).ok();
+    let (ret, out, retcode) = call_function(&ctx, &fun, call).await;
+    drop(note);
+    let failed = retcode.is_some();
+    let success = !failed && judge(&ctx, &ret);
+    data.insert("return", ret);
+    data.insert("success", success);
+    if let Some(code) = retcode {
+        data.insert("retcode", code);
+    }
+    if store {
+        keep(&ctx, &data);
+    }
+    ctx.events.fire(&format!("{}/ret", ctx.job.tag()), data.clone()).await;
+    ctx.sink.event("ret", &data);
+    tracing::info!("Runner completed: {jid}");
+    let ret = data.get("return").cloned().unwrap_or_default();
+    Outcome { ret, success, retcode, out, data }
+}
+
+fn shown_args(call: &Call) -> Vec<Value> {
+    let mut args = call.args.clone();
+    if !call.kwargs.is_empty() {
+        args.push(call.kwargs.clone().into());
+    }
+    args
+}
+
+fn judge(ctx: &RunnerContext, ret: &Value) -> bool {
+    match ret.get("data") {
+        Some(data) => check_result(data),
+        None => ctx.retcode() == 0,
+    }
+}
+
+/// Returns the result, the outputter it wants, and 1 after a failure.
+async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Option<String>, Option<i64>) {
+    let kind = ctx.job.kind.word();
+    let function = match ctx.job.kind.find(fun) {
+        Ok(function) => function,
+        Err(error) => return failure(kind, fun, &Error::NotAvailable(error.to_string())),
+    };
+    let bound = match bind(function, call, &Map::new()) {
+        Ok(bound) => bound,
+        Err(Error::Arguments(text) | Error::Invocation(text)) => return (usage(&text, function), None, None),
+        Err(error) => return failure(kind, fun, &error),
+    };
+    match AssertUnwindSafe((function.call)(ctx, bound)).catch_unwind().await {
+        Ok(Ok(value)) => {
+            let out = value.get("outputter").and_then(Value::as_str).or(function.out).map(str::to_owned);
+            (value, out, None)
+        }
+        // As in Python, where both are errors of types.
+        Ok(Err(Error::Arguments(text) | Error::Invocation(text))) => (usage(&text, function), None, None),
+        Ok(Err(error)) => failure(kind, fun, &error),
+        Err(_panic) => failure(kind, fun, &Error::Other("the function panicked; the log of the program says where".into())),
+    }
+}
+
+fn usage(text: &str, function: &Function) -> Value {
+    format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", crate::docs::raw(function.doc)).into()
+}
+
+/// Salt shows the traceback here; its last line is what tells people what is wrong.
+fn failure(kind: &str, fun: &str, error: &Error) -> (Value, Option<String>, Option<i64>) {
+    let text = match error {
+        Error::Execution(text) | Error::NotAvailable(text) => format!("salt.exceptions.CommandExecutionError: {text}"),
+        Error::CommandNotFound(text) => format!("salt.exceptions.CommandNotFoundError: {text}"),
+        other => other.to_string(),
+    };
+    tracing::debug!("{kind} {fun} failed: {text}");
+    (format!("Exception occurred in {kind} {fun}: {text}").into(), None, Some(1))
+}
+
+/// Puts the result into the job cache, under the master's own id.
+fn keep(ctx: &RunnerContext, data: &Map) {
+    let jobs = &ctx.config.jobs;
+    let kept = jobs.job_cache && jobs.ext_job_cache.is_empty() && jobs.master_job_cache == "local_cache";
+    if !kept || !wire::Jid::is_valid(&ctx.job.jid) {
+        return;
+    }
+    if let Err(error) = store(ctx, data) {
+        tracing::error!("Could not store job cache info. Job details for this run may be unavailable. ({error})");
+    }
+}
+
+fn store(ctx: &RunnerContext, data: &Map) -> exec::Result<()> {
+    let jobs = ctx.jobs()?;
+    let (jid, id) = (&ctx.job.jid, &ctx.config.id);
+    let Ok(minion_id) = MinionId::new(id.as_str()) else { return Ok(()) };
+    jobs.prepare(jid, false).map_err(failed)?;
+    if jobs.load(jid).map_err(failed)?.is_none() {
+        let load = map! {
+            "id" => id.as_str(),
+            "tgt" => id.as_str(),
+            "jid" => jid.as_str(),
+            "return" => data.clone(),
+            "fun" => data.get("fun").cloned(),
+            "user" => data.get("user").cloned(),
+        };
+        jobs.save_load(jid, &load).map_err(failed)?;
+        jobs.save_minions(jid, &[], None).map_err(failed)?;
+    }
+    let returned = JobReturn { value: data.clone().into(), ..JobReturn::default() };
+    jobs.store_return(jid, &minion_id, &returned).map_err(failed)?;
+    if ctx.config.jobs.job_cache_store_endtime {
+        let now = wire::Jid::at(ctx.rt.now());
+        jobs.set_end_time(jid, &now.display_time()).map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,396 @@
+//! `cache` — what the master remembers of its minions, and values kept by bank and key.
+
+use std::path::PathBuf;
+
+use exec::{KwArgs, Result, function};
+use store::{LocalFs, Precondition, Store};
+use targeting::MinionData;
+use value::{Map, Value, map};
+use wire::MinionId;
+use wire::msgpack::{Packing, pack};
+
+use crate::context::failed;
+use crate::minions::Minions;
+use crate::refusal::refuse;
+use crate::{Module, RunnerContext};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "cache",
+    "What the master remembers of its minions, and values kept by bank and key.",
+    &[
+        &CLEAR_ALL,
+        &CLEAR_GIT_LOCK,
+        &CLEAR_GRAINS,
+        &CLEAR_MINE,
+        &CLEAR_MINE_FUNC,
+        &CLEAR_PILLAR,
+        &CLOUD,
+        &FETCH,
+        &FLUSH,
+        &GRAINS,
+        &LIST,
+        &MIGRATE,
+        &MINE,
+        &PILLAR,
+        &STORE,
+    ],
+);
+
+/// Returns the cached grains of minions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.grains '*'
+#[function]
+async fn grains(ctx: &RunnerContext, tgt: Value, #[default("glob")] tgt_type: String, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    ctx.blocking(move |ctx| {
+        let minions = Minions::new(ctx);
+        let ids = minions.matching(&tgt, &tgt_type)?;
+        Ok(by_id(ctx, ids, |id| minions.grains(id)))
+    })
+    .await
+}
+
+/// Returns the cached pillar of minions; without a target of all that have any.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.pillar
+#[function]
+async fn pillar(
+    ctx: &RunnerContext,
+    tgt: Option<Value>,
+    #[default("glob")] tgt_type: String,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    ctx.blocking(move |ctx| {
+        let minions = Minions::new(ctx);
+        let Some(tgt) = tgt.filter(Value::truthy) else {
+            let mut all = by_id(ctx, minions.with_data(), |id| minions.pillar(id));
+            all.retain(|_, pillar| pillar.truthy());
+            return Ok(all);
+        };
+        let ids = minions.matching(&tgt, &tgt_type)?;
+        Ok(by_id(ctx, ids, |id| minions.pillar(id)))
+    })
+    .await
+}
+
+/// Returns the cached mine of minions; without a target of all.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.mine
+#[function]
+async fn mine(
+    ctx: &RunnerContext,
+    tgt: Option<Value>,
+    #[default("glob")] tgt_type: String,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    ctx.blocking(move |ctx| {
+        let minions = Minions::new(ctx);
+        let ids = match tgt.filter(Value::truthy) {
+            Some(tgt) => minions.matching(&tgt, &tgt_type)?,
+            None => minions.with_data(),
+        };
+        let kept = ctx.config.jobs.minion_data_cache || ctx.config.jobs.enforce_mine_cache;
+        let mines = ids.into_iter().map(|id| {
+            let mine = kept.then(|| minions.mine(&id)).flatten();
+            (id, mine.map(|mine| (*mine).clone()).unwrap_or_default())
+        });
+        Ok(mines.collect())
+    })
+    .await
+}
+
+fn by_id(ctx: &RunnerContext, ids: Vec<String>, read: impl Fn(&str) -> Option<std::sync::Arc<Map>>) -> Map {
+    let kept = ctx.config.jobs.minion_data_cache;
+    let data = ids.into_iter().map(|id| {
+        let data = kept.then(|| read(&id)).flatten().map(|data| (*data).clone()).unwrap_or_default();
+        (id, data)
+    });
+    data.collect()
+}
+
+/// What is to be forgotten.
+#[derive(Clone, Copy, Default)]
+struct Clear<'a> {
+    pillar: bool,
+    grains: bool,
+    mine: bool,
+    mine_function: Option<&'a str>,
+}
+
+async fn clear(
+    ctx: &RunnerContext,
+    tgt: Option<Value>,
+    tgt_type: String,
+    what: impl FnOnce() -> Clear<'static> + Send + 'static,
+) -> Result<bool> {
+    let Some(tgt) = tgt else { return Ok(false) };
+    ctx.blocking(move |ctx| what().run(ctx, &tgt, &tgt_type)).await
+}
+
+impl Clear<'_> {
+    fn run(self, ctx: &RunnerContext, tgt: &Value, tgt_type: &str) -> Result<bool> {
+        let minions = Minions::new(ctx);
+        let known = minions.with_data();
+        for id in minions.matching(tgt, tgt_type)?.into_iter().filter(|id| known.contains(id)) {
+            if let Ok(id) = MinionId::new(id) {
+                self.forget(ctx, &id)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn forget(self, ctx: &RunnerContext, id: &MinionId) -> Result<()> {
+        let cache = LocalFs::new(ctx.cachedir());
+        for (bank, wanted) in [("pillar", self.pillar), ("grains", self.grains)] {
+            if wanted {
+                cache.delete(bank, id.as_str()).map_err(failed)?;
+            }
+        }
+        self.forget_in_old_layout(ctx, &cache, id)?;
+        if self.mine {
+            ctx.data().remove_mine(id).map_err(failed)?;
+        } else if let Some(function) = self.mine_function {
+            let data = ctx.data();
+            let mut mine = data.mine(id).map_err(failed)?.map(|mine| (*mine).clone()).unwrap_or_default();
+            if mine.remove(function).is_some_and(|gone| gone.truthy()) {
+                data.store_mine(id, mine).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before 3008 grains and pillar are in one file.
+    fn forget_in_old_layout(self, ctx: &RunnerContext, cache: &LocalFs, id: &MinionId) -> Result<()> {
+        let bank = format!("minions/{id}");
+        let kept = cache.fetch(&bank, "data", ctx.rt.now()).map_err(failed)?;
+        let Some(Value::Map(mut data)) = kept.filter(|_| self.pillar || self.grains) else { return Ok(()) };
+        for (part, wanted) in [("pillar", self.pillar), ("grains", self.grains)] {
+            if wanted {
+                data.remove(part);
+            }
+        }
+        match data.is_empty() {
+            true => cache.delete(&bank, "data").map(drop),
+            false => cache.put(&bank, "data", &pack(&data.into(), Packing::Bin), Precondition::None).map(drop),
+        }
+        .map_err(failed)
+    }
+}
+
+/// Forgets the cached pillar of minions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.clear_pillar '*'
+#[function]
+async fn clear_pillar(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
+    clear(ctx, tgt, tgt_type, || Clear { pillar: true, ..Clear::default() }).await
+}
+
+/// Forgets the cached grains of minions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.clear_grains '*'
+#[function]
+async fn clear_grains(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
+    clear(ctx, tgt, tgt_type, || Clear { grains: true, ..Clear::default() }).await
+}
+
+/// Forgets the cached mine of minions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.clear_mine '*'
+#[function]
+async fn clear_mine(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
+    clear(ctx, tgt, tgt_type, || Clear { mine: true, ..Clear::default() }).await
+}
+
+/// Forgets one function in the cached mine of minions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.clear_mine_func tgt='*' clear_mine_func_flag='network.interfaces'
+#[function]
+async fn clear_mine_func(
+    ctx: &RunnerContext,
+    tgt: Option<Value>,
+    #[default("glob")] tgt_type: String,
+    clear_mine_func_flag: Option<String>,
+) -> Result<bool> {
+    let (Some(tgt), Some(function)) = (tgt, clear_mine_func_flag) else { return Ok(false) };
+    ctx.blocking(move |ctx| {
+        Clear { mine_function: Some(&function), ..Clear::default() }.run(ctx, &tgt, &tgt_type)
+    })
+    .await
+}
+
+/// Forgets the cached grains, pillar and mine of minions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.clear_all '*'
+#[function]
+async fn clear_all(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
+    clear(ctx, tgt, tgt_type, || Clear { pillar: true, grains: true, mine: true, ..Clear::default() }).await
+}
+
+/// Removes locks of git repositories. There is no backend that has any.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.clear_git_lock gitfs
+#[function]
+async fn clear_git_lock(
+    _ctx: &RunnerContext,
+    role: String,
+    remote: Option<String>,
+    kwargs: KwArgs,
+) -> Result<String> {
+    let _ = (remote, kwargs);
+    if !["gitfs", "git_pillar", "winrepo"].contains(&role.as_str()) {
+        return Err(exec::Error::invocation(format!("Invalid role '{role}'")));
+    }
+    Ok("No locks were removed".into())
+}
+
+/// Returns what is remembered of machines in clouds. Not supported: there is no salt-cloud.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.cloud 'salt*'
+#[function]
+async fn cloud(_ctx: &RunnerContext, tgt: Value, provider: Option<String>) -> Result<Value> {
+    let _ = (tgt, provider);
+    refuse("cache.cloud (salt-cloud)")
+}
+
+/// Moves values from one cache driver to another. Not supported: there is one driver, localfs.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.migrate dry_run=True
+#[function]
+async fn migrate(
+    _ctx: &RunnerContext,
+    #[default("localfs")] src_driver: String,
+    #[default("mmap_cache")] dst_driver: String,
+    bank: Option<String>,
+    cachedir: Option<String>,
+    #[default(false)] dry_run: bool,
+) -> Result<Value> {
+    let _ = (bank, cachedir, dry_run);
+    refuse(&format!("cache.migrate from {src_driver} to {dst_driver}; the cache driver is localfs"))
+}
+
+fn local_fs(ctx: &RunnerContext, cachedir: Option<String>) -> LocalFs {
+    LocalFs::new(cachedir.map_or_else(|| ctx.cachedir().to_owned(), PathBuf::from))
+}
+
+/// Keeps a value under a key of a bank.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.store mycache mykey 'The time has come the walrus said'
+#[function]
+async fn store(
+    ctx: &RunnerContext,
+    bank: String,
+    key: String,
+    data: Value,
+    cachedir: Option<String>,
+) -> Result<()> {
+    ctx.blocking(move |ctx| {
+        let packed = pack(&data, Packing::Bin);
+        local_fs(ctx, cachedir).put(&bank, &key, &packed, Precondition::None).map_err(failed)?;
+        Ok(())
+    })
+    .await
+}
+
+/// Lists the keys of a bank.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.list cloud/active/ec2/myec2 cachedir=/var/cache/salt/
+#[function]
+async fn list(ctx: &RunnerContext, bank: String, cachedir: Option<String>) -> Result<Vec<String>> {
+    ctx.blocking(move |ctx| local_fs(ctx, cachedir).list(&bank).map_err(failed)).await
+}
+
+/// Returns the value under a key of a bank; an empty map when there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.fetch cloud/active/ec2/myec2 myminion cachedir=/var/cache/salt/
+#[function]
+async fn fetch(ctx: &RunnerContext, bank: String, key: String, cachedir: Option<String>) -> Result<Value> {
+    ctx.blocking(move |ctx| {
+        let value = local_fs(ctx, cachedir).fetch(&bank, &key, ctx.rt.now()).map_err(failed)?;
+        Ok(value.unwrap_or_else(|| map! {}.into()))
+    })
+    .await
+}
+
+/// Removes a key from a bank, or the whole bank, and says whether there was one.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run cache.flush cloud/active/ec2/myec2 myminion cachedir=/var/cache/salt/
+#[function]
+async fn flush(
+    ctx: &RunnerContext,
+    bank: String,
+    key: Option<String>,
+    cachedir: Option<String>,
+) -> Result<bool> {
+    ctx.blocking(move |ctx| {
+        let cache = local_fs(ctx, cachedir);
+        match key {
+            Some(key) => cache.delete(&bank, &key),
+            None => cache.flush(&bank),
+        }
+        .map_err(failed)
+    })
+    .await
+}

@@ -1,0 +1,30 @@
+//! `event` — events from the command line.
+
+use exec::{Result, function};
+use value::{Map, Value};
+
+use crate::{Module, RunnerContext};
+
+/// The module.
+pub static MODULE: Module = Module::new("event", "Events from the command line.", &[&SEND]);
+
+/// Fires an event on the master's bus, with the tag as it is, and says whether it was handed over.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run event.send my/custom/event '{"foo": "bar"}'
+#[function]
+async fn send(ctx: &RunnerContext, tag: String, data: Option<Value>) -> Result<bool> {
+    let data = match data {
+        Some(Value::Map(data)) => data,
+        None => Map::new(),
+        Some(other) if !other.truthy() => Map::new(),
+        Some(other) => {
+            let text = format!("dictionary update sequence: the data of an event are a map, not {}", other.type_name());
+            return Err(exec::Error::invocation(text));
+        }
+    };
+    Ok(ctx.events.fire(&tag, data).await)
+}

@@ -1,0 +1,463 @@
+//! `jobs` — what ran, what runs, and what came back.
+
+use exec::{Error, Result, function};
+use store::jobs::{JobCache, JobReturn, summary};
+use store::proc_dir::ProcDir;
+use targeting::fnmatch;
+use value::{DateTime, Map, Value, list, map};
+use wire::Jid;
+
+use crate::context::failed;
+use crate::local::Ask;
+use crate::refusal::refuse;
+use crate::texts::split_input;
+use crate::{Module, RunnerContext, time};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "jobs",
+    "What ran, what runs, and what came back.",
+    &[
+        &ACTIVE,
+        &EXIT_SUCCESS,
+        &LAST_RUN,
+        &LIST_JOB,
+        &LIST_JOBS,
+        &LIST_JOBS_FILTER,
+        &LOOKUP_JID,
+        &MASTER,
+        &PRINT_JOB,
+    ],
+);
+
+/// Returns the runners and wheel functions that run on this master now.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.master
+#[function]
+async fn master(ctx: &RunnerContext) -> Result<Vec<Map>> {
+    ctx.blocking(|ctx| {
+        let mut running = ProcDir::new(ctx.cachedir()).all().map_err(failed)?;
+        running.retain(|note| note.get("pid").and_then(Value::as_i64).is_some_and(is_ours));
+        Ok(running)
+    })
+    .await
+}
+
+/// Says whether a process is there and is one of Salt's programs or ours.
+fn is_ours(pid: i64) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).contains("salt")
+}
+
+/// Asks all minions what they run, and returns that by job: who still runs it, and who has returned.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.active
+#[function]
+async fn active(ctx: &RunnerContext, #[default(false)] display_progress: bool) -> Result<Map> {
+    let Some(answers) = Ask::new(ctx, "*", "glob", "saltutil.running").run_or_print(ctx).await else {
+        return Ok(Map::new());
+    };
+    let answers = answers.results(ctx);
+    if display_progress {
+        let ids: Vec<Value> = answers.keys().cloned().collect();
+        let message = format!("Attempting to contact minions: {}", Value::List(ids));
+        ctx.progress(map! { "message" => message }).await;
+    }
+    let mut jobs = Map::new();
+    for (minion, running) in answers {
+        if display_progress {
+            ctx.progress(map! { "message" => format!("Received reply from minion {minion}") }).await;
+        }
+        for job in running.as_list().unwrap_or_default() {
+            note_running(&mut jobs, &minion, job);
+        }
+    }
+    ctx.blocking(|ctx| with_returned(&ctx.jobs()?, jobs)).await
+}
+
+fn note_running(jobs: &mut Map, minion: &Value, job: &Value) {
+    let (Some(job), Some(jid)) = (job.as_map(), job.get("jid").map(Value::to_string)) else { return };
+    let entry = jobs.entry_or_insert_with(jid.as_str(), || {
+        let mut entry = described(&jid, Some(job));
+        entry.insert("Running", list![]);
+        entry.insert("Returned", list![]);
+        entry.into()
+    });
+    let pid = job.get("pid").cloned().unwrap_or_default();
+    if let Some(Value::List(running)) = entry.as_map_mut().and_then(|entry| entry.get_mut("Running")) {
+        running.push(Map::from_iter([(minion.clone(), pid)]).into());
+    }
+}
+
+fn with_returned(cache: &JobCache, mut jobs: Map) -> Result<Map> {
+    for (jid, entry) in jobs.iter_mut() {
+        let returns = cache.returns(&jid.to_string()).map_err(failed)?;
+        if let Some(entry) = entry.as_map_mut() {
+            entry.insert("Returned", returns.into_iter().map(|(id, _)| id).collect::<Value>());
+        }
+    }
+    Ok(jobs)
+}
+
+/// Returns what minions returned for a job.
+///
+/// `returned` includes those that returned, `missing` those that did not. If the first return wants an outputter, the
+/// result is a map of `outputter` and `data`.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.lookup_jid 20130916125524463507
+///     salt-run jobs.lookup_jid 20130916125524463507 missing=True
+#[function]
+async fn lookup_jid(
+    ctx: &RunnerContext,
+    jid: String,
+    ext_source: Option<String>,
+    #[default(true)] returned: bool,
+    #[default(false)] missing: bool,
+    #[default(false)] display_progress: bool,
+) -> Result<Value> {
+    check_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &jid)).await?;
+    if display_progress {
+        for (id, _) in &returns {
+            ctx.progress(map! { "message" => id.as_str() }).await;
+        }
+    }
+    let mut found = Map::new();
+    if returned {
+        found.extend(returns.iter().map(|(id, returned)| (id.as_str(), returned.value.clone())));
+    }
+    let targeted = job.get("Minions").and_then(Value::as_list).unwrap_or_default();
+    let absent = |id: &&Value| !returns.iter().any(|(known, _)| Some(known.as_str()) == id.as_str());
+    if missing {
+        found.extend(targeted.iter().filter(absent).map(|id| (id.clone(), "Minion did not return")));
+    }
+    match returns.into_iter().next().and_then(|(_, first)| first.out).filter(Value::truthy) {
+        Some(out) => Ok(map! { "outputter" => out, "data" => found }.into()),
+        None => Ok(found.into()),
+    }
+}
+
+/// Returns all that is known of a job: what was asked, of whom, and what came back.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.list_job 20130916125524463507
+#[function]
+async fn list_job(
+    ctx: &RunnerContext,
+    jid: String,
+    ext_source: Option<String>,
+    #[default(false)] display_progress: bool,
+) -> Result<Map> {
+    check_source(ctx, ext_source.as_deref(), display_progress).await?;
+    ctx.blocking(move |ctx| {
+        let mut job = map! { "jid" => jid.as_str() };
+        job.update(job_with_result(ctx, &jid)?);
+        Ok(job)
+    })
+    .await
+}
+
+/// Returns all that is known of a job, under its id.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.print_job 20130916125524463507
+#[function]
+async fn print_job(ctx: &RunnerContext, jid: String, ext_source: Option<String>) -> Result<Map> {
+    check_source(ctx, ext_source.as_deref(), false).await?;
+    ctx.blocking(move |ctx| Ok(map! { jid.as_str() => job_with_result(ctx, &jid)? })).await
+}
+
+/// Says of each minion of a job whether what it returned counts as true.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.exit_success 20160520145827701627
+#[function]
+async fn exit_success(ctx: &RunnerContext, jid: String, ext_source: Option<String>) -> Result<Map> {
+    check_source(ctx, ext_source.as_deref(), false).await?;
+    let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &jid)).await?;
+    let targeted = job.get("Minions").and_then(Value::as_list).unwrap_or_default();
+    let mut good: Map = targeted.iter().map(|id| (id.clone(), false)).collect();
+    for (id, returned) in returns.iter().filter(|(_, returned)| returned.value.truthy()) {
+        good.insert(id.as_str(), returned.value.truthy());
+    }
+    Ok(good)
+}
+
+/// Returns all jobs that are kept, with what was asked of whom. The searches must all match.
+///
+/// `search_metadata` is a map of which one entry must be in the metadata of the job; `search_function` and
+/// `search_target` are shell globs, a list or separated by commas; `start_time` and `end_time` are points in time such
+/// as `2015, Mar 16 19:00` between which the job began.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.list_jobs
+///     salt-run jobs.list_jobs search_function='test.*,pkg.install' search_target='db*'
+///     salt-run jobs.list_jobs start_time='2015, Mar 16 19:00' end_time='2015, Mar 18 22:00'
+#[function]
+async fn list_jobs(
+    ctx: &RunnerContext,
+    ext_source: Option<String>,
+    outputter: Option<String>,
+    search_metadata: Value,
+    search_function: Value,
+    search_target: Value,
+    start_time: Value,
+    end_time: Value,
+    #[default(false)] display_progress: bool,
+) -> Result<Value> {
+    check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let now = today(ctx);
+    let search = Search {
+        metadata: search_metadata,
+        functions: split_input(&search_function),
+        targets: split_input(&search_target),
+        start: point(&start_time, now)?,
+        end: point(&end_time, now)?,
+    };
+    let jobs = ctx.blocking(move |ctx| search.run(ctx)).await?;
+    Ok(with_outputter(outputter, jobs.into()))
+}
+
+/// Returns the latest jobs that are kept, the oldest first; questions about running jobs are left out.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.list_jobs_filter 50
+///     salt-run jobs.list_jobs_filter 100 filter_find_job=False
+#[function]
+async fn list_jobs_filter(
+    ctx: &RunnerContext,
+    count: u64,
+    #[default(true)] filter_find_job: bool,
+    ext_source: Option<String>,
+    outputter: Option<String>,
+    #[default(false)] display_progress: bool,
+) -> Result<Value> {
+    check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let jobs = ctx.blocking(move |ctx| latest(ctx, count, filter_find_job)).await?;
+    Ok(with_outputter(outputter, jobs.into()))
+}
+
+fn latest(ctx: &RunnerContext, count: u64, filter_find_job: bool) -> Result<Vec<Map>> {
+    let mut jobs = all_jobs(ctx)?;
+    if filter_find_job {
+        jobs.retain(|(_, load)| load.get_str("fun") != Some("saltutil.find_job"));
+    }
+    let first = jobs.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+    let jobs = jobs.drain(first..).map(|(jid, load)| {
+        let mut entry = map! { "JID" => jid.as_str() };
+        entry.update(summary(&jid, &load));
+        entry
+    });
+    Ok(jobs.collect())
+}
+
+/// Returns the latest job that matches, with what came back, or False when there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run jobs.last_run
+///     salt-run jobs.last_run target=nodename
+///     salt-run jobs.last_run function='cmd.run'
+///     salt-run jobs.last_run metadata="{'foo': 'bar'}"
+#[function]
+async fn last_run(
+    ctx: &RunnerContext,
+    ext_source: Option<String>,
+    outputter: Option<String>,
+    metadata: Value,
+    function: Value,
+    target: Value,
+    #[default(false)] display_progress: bool,
+) -> Result<Value> {
+    if metadata.truthy() && metadata.as_map().is_none() {
+        tracing::info!("The metadata parameter must be specified as a dictionary");
+        return Ok(false.into());
+    }
+    check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let search = Search {
+        metadata,
+        functions: split_input(&function),
+        targets: split_input(&target),
+        start: None,
+        end: None,
+    };
+    let job = ctx.blocking(move |ctx| {
+        let jobs = search.run(ctx)?;
+        let last = jobs.keys().next_back().map(Value::to_string);
+        last.map(|jid| Ok(map! { jid.as_str() => job_with_result(ctx, &jid)? })).transpose()
+    });
+    Ok(job.await?.map_or(false.into(), |job| with_outputter(outputter, job.into())))
+}
+
+fn with_outputter(outputter: Option<String>, data: Value) -> Value {
+    match outputter.filter(|outputter| !outputter.is_empty()) {
+        Some(outputter) => map! { "outputter" => outputter, "data" => data }.into(),
+        None => data,
+    }
+}
+
+/// Refuses job caches that are not the master's own.
+async fn check_source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<()> {
+    let returner = returner(ctx, ext_source)?;
+    if display_progress {
+        ctx.progress(map! { "message" => format!("Querying returner: {returner}") }).await;
+    }
+    Ok(())
+}
+
+async fn check_jobs_source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<()> {
+    let returner = returner(ctx, ext_source)?;
+    if display_progress {
+        ctx.progress(map! { "message" => format!("Querying returner {returner} for jobs.") }).await;
+    }
+    Ok(())
+}
+
+fn returner(ctx: &RunnerContext, ext_source: Option<&str>) -> Result<String> {
+    let jobs = &ctx.config.jobs;
+    let named = [jobs.ext_job_cache.as_str(), ext_source.unwrap_or_default(), &jobs.master_job_cache];
+    match named.into_iter().find(|name| !name.is_empty()) {
+        None | Some("local_cache") => Ok("local_cache".into()),
+        Some(other) => refuse(&format!("the job cache '{other}' (returners); only local_cache can be read")),
+    }
+}
+
+fn today(ctx: &RunnerContext) -> DateTime {
+    let midnight = DateTime { year: 1970, month: 1, day: 1, hour: 0, minute: 0, second: 0, micros: 0 };
+    Jid::at(ctx.rt.now()).date_time().unwrap_or(midnight)
+}
+
+fn point(text: &Value, now: DateTime) -> Result<Option<DateTime>> {
+    match text {
+        Value::DateTime(time) => Ok(Some(*time)),
+        text if !text.truthy() => Ok(None),
+        text => {
+            time::parse(&text.to_string(), now).map(Some).map_err(|error| Error::Other(format!("ParserError: {error}")))
+        }
+    }
+}
+
+/// What jobs are searched for.
+struct Search {
+    metadata: Value,
+    functions: Vec<String>,
+    targets: Vec<String>,
+    start: Option<DateTime>,
+    end: Option<DateTime>,
+}
+
+impl Search {
+    fn run(&self, ctx: &RunnerContext) -> Result<Map> {
+        let cache = ctx.jobs()?;
+        let mut found = Map::new();
+        for (jid, load) in all_jobs(ctx)? {
+            let mut job = summary(&jid, &load);
+            if !self.matches(&jid, &job) {
+                continue;
+            }
+            add_end_time(ctx, &cache, &jid, &mut job)?;
+            found.insert(jid, job);
+        }
+        Ok(found)
+    }
+
+    fn matches(&self, jid: &str, job: &Map) -> bool {
+        let began = Jid::new(jid).ok().and_then(|jid| jid.date_time());
+        (!self.metadata.truthy() || self.metadata_match(job.get("Metadata")))
+            && (self.targets.is_empty() || any_glob(&self.targets, job.get("Target")))
+            && (self.functions.is_empty() || any_glob(&self.functions, job.get("Function")))
+            && self.start.is_none_or(|start| began.is_some_and(|began| began >= start))
+            && self.end.is_none_or(|end| began.is_some_and(|began| began <= end))
+    }
+
+    fn metadata_match(&self, metadata: Option<&Value>) -> bool {
+        let (Some(wanted), Some(metadata)) = (self.metadata.as_map(), metadata.and_then(Value::as_map)) else {
+            return false;
+        };
+        wanted.iter().any(|(key, value)| metadata.get_value(key) == Some(value))
+    }
+}
+
+fn any_glob(globs: &[String], value: Option<&Value>) -> bool {
+    let texts: Vec<String> = match value {
+        Some(Value::List(items)) => items.iter().map(Value::to_string).collect(),
+        Some(value) => vec![value.to_string()],
+        None => Vec::new(),
+    };
+    texts.iter().any(|text| globs.iter().any(|glob| fnmatch(text, glob)))
+}
+
+/// All jobs, the oldest first.
+fn all_jobs(ctx: &RunnerContext) -> Result<Vec<(String, Map)>> {
+    let mut jobs = ctx.jobs()?.all().map_err(failed)?;
+    jobs.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(jobs)
+}
+
+/// How a job is described: Salt's words for an unknown one.
+fn described(jid: &str, load: Option<&Map>) -> Map {
+    let Some(load) = load else {
+        return map! {
+            "Error" => "Cannot contact returner or no job with this jid",
+            "StartTime" => wire::jid::display_time(jid),
+        };
+    };
+    let mut job = summary(jid, load);
+    if let (Some(minions), Some(start)) = (load.get("Minions"), job.remove("StartTime")) {
+        job.insert("Minions", minions.clone());
+        job.insert("StartTime", start);
+    }
+    job
+}
+
+fn read_job(ctx: &RunnerContext, jid: &str) -> Result<(Map, Vec<(String, JobReturn)>)> {
+    let cache = ctx.jobs()?;
+    let load = cache.load(jid).map_err(failed)?;
+    Ok((described(jid, load.as_ref()), cache.returns(jid).map_err(failed)?))
+}
+
+fn job_with_result(ctx: &RunnerContext, jid: &str) -> Result<Map> {
+    let (mut job, returns) = read_job(ctx, jid)?;
+    let result: Map = returns.into_iter().map(|(id, returned)| (id, returned.to_map())).collect();
+    job.insert("Result", result);
+    add_end_time(ctx, &ctx.jobs()?, jid, &mut job)?;
+    Ok(job)
+}
+
+fn add_end_time(ctx: &RunnerContext, cache: &JobCache, jid: &str, job: &mut Map) -> Result<()> {
+    if ctx.config.jobs.job_cache_store_endtime
+        && let Some(time) = cache.end_time(jid).map_err(failed)?.filter(|time| !time.is_empty())
+    {
+        job.insert("EndTime", time);
+    }
+    Ok(())
+}

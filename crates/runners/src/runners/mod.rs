@@ -1,0 +1,39 @@
+//! Runners, one file per Salt name.
+
+pub mod cache;
+pub mod config;
+pub mod doc;
+pub mod error;
+pub mod event;
+pub mod fileserver;
+pub mod jobs;
+pub mod manage;
+pub mod match_;
+pub mod pillar;
+pub mod salt;
+pub mod saltutil;
+pub mod state;
+pub mod survey;
+pub mod test;
+
+use crate::Module;
+
+/// All runners.
+pub static RUNNERS: &[&Module] = &[
+    // In alphabetical order.
+    &cache::MODULE,
+    &config::MODULE,
+    &doc::MODULE,
+    &error::MODULE,
+    &event::MODULE,
+    &fileserver::MODULE,
+    &jobs::MODULE,
+    &manage::MODULE,
+    &match_::MODULE,
+    &pillar::MODULE,
+    &salt::MODULE,
+    &saltutil::MODULE,
+    &state::MODULE,
+    &survey::MODULE,
+    &test::MODULE,
+];

@@ -1,0 +1,138 @@
+//! `pillar` — pillar as the master makes it.
+
+use exec::{KwArgs, Result, function};
+use pillar::{Compiler, Request};
+use store::{LocalFs, Store};
+use targeting::MinionData;
+use value::{Map, Value, map};
+
+use crate::context::failed;
+use crate::minions::Minions;
+use crate::{Module, RunnerContext};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "pillar",
+    "Pillar as the master makes it.",
+    &[&CLEAR_PILLAR_CACHE, &SHOW_PILLAR, &SHOW_PILLAR_CACHE, &SHOW_TOP],
+);
+
+/// Returns what the top files of the pillar say, by environment and target; errors instead, if there are any.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run pillar.show_top
+#[function]
+async fn show_top(ctx: &RunnerContext, minion: Option<String>, #[default("base")] saltenv: String) -> Result<Value> {
+    let _the_same_for_all = minion;
+    let shown = ctx.blocking(move |ctx| Ok(compiler(ctx)?.show_top(Some(&saltenv)))).await?;
+    match shown {
+        Ok(top) => Ok(top.into()),
+        Err(errors) => {
+            ctx.progress(map! { "data" => errors.clone(), "outputter" => "nested" }).await;
+            Ok(errors.into())
+        }
+    }
+}
+
+/// Returns the pillar of a minion, or without one what every minion gets. Other arguments by name are grains.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run pillar.show_pillar 'www.example.com'
+///     salt-run pillar.show_pillar pillarenv=dev
+#[function]
+async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs: KwArgs) -> Result<Map> {
+    ctx.blocking(move |ctx| {
+        let mut given = kwargs.given();
+        let saltenv = given.remove("saltenv").map_or_else(|| "base".to_owned(), |env| env.to_string());
+        let pillarenv = given.remove("pillarenv").filter(|env| !env.is_null()).map(|env| env.to_string());
+        let mut grains = match ctx.config.jobs.minion_data_cache {
+            true => Minions::new(ctx).grains(&minion).map(|grains| (*grains).clone()).unwrap_or_default(),
+            false => map! { "fqdn" => minion.as_str() },
+        };
+        grains.update(given);
+        let request = Request {
+            id: &minion,
+            grains: Some(&grains),
+            saltenv: Some(&saltenv),
+            pillarenv: pillarenv.as_deref(),
+            ..Request::default()
+        };
+        Ok(compiler(ctx)?.compile(&request))
+    })
+    .await
+}
+
+fn compiler(ctx: &RunnerContext) -> Result<Compiler> {
+    Compiler::new(&ctx.config).map_err(failed)
+}
+
+fn is_cached(ctx: &RunnerContext) -> bool {
+    let cached = ctx.config.pillar.pillar_cache || ctx.config.jobs.minion_data_cache;
+    if !cached {
+        tracing::info!("The pillar_cache is set to False or not enabled.");
+    }
+    cached
+}
+
+/// The key of a minion's pillar in the cache.
+fn cache_key(ctx: &RunnerContext, id: &str, pillarenv: Option<&Value>) -> String {
+    let given = pillarenv.filter(|env| env.truthy()).map(Value::to_string);
+    match given.or_else(|| ctx.config.pillar.pillarenv.clone()).filter(|env| !env.is_empty()) {
+        Some(env) => format!("{id}:{env}"),
+        None => id.to_owned(),
+    }
+}
+
+/// Forgets the cached pillar of minions. False without such a cache.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run pillar.clear_pillar_cache 'minion'
+#[function]
+async fn clear_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, kwargs: KwArgs) -> Result<bool> {
+    if !is_cached(ctx) {
+        return Ok(false);
+    }
+    ctx.blocking(move |ctx| {
+        let cache = LocalFs::new(ctx.cachedir());
+        for id in Minions::new(ctx).matching(&minion, "glob")? {
+            cache.delete("pillar", &cache_key(ctx, &id, kwargs.0.get("pillarenv"))).map_err(failed)?;
+        }
+        Ok(true)
+    })
+    .await
+}
+
+/// Returns the cached pillar of minions. False without such a cache.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run pillar.show_pillar_cache 'minion'
+#[function]
+async fn show_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, kwargs: KwArgs) -> Result<Value> {
+    if !is_cached(ctx) {
+        return Ok(false.into());
+    }
+    ctx.blocking(move |ctx| {
+        let cache = LocalFs::new(ctx.cachedir());
+        let mut shown = Map::new();
+        for id in Minions::new(ctx).matching(&minion, "glob")? {
+            let key = cache_key(ctx, &id, kwargs.0.get("pillarenv"));
+            if let Some(pillar) = cache.fetch("pillar", &key, ctx.rt.now()).map_err(failed)?.filter(Value::truthy) {
+                shown.insert(id, pillar);
+            }
+        }
+        Ok(shown.into())
+    })
+    .await
+}

@@ -1,0 +1,79 @@
+//! What a change of keys causes: events, and old data that go away.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use value::Map;
+use wire::MinionId;
+
+use crate::RunnerContext;
+use crate::local::Ask;
+
+/// Removes old data at once and keeps what has to be sent until [`Effects::send`].
+pub struct Effects {
+    ctx: RunnerContext,
+    pending: Mutex<Vec<Pending>>,
+}
+
+enum Pending {
+    Event(String, Map),
+    Revoke(MinionId),
+}
+
+/// The form the key manager takes.
+pub struct Shared(Arc<Effects>);
+
+impl Effects {
+    /// Collects what changes cause.
+    pub fn new(ctx: RunnerContext) -> Self {
+        Effects { ctx, pending: Mutex::default() }
+    }
+
+    /// Returns the form the key manager takes.
+    pub fn shared(self: Arc<Self>) -> Shared {
+        Shared(self)
+    }
+
+    fn add(&self, pending: Pending) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
+    }
+
+    /// Fires the events, and tells minions whose key is gone to forget their session.
+    pub async fn send(&self) {
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        for one in pending {
+            match one {
+                Pending::Event(tag, data) => drop(self.ctx.events.fire(&tag, data).await),
+                Pending::Revoke(id) => {
+                    let ask = Ask::new(&self.ctx, vec![id.as_str()], "list", "saltutil.revoke_auth");
+                    if let Err(error) = ask.run(&self.ctx).await {
+                        tracing::warn!(minion = %id, "failed to tell a minion that its key is gone: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl keys::Effects for Shared {
+    fn fire(&self, tag: &str, data: Map) {
+        self.0.add(Pending::Event(tag.to_owned(), data));
+    }
+
+    fn clean_minion_data(&self, keep: &HashSet<MinionId>) {
+        let data = self.0.ctx.data();
+        let ids = match data.ids() {
+            Ok(ids) => ids,
+            Err(error) => return tracing::warn!("failed to list the minion data cache: {error}"),
+        };
+        for id in ids.into_iter().filter_map(|id| MinionId::new(id).ok()).filter(|id| !keep.contains(id)) {
+            if let Err(error) = data.remove(&id) {
+                tracing::warn!("failed to remove cached data of {id}: {error}");
+            }
+        }
+    }
+
+    fn revoke_auth(&self, id: &MinionId) {
+        self.0.add(Pending::Revoke(id.clone()));
+    }
+}

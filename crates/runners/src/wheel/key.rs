@@ -1,0 +1,265 @@
+//! `key` — the keys of minions, and the master's own.
+
+use std::path::PathBuf;
+
+use crypto::HashType;
+use exec::{Error, KwArgs, Result, function};
+use keys::{Bank, Changed, GenKeys, GenSignature, KeyError, KeyManager, Owner, Selection, generate_pair};
+use value::{Map, Value};
+use wire::MinionId;
+
+use crate::context::failed;
+use crate::{Module, WheelContext};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "key",
+    "The keys of minions, and the master's own.",
+    &[
+        &ACCEPT,
+        &ACCEPT_DICT,
+        &DELETE,
+        &DELETE_DICT,
+        &FINGER,
+        &FINGER_MASTER,
+        &GEN,
+        &GEN_ACCEPT,
+        &GEN_KEYS,
+        &GEN_SIGNATURE,
+        &GLOB_MATCH,
+        &LIST,
+        &LIST_ALL,
+        &LIST_MATCH,
+        &MASTER_KEY_STR,
+        &NAME_MATCH,
+        &PRINT,
+        &REJECT,
+        &REJECT_DICT,
+    ],
+);
+
+/// Asks the key manager something.
+async fn ask<T: Send + 'static>(
+    ctx: &WheelContext,
+    question: impl FnOnce(&KeyManager) -> std::result::Result<T, KeyError> + Send + 'static,
+) -> Result<T> {
+    ctx.blocking(move |ctx| question(&ctx.key_manager()?.0).map_err(failed)).await
+}
+
+/// Lets the key manager change something, and sends what that causes.
+async fn change(
+    ctx: &WheelContext,
+    work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
+) -> Result<Map> {
+    let (changed, effects) = ctx
+        .blocking(move |ctx| {
+            let (manager, effects) = ctx.key_manager()?;
+            Ok((work(&manager), effects))
+        })
+        .await?;
+    effects.send().await;
+    let changed = changed.map_err(failed)?;
+    for id in &changed.invalid {
+        tracing::error!("Unable to accept invalid key for {id}.");
+    }
+    Ok(changed.result)
+}
+
+fn also(banks: &[(bool, Bank)]) -> Vec<Bank> {
+    banks.iter().filter(|(wanted, _)| *wanted).map(|(_, bank)| *bank).collect()
+}
+
+/// Lists a class of keys: `acc`, `pre` (or `un`), `rej`, `den`, or `all`.
+#[function(name = "list")]
+async fn list_(ctx: &WheelContext, match_: String) -> Result<Map> {
+    ask(ctx, move |keys| keys.list(&match_)).await
+}
+
+/// Lists all keys by class, and the files of the master's own keys.
+#[function]
+async fn list_all(ctx: &WheelContext) -> Result<Map> {
+    ask(ctx, KeyManager::list_all).await
+}
+
+/// The old name of `key.glob_match`.
+#[function]
+async fn name_match(ctx: &WheelContext, match_: Value) -> Result<Map> {
+    ask(ctx, move |keys| keys.glob_match(&match_)).await
+}
+
+/// Lists the keys whose ids match a shell glob, by class.
+#[function]
+async fn glob_match(ctx: &WheelContext, match_: Value) -> Result<Map> {
+    ask(ctx, move |keys| keys.glob_match(&match_)).await
+}
+
+/// Lists keys by their exact ids, by class.
+#[function]
+async fn list_match(ctx: &WheelContext, match_: Value) -> Result<Map> {
+    ask(ctx, move |keys| keys.list_match(&match_)).await
+}
+
+/// Accepts the pending keys that match a shell glob, with the other classes that are asked for.
+#[function]
+async fn accept(
+    ctx: &WheelContext,
+    match_: Value,
+    #[default(false)] include_rejected: bool,
+    #[default(false)] include_denied: bool,
+) -> Result<Map> {
+    let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
+    change(ctx, move |keys| keys.accept(Selection::Match(&match_), &banks)).await
+}
+
+/// Accepts keys named by class, such as `{"minions_pre": ["web1"]}`.
+#[function]
+async fn accept_dict(
+    ctx: &WheelContext,
+    match_: Map,
+    #[default(false)] include_rejected: bool,
+    #[default(false)] include_denied: bool,
+) -> Result<Map> {
+    let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
+    change(ctx, move |keys| keys.accept(Selection::Dict(&match_), &banks)).await
+}
+
+/// Deletes the keys that match a shell glob.
+#[function]
+async fn delete(ctx: &WheelContext, match_: Value) -> Result<Map> {
+    change(ctx, move |keys| keys.delete(Selection::Match(&match_), false)).await
+}
+
+/// Deletes keys named by class, such as `{"minions": ["web1"]}`; a key of another class is left alone.
+#[function]
+async fn delete_dict(ctx: &WheelContext, match_: Map) -> Result<Map> {
+    change(ctx, move |keys| keys.delete(Selection::Dict(&match_), false)).await
+}
+
+/// Rejects the pending keys that match a shell glob, with the other classes that are asked for.
+#[function]
+async fn reject(
+    ctx: &WheelContext,
+    match_: Value,
+    #[default(false)] include_accepted: bool,
+    #[default(false)] include_denied: bool,
+) -> Result<Map> {
+    let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
+    change(ctx, move |keys| keys.reject(Selection::Match(&match_), &banks)).await
+}
+
+/// Rejects keys named by class, such as `{"minions_pre": ["web1"]}`.
+#[function]
+async fn reject_dict(
+    ctx: &WheelContext,
+    match_: Map,
+    #[default(false)] include_accepted: bool,
+    #[default(false)] include_denied: bool,
+) -> Result<Map> {
+    let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
+    change(ctx, move |keys| keys.reject(Selection::Dict(&match_), &banks)).await
+}
+
+/// Returns the texts of the keys that match a shell glob.
+#[function(name = "print")]
+async fn print_(ctx: &WheelContext, match_: Value) -> Result<Map> {
+    ask(ctx, move |keys| keys.key_str(&match_)).await
+}
+
+/// Returns the text of the master's public key.
+#[function]
+async fn master_key_str(ctx: &WheelContext) -> Result<Map> {
+    ask(ctx, KeyManager::master_key_str).await
+}
+
+fn hash(name: Option<String>) -> Result<Option<HashType>> {
+    let parse = |name: String| name.parse().map_err(|_| Error::invocation(format!("hash type {name} is not known")));
+    name.map(parse).transpose()
+}
+
+/// Returns the fingerprints of the keys that match a shell glob.
+#[function]
+async fn finger(ctx: &WheelContext, match_: Value, hash_type: Option<String>) -> Result<Map> {
+    let hash = hash(hash_type)?;
+    ask(ctx, move |keys| keys.finger(&match_, hash)).await
+}
+
+/// Returns the fingerprint of the master's public key.
+#[function]
+async fn finger_master(ctx: &WheelContext, hash_type: Option<String>) -> Result<Map> {
+    let hash = hash(hash_type)?;
+    ask(ctx, move |keys| keys.finger_master(hash)).await
+}
+
+/// Makes a pair of keys that is kept nowhere, and returns it.
+#[function]
+async fn gen_(ctx: &WheelContext, id: Option<String>, #[default(2048)] keysize: u64, kwargs: KwArgs) -> Result<Map> {
+    let _ = (id, kwargs);
+    ctx.blocking(move |_| generate_pair(bits(keysize)?).map_err(failed)).await
+}
+
+fn bits(keysize: u64) -> Result<u32> {
+    const LARGEST: u64 = 32_768;
+    match u32::try_from(keysize) {
+        Ok(bits) if keysize <= LARGEST => Ok(bits),
+        _ => Err(Error::invocation(format!("keysize {keysize} is larger than {LARGEST}"))),
+    }
+}
+
+/// Makes a pair of keys, accepts its public half under an id, and returns it; its private half is kept nowhere. An id that
+/// has a key keeps it, unless `force` is given.
+#[function]
+async fn gen_accept(
+    ctx: &WheelContext,
+    id: Option<String>,
+    #[default(2048)] keysize: u64,
+    #[default(false)] force: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    // Salt's name of the parameter ends with an underscore.
+    let id = id.or_else(|| kwargs.0.get("id_").map(Value::to_string));
+    let id = id.ok_or_else(|| Error::Arguments("gen_accept() missing 1 required positional argument: 'id_'".into()))?;
+    let id = MinionId::new(id).map_err(|error| Error::invocation(error.to_string()))?;
+    let bits = bits(keysize)?;
+    ask(ctx, move |keys| keys.gen_accept(&id, bits, force)).await
+}
+
+/// Makes the files of a pair of keys and returns the fingerprint.
+#[function]
+async fn gen_keys(
+    ctx: &WheelContext,
+    keydir: Option<String>,
+    keyname: Option<String>,
+    keysize: Option<u64>,
+    user: Option<String>,
+) -> Result<String> {
+    let directory = keydir.map_or_else(|| ctx.config.paths.pki_dir.clone(), PathBuf::from);
+    let name = keyname.unwrap_or_else(|| "minion".into());
+    let bits = keysize.map(bits).transpose()?;
+    let owner = Owner::of_user(user.as_deref().unwrap_or(&ctx.config.user));
+    ask(ctx, move |keys| keys.gen_keys(&GenKeys { directory: &directory, name: &name, bits, owner })).await
+}
+
+/// Signs the master's public key into a file.
+#[function]
+async fn gen_signature(
+    ctx: &WheelContext,
+    r#priv: Option<String>,
+    r#pub: Option<String>,
+    signature_path: Option<String>,
+    #[default(false)] auto_create: bool,
+    keysize: Option<u64>,
+) -> Result<Value> {
+    let path = |text: Option<String>| text.filter(|text| !text.is_empty()).map(PathBuf::from);
+    let (private, public, directory) = (path(r#priv), path(r#pub), path(signature_path));
+    let bits = keysize.map(bits).transpose()?;
+    ask(ctx, move |keys| {
+        keys.gen_signature(&GenSignature {
+            private: private.as_deref(),
+            public: public.as_deref(),
+            directory: directory.as_deref(),
+            auto_create,
+            bits,
+        })
+    })
+    .await
+}
