@@ -72,7 +72,7 @@ fn command_from_both(cluster: &Cluster) -> Result<()> {
     say("Both masters command the same minions.");
     show(cluster, "salt", &cluster.master_dir(0), &["*", "test.ping"])?;
     show(cluster, "salt", &cluster.master_dir(1), &["*", "cmd.run", "echo hello from $(hostname)"])?;
-    show(cluster, "salt", &cluster.master_dir(0), &["web*", "pillar.get", "role"])?;
+    show(cluster, "salt", &cluster.master_dir(0), &["web*", "pillar.get", "role", "unmask=True"])?;
     show(cluster, "salt", &cluster.master_dir(1), &["-G", "id:db1", "cp.get_file_str", "salt://motd.txt"])
 }
 
