@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::process::{Daemon, Output, Program};
 use crate::salt::Salt;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, Watchman};
 use crate::settings::Settings;
 use crate::wait::{until, until_some};
 
@@ -57,7 +58,7 @@ pub struct Master {
     address: Ipv4Addr,
     transport: Transport,
     root: PathBuf,
-    sandbox_mark: PathBuf,
+    watchman: Arc<Watchman>,
     daemon: Option<Daemon>,
 }
 
@@ -111,14 +112,14 @@ impl MasterBuilder {
         if let Some(pair) = &self.key_pair {
             copy_pair(pair, &root.join("pki"))?;
         }
-        let sandbox_mark = sandbox.root().to_owned();
+        let watchman = sandbox.watchman();
         Ok(Master {
             salt: self.salt,
             name: self.name,
             address,
             transport: self.transport,
             root,
-            sandbox_mark,
+            watchman,
             daemon: None,
         })
     }
@@ -239,7 +240,7 @@ impl Master {
 
     /// Prepares another installation's program on this master's configuration.
     pub fn program_of(&self, salt: &Salt, name: &str) -> Program {
-        Program::marked(&self.sandbox_mark, &salt.program(name)).arg_dir("-c", &self.conf())
+        Program::watched(Arc::clone(&self.watchman), &salt.program(name)).arg_dir("-c", &self.conf())
     }
 
     /// Runs a Python script from this crate's `py` folder with the real Salt of an installation importable.
@@ -252,7 +253,7 @@ impl Master {
     /// Like [`Master::python`], to be started by the caller.
     pub fn python_program(&self, salt: &Salt, script: &str, args: &[&str]) -> Result<Program> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("py").join(script);
-        let program = Program::marked(&self.sandbox_mark, &salt.python()?);
+        let program = Program::watched(Arc::clone(&self.watchman), &salt.python()?);
         Ok(program.args([&path, &self.conf().join("master")]).args(args))
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::master::{Master, REQUEST_PORT, Transport, user};
 use crate::process::{Daemon, Program};
 use crate::salt::Salt;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, Watchman};
 use crate::settings::Settings;
 
 /// A minion about to be started.
@@ -26,7 +27,7 @@ pub struct Minion {
     salt: Salt,
     id: String,
     root: PathBuf,
-    sandbox_mark: PathBuf,
+    watchman: Arc<Watchman>,
     daemon: Option<Daemon>,
 }
 
@@ -71,7 +72,7 @@ impl MinionBuilder {
         let mut settings = defaults(&root, &self);
         settings.extend(&self.settings);
         settings.write(&root.join("conf/minion"))?;
-        Ok(Minion { salt: self.salt, id: self.id, root, sandbox_mark: sandbox.root().to_owned(), daemon: None })
+        Ok(Minion { salt: self.salt, id: self.id, root, watchman: sandbox.watchman(), daemon: None })
     }
 
     /// Starts the minion; whether it reached a master is seen there.
@@ -122,7 +123,7 @@ impl Minion {
 
     /// Prepares one of its installation's programs (`salt-call`) on this minion's configuration.
     pub fn program(&self, name: &str) -> Program {
-        Program::marked(&self.sandbox_mark, &self.salt.program(name)).arg_dir("-c", &self.conf())
+        Program::watched(Arc::clone(&self.watchman), &self.salt.program(name)).arg_dir("-c", &self.conf())
     }
 }
 

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::sandbox::{MARK, Sandbox};
+use crate::sandbox::{MARK, Sandbox, Watchman};
 use crate::wait::until;
 
 /// How long a program may run before it is killed.
@@ -26,6 +27,7 @@ pub struct Program {
     line: String,
     limit: Duration,
     stdin: Option<Vec<u8>>,
+    watchman: Arc<Watchman>,
 }
 
 /// What a program that ended left behind.
@@ -46,16 +48,17 @@ pub struct Output {
 impl Program {
     /// Prepares a program to be run for a sandbox, in its own process group.
     pub fn new(sandbox: &Sandbox, program: &Path) -> Self {
-        Self::marked(sandbox.root(), program)
+        Self::watched(sandbox.watchman(), program)
     }
 
-    /// Like [`Program::new`], for callers that know only the sandbox's folder.
-    pub(crate) fn marked(root: &Path, program: &Path) -> Self {
+    /// Like [`Program::new`], for callers that have no sandbox at hand.
+    pub(crate) fn watched(watchman: Arc<Watchman>, program: &Path) -> Self {
+        let root = watchman.root();
         let mut command = Command::new(program);
         command.current_dir(root).env(MARK, root).env("LC_ALL", "C.UTF-8").env("HOME", root);
         command.env_remove("SALT_CONFIG_DIR").process_group(0);
         let line = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { command, line, limit: LIMIT, stdin: None }
+        Self { command, line, limit: LIMIT, stdin: None, watchman }
     }
 
     /// Adds arguments.
@@ -97,6 +100,7 @@ impl Program {
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().with_context(|| format!("failed to start `{}`", self.line))?;
+        self.watchman.watch(child.id());
         if let Some(bytes) = self.stdin.take() {
             let _ = child.stdin.take().context("no standard input")?.write_all(&bytes);
         }
@@ -122,6 +126,7 @@ impl Program {
         let err = out.try_clone().context("failed to duplicate the output file")?;
         self.command.stdin(Stdio::null()).stdout(out).stderr(err);
         let child = self.command.spawn().with_context(|| format!("failed to start `{}`", self.line))?;
+        self.watchman.watch(child.id());
         Ok(Daemon { child, line: self.line, captured: captured.to_owned(), status: None })
     }
 }

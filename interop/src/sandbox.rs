@@ -1,9 +1,13 @@
 //! A scratch directory for one scenario, and everything that has to be gone when it ends.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{Signal, kill};
@@ -22,7 +26,23 @@ const SHOWN_LINES: usize = 60;
 pub struct Sandbox {
     dir: Option<TempDir>,
     root: PathBuf,
+    watchman: Arc<Watchman>,
 }
+
+/// A shell that outlives this process when it is killed itself, and then does what dropping would have done.
+///
+/// It reads process groups from a pipe whose other end only this process has.
+pub(crate) struct Watchman {
+    root: PathBuf,
+    shell: Mutex<Child>,
+}
+
+/// What the shell does: remember what it reads; at the end of the pipe kill these groups and remove the directory.
+const WATCH: &str = r#"
+while read -r group; do groups="$groups $group"; done
+for group in $groups; do kill -9 -- "-$group" 2>/dev/null; done
+[ -n "$KEEP" ] || rm -rf "$1"
+"#;
 
 /// Runs a scenario in its own [`Sandbox`] when a slot is free; shows the logs and panics when it fails.
 pub fn scenario(name: &str, body: impl FnOnce(&Sandbox) -> Result<()>) {
@@ -46,12 +66,18 @@ impl Sandbox {
     pub fn new() -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("si-").tempdir().context("failed to create a scratch directory")?;
         let root = dir.path().to_owned();
-        Ok(Self { dir: Some(dir), root })
+        let watchman = Arc::new(Watchman::post(&root)?);
+        Ok(Self { dir: Some(dir), root, watchman })
     }
 
     /// The scratch directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Who sees to the processes of this sandbox.
+    pub(crate) fn watchman(&self) -> Arc<Watchman> {
+        Arc::clone(&self.watchman)
     }
 
     /// Creates a folder in the scratch directory.
@@ -94,10 +120,45 @@ impl Sandbox {
     }
 }
 
+impl Watchman {
+    fn post(root: &Path) -> Result<Self> {
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCH, "watchman"]).arg(root).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        if keep() {
+            command.env("KEEP", "1");
+        }
+        let shell = command.spawn().context("failed to start a shell")?;
+        Ok(Self { root: root.to_owned(), shell: Mutex::new(shell) })
+    }
+
+    /// The scratch directory.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Has a process group killed at the end, whatever the end is.
+    pub(crate) fn watch(&self, group: u32) {
+        if let Some(pipe) = self.shell.lock().expect("no panic while writing").stdin.as_mut() {
+            let _ = writeln!(pipe, "{group}");
+        }
+    }
+
+    /// Lets the shell do its work and waits for it.
+    fn relieve(&self) {
+        // Waiting closes the pipe first.
+        let _ = self.shell.lock().expect("no panic while writing").wait();
+    }
+}
+
+fn keep() -> bool {
+    std::env::var_os("SALTERN_INTEROP_KEEP").is_some()
+}
+
 impl Drop for Sandbox {
     fn drop(&mut self) {
         kill_marked(&self.root);
-        if std::env::var_os("SALTERN_INTEROP_KEEP").is_some() {
+        self.watchman.relieve();
+        if keep() {
             println!("kept {}", self.root.display());
             let _ = self.dir.take().map(TempDir::keep);
         }
