@@ -7,6 +7,8 @@
 mod clock;
 mod net;
 mod random;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod tokio_net;
 
 use std::sync::Arc;

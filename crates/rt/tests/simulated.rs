@@ -1,63 +1,22 @@
-//! The seam holds a simulated network as well as the real one.
+//! The seam holds a simulated world as well as the real one.
 
-use std::io;
-use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
 
-use futures_util::future::BoxFuture;
-use saltern_rt::{Connect, Connection, Listen, Listener, Net, Rt, SeededRandom, WallClock};
+use saltern_rt::sim::simulated;
+use saltern_rt::{Connect, Listen, Rt, SeededRandom, TokioNet, WallClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-struct SimNet;
-
-struct SimListener(turmoil::net::TcpListener);
-
-impl Net for SimNet {
-    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
-        Box::pin(async move { Ok(vec![SocketAddr::new(turmoil::lookup(host), port)]) })
-    }
-
-    fn connect<'a>(&'a self, connect: &'a Connect) -> BoxFuture<'a, io::Result<Connection>> {
-        Box::pin(async move {
-            let stream = turmoil::net::TcpStream::connect(connect.to).await?;
-            let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
-            Ok(Connection { stream: Box::new(stream), peer, local })
-        })
-    }
-
-    fn listen<'a>(&'a self, listen: &'a Listen) -> BoxFuture<'a, io::Result<Box<dyn Listener>>> {
-        Box::pin(async move {
-            let listener = turmoil::net::TcpListener::bind(listen.at).await?;
-            Ok(Box::new(SimListener(listener)) as Box<dyn Listener>)
-        })
-    }
-}
-
-impl Listener for SimListener {
-    fn accept(&self) -> BoxFuture<'_, io::Result<Connection>> {
-        Box::pin(async move {
-            let (stream, peer) = self.0.accept().await?;
-            let local = stream.local_addr()?;
-            Ok(Connection { stream: Box::new(stream), peer, local })
-        })
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
-    }
-}
 
 #[test]
 fn two_simulated_hosts_talk() {
-    let rt = || Rt::new(SimNet, WallClock, SeededRandom::new(7));
     let mut sim = turmoil::Builder::new().rng_seed(7).build();
-    sim.host("master", move || async move {
-        let listener = rt().net().listen(&Listen::at("0.0.0.0:4506".parse()?)).await?;
+    sim.host("master", || async {
+        let listener = simulated(7).net().listen(&Listen::at("0.0.0.0:4506".parse()?)).await?;
         let mut met = listener.accept().await?;
         met.stream.write_all(b"salt").await?;
         Ok(())
     });
-    sim.client("minion", async move {
-        let rt = rt();
+    sim.client("minion", async {
+        let rt = simulated(8);
         let to = rt.net().resolve("master", 4506).await?[0];
         let mut met = rt.net().connect(&Connect::to(to)).await?;
         let mut got = String::new();
@@ -69,8 +28,22 @@ fn two_simulated_hosts_talk() {
 }
 
 #[test]
+fn the_simulated_clock_goes_on_with_simulated_time() {
+    let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let mut sim = turmoil::Builder::new().epoch(epoch).simulation_duration(Duration::from_secs(100)).build();
+    sim.client("minion", async {
+        let rt = simulated(1);
+        let before = rt.unix_seconds();
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        assert_eq!((before, rt.unix_seconds()), (1_000_000, 1_000_050));
+        Ok(())
+    });
+    sim.run().unwrap();
+}
+
+#[test]
 fn a_seed_gives_the_same_bytes() {
-    let bytes = |seed| Rt::new(SimNet, WallClock, SeededRandom::new(seed)).bytes::<16>();
+    let bytes = |seed| Rt::new(TokioNet, WallClock, SeededRandom::new(seed)).bytes::<16>();
     assert_eq!(bytes(1), bytes(1));
     assert_ne!(bytes(1), bytes(2));
 }
