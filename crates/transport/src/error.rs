@@ -27,9 +27,18 @@ pub enum Error {
     /// What the peer sent cannot be unpacked.
     #[error(transparent)]
     Msgpack(#[from] wire::msgpack::Error),
-    /// All connections together hold more unread bytes than allowed.
-    #[error("more than {0} bytes of unfinished messages are waiting")]
+    /// The peer takes nothing of what is written, or does not finish what it has begun.
+    #[error("nothing moved on the connection for {} s", .0.as_secs_f32())]
+    Stalled(Duration),
+    /// All connections together hold more bytes than allowed.
+    #[error("more than {0} bytes of unfinished or unanswered messages are waiting")]
     Budget(usize),
+    /// The connection had not introduced itself, and newer ones needed its place.
+    #[error("too many connections have not introduced themselves")]
+    Crowded,
+    /// The peer sent more of something than anybody needs.
+    #[error("the peer sent too many {0}")]
+    TooMany(&'static str),
     /// TLS could not be set up, or the peer does not present what is demanded.
     #[error("TLS: {0}")]
     Tls(String),

@@ -7,7 +7,9 @@
 //! Bytes from strangers are bounded: in size per message, in sum over all connections ([`Limits`]), and in the time and number
 //! of connections that have not introduced themselves.
 
+mod accept;
 mod budget;
+mod buffer;
 mod error;
 mod options;
 mod publish;

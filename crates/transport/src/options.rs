@@ -57,9 +57,9 @@ impl Default for Heartbeat {
 pub struct Limits {
     /// Largest message in bytes.
     pub message: usize,
-    /// Largest sum of unfinished messages over all connections, in bytes.
+    /// Largest sum of unfinished messages and unanswered requests over all connections, in bytes.
     pub unfinished: usize,
-    /// Connections that may be in their handshake.
+    /// Connections that may be in their handshake. With more, the oldest ones are closed.
     pub half_open: usize,
     /// Time for the handshake.
     pub handshake: Duration,
@@ -72,7 +72,7 @@ impl Default for Limits {
         Limits {
             message: 256 << 20,
             unfinished: 512 << 20,
-            half_open: 1024,
+            half_open: 2048,
             handshake: Duration::from_secs(10),
             queue: 1000,
         }

@@ -179,7 +179,7 @@ impl Drop for RollGuard {
     }
 }
 
-/// Listens for subscribers and sends them publications. Stops when dropped.
+/// Listens for subscribers and sends them publications. Closes all connections when dropped.
 pub struct Publisher {
     pub(crate) address: SocketAddr,
     pub(crate) roll: Arc<Roll>,

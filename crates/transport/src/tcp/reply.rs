@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use rt::{Connection, Listen, Rt};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio_util::task::AbortOnDropHandle;
-use tracing::debug;
-use value::Value;
+use bytes::{Buf, Bytes};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use rt::{BoxStream, Connection, Listen, Rt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use value::{Value, map};
 use wire::envelope::Envelope;
 use wire::tcp::Frame;
 
-use super::stream::split;
-use crate::serve::rest_after;
+use super::stream::{FrameReader, FrameWriter, split};
+use crate::accept::{Place, accept};
+use crate::budget::Share;
 use crate::{Budget, Error, Incoming, Limits, Reply, RequestServer, Tls};
 
 /// Requests of one connection that may be worked on at a time.
 const AT_A_TIME: usize = 64;
+
+/// Requests of all connections that may wait for the server.
+const WAITING: usize = 1024;
 
 /// Listens for requests over tcp.
 ///
@@ -25,84 +29,124 @@ const AT_A_TIME: usize = 64;
 pub async fn serve(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<RequestServer> {
     let listener = rt.net().listen(&listen).await?;
     let address = listener.local_addr()?;
-    let (requests, incoming) = mpsc::channel(1024);
+    let (requests, incoming) = mpsc::channel(WAITING);
     let budget = Budget::new(limits.unfinished);
-    let half_open = Arc::new(Semaphore::new(limits.half_open));
-    let task = tokio::spawn(async move {
-        loop {
-            let connection = match listener.accept().await {
-                Ok(connection) => connection,
-                Err(error) => {
-                    rest_after(&error).await;
-                    continue;
-                }
-            };
-            let Ok(permit) = half_open.clone().try_acquire_owned() else {
-                debug!(peer = %connection.peer, "too many connections are in their handshake; one more is closed");
-                continue;
-            };
-            let (requests, budget, tls) = (requests.clone(), budget.clone(), tls.clone());
-            tokio::spawn(async move {
-                let peer = connection.peer;
-                if let Err(error) = converse(connection, limits, tls, budget, permit, requests).await {
-                    debug!(%peer, "request connection ended: {error}");
-                }
-            });
-        }
+    let task = accept(listener, limits.half_open, "request", move |connection, place| {
+        attend(connection, place, limits, tls.clone(), budget.clone(), requests.clone())
     });
-    Ok(RequestServer { address, incoming, _task: AbortOnDropHandle::new(task) })
+    Ok(RequestServer { address, incoming, _task: task })
 }
 
-async fn converse(
+async fn attend(
     connection: Connection,
+    place: Place,
     limits: Limits,
     tls: Option<Tls>,
     budget: Arc<Budget>,
-    permit: tokio::sync::OwnedSemaphorePermit,
     requests: mpsc::Sender<Incoming>,
 ) -> Result<(), Error> {
-    let peer = connection.peer;
-    let stream = super::publish::secure(connection.stream, tls.as_ref(), limits.handshake).await?;
-    let (mut reader, mut writer) = split(stream, limits.message, Some(budget));
     // Who has not asked anything by then is a stranger that only holds a connection.
-    let first = tokio::time::timeout(limits.handshake, reader.next()).await;
-    let mut frame = first.map_err(|_| Error::Timeout(limits.handshake))??;
-    drop(permit);
+    let introduction = introduction(connection.stream, tls, limits.message, budget);
+    let (first, reader, writer) = place.during(limits.handshake, introduction).await?;
     let room = Arc::new(Semaphore::new(AT_A_TIME));
-    let (answers, mut to_write) = mpsc::channel::<Bytes>(AT_A_TIME);
-    let read = async {
-        loop {
-            let permit = room.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
-            let (reply, answer) = oneshot::channel();
-            tokio::spawn(carry(frame.mid().unwrap_or_default().to_owned(), answer, answers.clone(), permit));
-            let request = Incoming { envelope: Envelope::from_value(frame.body), peer, reply: Reply(reply) };
-            if requests.send(request).await.is_err() {
-                return Ok(());
-            }
-            frame = reader.next().await?;
-        }
-    };
-    let write = async {
-        while let Some(frame) = to_write.recv().await {
-            writer.write(&frame).await?;
-        }
-        Ok(())
-    };
+    let (asked, to_answer) = mpsc::channel(AT_A_TIME);
+    let listener = Listener { peer: connection.peer, reader, requests, room, asked };
     tokio::select! {
-        ended = read => ended,
-        ended = write => ended,
+        ended = listener.run(first) => ended,
+        ended = answer(to_answer, writer) => ended,
     }
 }
 
-/// Carries one answer to the writer.
-async fn carry(
+type Introduced = ((Frame, Share), FrameReader, FrameWriter);
+
+async fn introduction(
+    stream: BoxStream,
+    tls: Option<Tls>,
+    limit: usize,
+    budget: Arc<Budget>,
+) -> Result<Introduced, Error> {
+    let stream = super::tls::secure(stream, tls.as_ref()).await?;
+    let (mut reader, writer) = split(stream, limit, Some(budget));
+    Ok((reader.next_kept().await?, reader, writer))
+}
+
+/// Takes the requests of one connection to the server.
+struct Listener {
+    peer: std::net::SocketAddr,
+    reader: FrameReader,
+    requests: mpsc::Sender<Incoming>,
+    room: Arc<Semaphore>,
+    asked: mpsc::Sender<Pending>,
+}
+
+/// A request whose answer is waited for.
+struct Pending {
     number: String,
     answer: oneshot::Receiver<Value>,
-    answers: mpsc::Sender<Bytes>,
-    _permit: tokio::sync::OwnedSemaphorePermit,
-) {
-    // A request that nobody answers leaves the peer waiting; a connection that ended needs no answer.
-    if let Ok(answer) = answer.await {
-        let _ = answers.send(Frame::with_mid(&number, answer).encode()).await;
+    _room: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    async fn run(mut self, first: (Frame, Share)) -> Result<(), Error> {
+        let (mut frame, mut share) = first;
+        loop {
+            let room = self.room.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
+            let (reply, answer) = Reply::new(share);
+            let pending = Pending { number: frame.mid().unwrap_or_default().to_owned(), answer, _room: room };
+            let request = Incoming { envelope: Envelope::from_value(frame.body), peer: self.peer, reply };
+            if self.asked.send(pending).await.is_err() || self.requests.send(request).await.is_err() {
+                return Ok(());
+            }
+            (frame, share) = self.reader.next_kept().await?;
+        }
+    }
+}
+
+/// Writes answers in the order they are ready.
+async fn answer(mut asked: mpsc::Receiver<Pending>, mut writer: FrameWriter) -> Result<(), Error> {
+    let mut waiting = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some(pending) = asked.recv() => waiting.push(pending.answered()),
+            Some(answered) = waiting.next(), if !waiting.is_empty() => {
+                // A request that nobody answers leaves the peer waiting.
+                if let Some((number, answer)) = answered {
+                    writer.write(encode(&number, answer)).await?;
+                }
+            }
+            else => return Ok(()),
+        }
+    }
+}
+
+impl Pending {
+    async fn answered(self) -> Option<(String, Value)> {
+        Some((self.number, self.answer.await.ok()?))
+    }
+}
+
+/// Returns the frame with the answer. An answer of bytes, which may be large, is not copied.
+fn encode(number: &str, answer: Value) -> impl Buf + use<> {
+    match answer {
+        Value::Bytes(body) => {
+            let mut head = Vec::with_capacity(64);
+            Frame::bytes_head(&mut head, map! { "mid" => number }, body.len());
+            Bytes::from(head).chain(body)
+        }
+        other => Frame::with_mid(number, other).encode().chain(Bytes::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_encoded_as_one_piece_would_be() {
+        for answer in [Value::Bytes(vec![1; 70_000].into()), map! { "a" => 1 }.into()] {
+            let whole = Frame::with_mid("0123", answer.clone()).encode();
+            let mut encoded = encode("0123", answer);
+            assert_eq!(encoded.copy_to_bytes(encoded.remaining()), whole);
+        }
     }
 }

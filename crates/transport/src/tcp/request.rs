@@ -50,10 +50,11 @@ impl TcpRequester {
         self.connected().await.map(drop)
     }
 
-    async fn connected(&self) -> Result<Arc<Connection>, Error> {
+    /// Returns the connection, and whether it was there already.
+    async fn connected(&self) -> Result<(Arc<Connection>, bool), Error> {
         let mut current = self.connection.lock().await;
         if let Some(connection) = current.as_ref().filter(|connection| !connection.frames.is_closed()) {
-            return Ok(connection.clone());
+            return Ok((connection.clone(), true));
         }
         let stream = super::subscribe::open(&self.rt, &self.target).await?;
         let (reader, writer) = split(stream, self.target.message_limit, None);
@@ -62,11 +63,21 @@ impl TcpRequester {
         let task = AbortOnDropHandle::new(tokio::spawn(drive(reader, writer, to_write, waiting.clone())));
         let connection = Arc::new(Connection { frames, waiting, _task: task });
         *current = Some(connection.clone());
-        Ok(connection)
+        Ok((connection, false))
     }
 
     async fn exchange(&self, envelope: &Envelope) -> Result<Value, Error> {
-        let connection = self.connected().await?;
+        let (connection, used) = self.connected().await?;
+        match self.ask_over(&connection, envelope).await {
+            // A connection may have ended while it was idle; a fresh one has not.
+            Err(Error::Closed) if used => {}
+            other => return other,
+        }
+        let (connection, _) = self.connected().await?;
+        self.ask_over(&connection, envelope).await
+    }
+
+    async fn ask_over(&self, connection: &Connection, envelope: &Envelope) -> Result<Value, Error> {
         let number = self.rt.nonce();
         let (answer, answered) = oneshot::channel();
         let _asked = Asked::enter(&connection.waiting, &number, answer);
@@ -121,7 +132,7 @@ async fn drive(mut reader: FrameReader, mut writer: FrameWriter, mut frames: mps
     };
     let write = async {
         while let Some(frame) = frames.recv().await {
-            writer.write(&frame).await?;
+            writer.write(frame).await?;
         }
         Ok(())
     };

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use rt::BoxStream;
-use tokio::io::{AsyncReadExt, ReadHalf, WriteHalf};
+use tokio::io::{ReadHalf, WriteHalf};
 use wire::tcp::{Decoder, Frame};
 
 use crate::budget::Share;
-use crate::serve::write_patiently;
+use crate::buffer::{ReadBuffer, write_patiently};
 use crate::{Budget, Error};
 
 /// The half frames come from.
 pub(super) struct FrameReader {
     stream: ReadHalf<BoxStream>,
-    buffer: BytesMut,
+    buffer: ReadBuffer,
     decoder: Decoder,
-    share: Share,
 }
 
 /// The half frames go to.
@@ -25,33 +24,37 @@ pub(super) struct FrameWriter(WriteHalf<BoxStream>);
 /// Cuts a stream into its halves.
 pub(super) fn split(stream: BoxStream, limit: usize, budget: Option<Arc<Budget>>) -> (FrameReader, FrameWriter) {
     let (reader, writer) = tokio::io::split(stream);
-    let (decoder, share) = (Decoder::new(limit), Share::of(budget));
-    (FrameReader { stream: reader, buffer: BytesMut::new(), decoder, share }, FrameWriter(writer))
+    let (decoder, buffer) = (Decoder::new(limit), ReadBuffer::new(budget));
+    (FrameReader { stream: reader, buffer, decoder }, FrameWriter(writer))
 }
 
 impl FrameReader {
     /// Waits for the next frame. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Frame, Error> {
+        Ok(Frame::decode(&self.document().await?)?)
+    }
+
+    /// Waits for the next frame, and holds its bytes until the share is dropped.
+    pub(super) async fn next_kept(&mut self) -> Result<(Frame, Share), Error> {
+        let document = self.document().await?;
+        let share = self.buffer.keep(document.len());
+        Ok((Frame::decode(&document)?, share))
+    }
+
+    async fn document(&mut self) -> Result<Bytes, Error> {
         loop {
-            if let Some(frame) = self.decoder.decode(&mut self.buffer)? {
-                self.share.hold(self.buffer.len())?;
-                return Ok(frame);
+            if let Some(document) = self.decoder.next_document(&mut self.buffer.bytes)? {
+                self.buffer.settle();
+                return Ok(document);
             }
-            if self.buffer.capacity() - self.buffer.len() < 256 {
-                let room = if self.buffer.len() < 4096 { 1024 } else { 256 << 10 };
-                self.buffer.reserve(room);
-            }
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
-                return Err(Error::Closed);
-            }
-            self.share.hold(self.buffer.len())?;
+            self.buffer.fill(&mut self.stream, self.decoder.missing()).await?;
         }
     }
 }
 
 impl FrameWriter {
-    /// Writes an encoded frame.
-    pub(super) async fn write(&mut self, frame: &Bytes) -> Result<(), Error> {
+    /// Writes an encoded frame. Not to be dropped halfway.
+    pub(super) async fn write(&mut self, frame: impl Buf) -> Result<(), Error> {
         write_patiently(&mut self.0, frame).await
     }
 }

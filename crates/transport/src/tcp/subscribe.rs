@@ -30,7 +30,7 @@ pub(super) async fn open(rt: &Rt, target: &Target) -> Result<BoxStream, Error> {
 pub async fn subscribe(rt: &Rt, target: &Target, introduction: &Envelope) -> Result<Box<dyn Subscription>, Error> {
     let stream = open(rt, target).await?;
     let (reader, mut writer) = split(stream, target.message_limit, None);
-    writer.write(&Frame::plain(introduction.to_value()).encode()).await?;
+    writer.write(Frame::plain(introduction.to_value()).encode()).await?;
     Ok(Box::new(TcpSubscription { reader, _writer: writer }))
 }
 

@@ -102,6 +102,14 @@ impl Tls {
     }
 }
 
+/// Secures a connection that came to us with TLS, if wished.
+pub(super) async fn secure(stream: BoxStream, tls: Option<&Tls>) -> Result<BoxStream, Error> {
+    match tls {
+        None => Ok(stream),
+        Some(tls) => tls.accept(stream).await,
+    }
+}
+
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tls")
@@ -112,6 +120,8 @@ fn acceptor(settings: &TlsSettings) -> Result<SslAcceptor, Error> {
     let builder = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server());
     let mut builder = builder.map_err(|error| failed("set up", error))?;
     set_up(&mut builder, settings)?;
+    // OpenSSL refuses to resume the sessions of clients with certificates without a name for them.
+    builder.set_session_id_context(b"salt").map_err(|error| failed("set up", error))?;
     // Without the setting a server demands certificates, as Salt's does.
     builder.set_verify(match settings.cert_reqs.unwrap_or(CertReqs::Required) {
         CertReqs::None => SslVerifyMode::NONE,

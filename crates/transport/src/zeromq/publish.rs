@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rt::{Connection, Listen, Rt};
-use tokio::sync::Semaphore;
-use tokio_util::task::AbortOnDropHandle;
-use tracing::debug;
+use tokio::sync::mpsc;
 use wire::zmtp::{Command, Incoming as Frame, SocketType, encode_message, subscription};
 
-use super::stream::{Setup, ZmtpStream};
-use crate::publish::{Roll, Subscriber};
-use crate::serve::rest_after;
+use super::stream::{Setup, ZmtpStream, admit};
+use crate::accept::{Place, accept};
+use crate::publish::{Roll, RollGuard, Subscriber};
 use crate::{Error, Heartbeat, Limits, Publisher};
 
 /// Subscriptions a connection may have; minions have one or two.
@@ -33,59 +31,40 @@ pub async fn publish(
     let listener = rt.net().listen(&listen).await?;
     let address = listener.local_addr()?;
     let roll = Arc::new(Roll::default());
-    let half_open = Arc::new(Semaphore::new(limits.half_open));
     let entered = roll.clone();
-    let task = tokio::spawn(async move {
-        loop {
-            let connection = match listener.accept().await {
-                Ok(connection) => connection,
-                Err(error) => {
-                    rest_after(&error).await;
-                    continue;
-                }
-            };
-            let Ok(permit) = half_open.clone().try_acquire_owned() else {
-                debug!(peer = %connection.peer, "too many connections are in their handshake; one more is closed");
-                continue;
-            };
-            let (roll, rt) = (entered.clone(), rt.clone());
-            tokio::spawn(async move {
-                let peer = connection.peer;
-                if let Err(error) = attend(connection, limits, heartbeat, permit, roll, rt).await {
-                    debug!(%peer, "subscriber connection ended: {error}");
-                }
-            });
-        }
+    let task = accept(listener, limits.half_open, "subscriber", move |connection, place| {
+        attend(connection, place, limits, heartbeat, entered.clone(), rt.clone())
     });
     let frame = |topic: Option<&Bytes>, payload: &Bytes| match topic {
         Some(topic) => encode_message(&[topic, payload]),
         None => encode_message(&[payload]),
     };
-    Ok(Publisher { address, roll, frame, introductions: None, _task: AbortOnDropHandle::new(task) })
+    Ok(Publisher { address, roll, frame, introductions: None, _task: task })
 }
 
 async fn attend(
     connection: Connection,
+    place: Place,
     limits: Limits,
     heartbeat: Option<Heartbeat>,
-    permit: tokio::sync::OwnedSemaphorePermit,
     roll: Arc<Roll>,
     rt: Rt,
 ) -> Result<(), Error> {
-    let peer = connection.peer;
-    let setup = Setup {
-        socket: SocketType::Pub,
-        identity: Bytes::new(),
-        limit: SUBSCRIBER_MESSAGE,
-        budget: None,
-        heartbeat,
-        timeout: limits.handshake,
+    let (socket, identity) = (SocketType::Pub, Bytes::new());
+    let setup = Setup { socket, identity, limit: SUBSCRIBER_MESSAGE, budget: None, heartbeat };
+    let (stream, claimed) = {
+        let (stream, peer) = admit(connection.stream, place, setup, limits.handshake).await?;
+        let claimed = (!peer.identity.is_empty()).then(|| String::from_utf8_lossy(&peer.identity).into_owned());
+        (stream, claimed)
     };
-    let mut stream = ZmtpStream::open(connection.stream, setup).await?;
-    drop(permit);
-    let claimed = Some(&stream.peer.identity).filter(|identity| !identity.is_empty());
-    let claimed = claimed.map(|identity| String::from_utf8_lossy(identity).into_owned());
-    let (guard, mut queue) = roll.enter(peer, claimed, rt.now(), limits.queue);
+    let entered = roll.enter(connection.peer, claimed, rt.now(), limits.queue);
+    drop(roll);
+    feed(stream, entered).await
+}
+
+/// Writes what is published, and notes what the subscriber wants.
+async fn feed(mut stream: ZmtpStream, entered: (RollGuard, mpsc::Receiver<Bytes>)) -> Result<(), Error> {
+    let (guard, mut queue) = entered;
     let mut subscriptions = 0;
     loop {
         tokio::select! {
@@ -97,7 +76,7 @@ async fn attend(
                 note(&guard.subscriber, command, &mut subscriptions)?;
             }
             frame = queue.recv() => match frame {
-                Some(frame) => stream.write(&frame).await?,
+                Some(frame) => stream.write(frame).await?,
                 None => return Ok(()),
             },
         }
@@ -108,9 +87,10 @@ fn note(subscriber: &Subscriber, command: Option<Command>, count: &mut usize) ->
     match command {
         Some(Command::Subscribe(prefix)) if *count < MOST_SUBSCRIPTIONS => {
             *count += 1;
-            subscriber.subscribe(prefix);
+            // A copy of its own, because the frame is part of a larger buffer.
+            subscriber.subscribe(Bytes::copy_from_slice(&prefix));
         }
-        Some(Command::Subscribe(_)) => return Err(Error::Budget(MOST_SUBSCRIPTIONS)),
+        Some(Command::Subscribe(_)) => return Err(Error::TooMany("subscriptions")),
         Some(Command::Cancel(prefix)) => {
             *count = count.saturating_sub(1);
             subscriber.cancel(&prefix);

@@ -1,24 +1,30 @@
 //! Answering as a ROUTER with workers behind it does.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use rt::{Connection, Listen, Rt};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio_util::task::AbortOnDropHandle;
-use tracing::debug;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::PollSender;
 use value::Value;
 use wire::envelope::Envelope;
-use wire::msgpack::{Packing, pack};
-use wire::zmtp::{Incoming as Frame, SocketType, encode_message};
+use wire::msgpack::{Packing, pack, pack_bytes_header};
+use wire::zmtp::{Incoming as Frame, SocketType, message_header};
 
-use super::stream::{Setup, ZmtpStream};
-use crate::serve::rest_after;
+use super::stream::{Setup, ZmtpStream, admit};
+use crate::accept::{Place, accept};
 use crate::{Budget, Error, Heartbeat, Incoming, Limits, Reply, RequestServer};
 
 /// Requests a connection may send ahead of its answers.
 const AHEAD: usize = 16;
+
+/// Bytes of requests a connection may have sent that the server has not taken yet, if more than one.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// Requests of all connections that may wait for the server.
+const WAITING: usize = 1024;
 
 /// Listens for requests over zeromq.
 ///
@@ -32,44 +38,49 @@ pub async fn serve(
 ) -> std::io::Result<RequestServer> {
     let listener = rt.net().listen(&listen).await?;
     let address = listener.local_addr()?;
-    let (requests, incoming) = mpsc::channel(1024);
+    let (requests, incoming) = mpsc::channel(WAITING);
     let budget = Budget::new(limits.unfinished);
-    let half_open = Arc::new(Semaphore::new(limits.half_open));
-    let task = tokio::spawn(async move {
-        loop {
-            let connection = match listener.accept().await {
-                Ok(connection) => connection,
-                Err(error) => {
-                    rest_after(&error).await;
-                    continue;
-                }
-            };
-            let Ok(permit) = half_open.clone().try_acquire_owned() else {
-                debug!(peer = %connection.peer, "too many connections are in their handshake; one more is closed");
-                continue;
-            };
-            let (requests, budget) = (requests.clone(), budget.clone());
-            tokio::spawn(async move {
-                let peer = connection.peer;
-                let setup = setup(&limits, heartbeat, budget);
-                if let Err(error) = converse(connection, setup, permit, requests).await {
-                    debug!(%peer, "request connection ended: {error}");
-                }
-            });
-        }
+    let task = accept(listener, limits.half_open, "request", move |connection, place| {
+        let setup = setup(&limits, heartbeat, budget.clone());
+        attend(connection, place, setup, limits, requests.clone())
     });
-    Ok(RequestServer { address, incoming, _task: AbortOnDropHandle::new(task) })
+    Ok(RequestServer { address, incoming, _task: task })
 }
 
 fn setup(limits: &Limits, heartbeat: Option<Heartbeat>, budget: Arc<Budget>) -> Setup {
-    Setup {
-        socket: SocketType::Router,
-        identity: Bytes::new(),
-        limit: limits.message,
-        budget: Some(budget),
-        heartbeat,
-        timeout: limits.handshake,
-    }
+    let (socket, identity) = (SocketType::Router, Bytes::new());
+    Setup { socket, identity, limit: limits.message, budget: Some(budget), heartbeat }
+}
+
+async fn attend(
+    connection: Connection,
+    place: Place,
+    setup: Setup,
+    limits: Limits,
+    requests: mpsc::Sender<Incoming>,
+) -> Result<(), Error> {
+    let (stream, _) = admit(connection.stream, place, setup, limits.handshake).await?;
+    let conversation = Conversation {
+        stream,
+        peer: connection.peer,
+        requests: PollSender::new(requests),
+        untaken: VecDeque::new(),
+        untaken_bytes: 0,
+        pending: VecDeque::new(),
+    };
+    conversation.run().await
+}
+
+/// One connection. Its requests are handed over, and answered, in the order they came in.
+struct Conversation {
+    stream: ZmtpStream,
+    peer: SocketAddr,
+    /// Keeps its place in the line before the server, whatever else happens meanwhile.
+    requests: PollSender<Incoming>,
+    /// Requests the server has not taken yet, with their lengths.
+    untaken: VecDeque<(usize, Incoming)>,
+    untaken_bytes: usize,
+    pending: VecDeque<Pending>,
 }
 
 /// A request whose answer is waited for, with the frames to put before the answer.
@@ -78,37 +89,53 @@ struct Pending {
     answer: oneshot::Receiver<Value>,
 }
 
-async fn converse(
-    connection: Connection,
-    setup: Setup,
-    permit: tokio::sync::OwnedSemaphorePermit,
-    requests: mpsc::Sender<Incoming>,
-) -> Result<(), Error> {
-    let peer = connection.peer;
-    let mut stream = ZmtpStream::open(connection.stream, setup).await?;
-    drop(permit);
-    let mut pending: VecDeque<Pending> = VecDeque::new();
-    loop {
-        tokio::select! {
-            incoming = stream.next(), if pending.len() < AHEAD => {
-                let Frame::Message(mut envelope) = incoming? else { continue };
-                let Some(payload) = envelope.pop() else { continue };
-                let (reply, answer) = oneshot::channel();
-                let request = Incoming { envelope: Envelope::decode(&payload), peer, reply: Reply(reply) };
-                drop(payload);
-                if requests.send(request).await.is_err() {
-                    return Ok(());
+impl Conversation {
+    /// Goes on reading while the server is busy, so that heartbeats are answered.
+    async fn run(mut self) -> Result<(), Error> {
+        loop {
+            let hears = self.pending.len() < AHEAD && self.untaken_bytes < AHEAD_BYTES;
+            tokio::select! {
+                incoming = self.stream.next(), if hears => {
+                    if let Frame::Message(frames) = incoming? {
+                        self.take_in(frames);
+                    }
                 }
-                pending.push_back(Pending { envelope, answer });
-            }
-            answer = next_answer(&mut pending) => {
-                // A request that nobody answers leaves the peer waiting, as a crashed worker does.
-                let Some((mut envelope, answer)) = answer else { continue };
-                envelope.push(pack(&answer, Packing::Wire).into());
-                stream.write(&encode_message(&envelope)).await?;
+                room = room(&mut self.requests), if !self.untaken.is_empty() => {
+                    if !room || !self.hand_over() {
+                        return Ok(());
+                    }
+                }
+                answer = next_answer(&mut self.pending) => {
+                    // A request that nobody answers leaves the peer waiting, as a crashed worker does.
+                    if let Some((envelope, answer)) = answer {
+                        self.stream.write(encode(&envelope, answer)).await?;
+                    }
+                }
             }
         }
     }
+
+    fn take_in(&mut self, mut frames: Vec<Bytes>) {
+        let Some(payload) = frames.pop() else { return };
+        let size = payload.len();
+        let (reply, answer) = Reply::new(self.stream.keep(size));
+        let request = Incoming { envelope: Envelope::decode(&payload), peer: self.peer, reply };
+        self.untaken_bytes += size;
+        self.untaken.push_back((size, request));
+        self.pending.push_back(Pending { envelope: frames, answer });
+    }
+
+    /// Gives the oldest request to the server; false when that is gone.
+    fn hand_over(&mut self) -> bool {
+        let Some((size, request)) = self.untaken.pop_front() else { return true };
+        self.untaken_bytes -= size;
+        self.requests.send_item(request).is_ok()
+    }
+}
+
+/// Waits for room in the line before the server; false when that is gone. May be dropped and called again.
+async fn room(requests: &mut PollSender<Incoming>) -> bool {
+    std::future::poll_fn(|context| requests.poll_reserve(context)).await.is_ok()
 }
 
 /// Waits for the answer to the oldest request. May be dropped and called again.
@@ -117,4 +144,42 @@ async fn next_answer(pending: &mut VecDeque<Pending>) -> Option<(Vec<Bytes>, Val
     let answer = (&mut first.answer).await;
     let first = pending.pop_front()?;
     Some((first.envelope, answer.ok()?))
+}
+
+/// Returns the message with the answer as its last frame. An answer of bytes, which may be large, is not copied.
+fn encode(envelope: &[Bytes], answer: Value) -> impl Buf + use<> {
+    let mut packed = Vec::new();
+    let body = match answer {
+        Value::Bytes(body) => {
+            pack_bytes_header(&mut packed, body.len(), Packing::Wire);
+            body
+        }
+        other => pack(&other, Packing::Wire).into(),
+    };
+    let mut head = Vec::with_capacity(64);
+    for frame in envelope {
+        head.extend_from_slice(&message_header(frame.len(), true));
+        head.extend_from_slice(frame);
+    }
+    head.extend_from_slice(&message_header(packed.len() + body.len(), false));
+    head.append(&mut packed);
+    Bytes::from(head).chain(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+    use wire::zmtp::encode_message;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_packed_as_one_piece_would_be() {
+        let envelope = [Bytes::from_static(b"id"), Bytes::new()];
+        for answer in [Value::from(vec![7_u8; 300]), Value::Bytes(vec![1; 70_000].into()), map! { "a" => 1 }.into()] {
+            let frames = [&envelope[0][..], &envelope[1][..], &pack(&answer, Packing::Wire)];
+            let mut encoded = encode(&envelope, answer);
+            assert_eq!(encoded.copy_to_bytes(encoded.remaining()), encode_message(&frames));
+        }
+    }
 }

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rt::Rt;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use value::Value;
 use wire::envelope::Envelope;
 use wire::msgpack::{self, Decode};
 use wire::zmtp::{Incoming, SocketType, encode_message};
 
-use super::stream::{Setup, ZmtpStream};
+use super::stream::{ZmtpStream, dial};
 use crate::{Error, Requester, Target};
 
 /// Connections to one peer that may be open at a time.
@@ -37,15 +37,7 @@ pub struct ZmqRequester {
 /// A connection that waits for a question, kept alive by its task.
 struct Connection {
     questions: mpsc::Sender<Question>,
-    _task: AbortTask,
-}
-
-struct AbortTask(JoinHandle<()>);
-
-impl Drop for AbortTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 struct Question {
@@ -56,7 +48,10 @@ struct Question {
 impl ZmqRequester {
     /// A requester that connects when first asked.
     pub fn new(rt: Rt, target: Target) -> Self {
-        ZmqRequester { rt, target, idle: Arc::default(), room: Semaphore::new(MOST_CONNECTIONS) }
+        // From a port of ours there can be but one connection to the peer.
+        let fixed = target.from.is_some_and(|from| from.port() != 0);
+        let room = Semaphore::new(if fixed { 1 } else { MOST_CONNECTIONS });
+        ZmqRequester { rt, target, idle: Arc::default(), room }
     }
 
     /// Makes a connection now, so that the first question finds one. An error tells that the peer is not there.
@@ -74,7 +69,7 @@ impl ZmqRequester {
         // A connection may have ended while it was idle; a fresh one has not.
         while let Some(connection) = self.take_idle() {
             match self.ask_over(connection, &frame).await {
-                Err(Error::Closed) => {}
+                Err(Error::Closed | Error::Io(_)) => {}
                 other => return other,
             }
         }
@@ -103,18 +98,9 @@ impl ZmqRequester {
     }
 
     async fn open(&self) -> Result<Connection, Error> {
-        let made = self.rt.net().connect(&self.target.connect()).await?;
-        let setup = Setup {
-            socket: SocketType::Req,
-            identity: Bytes::new(),
-            limit: self.target.message_limit,
-            budget: None,
-            heartbeat: self.target.heartbeat,
-            timeout: self.target.timeout,
-        };
-        let stream = ZmtpStream::open(made.stream, setup).await?;
+        let stream = dial(&self.rt, &self.target, SocketType::Req, "").await?;
         let (questions, asked) = mpsc::channel(1);
-        let task = AbortTask(tokio::spawn(drive(stream, asked)));
+        let task = AbortOnDropHandle::new(tokio::spawn(drive(stream, asked)));
         Ok(Connection { questions, _task: task })
     }
 }
@@ -140,7 +126,7 @@ async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
             () = tokio::time::sleep(IDLE) => None,
         };
         let Some(Question { frame, answer }) = question else { return };
-        let result = match stream.write(&frame).await {
+        let result = match stream.write(frame).await {
             Ok(()) => next_answer(&mut stream).await,
             Err(error) => Err(error),
         };

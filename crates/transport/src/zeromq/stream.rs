@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use rt::BoxStream;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::{Buf, Bytes};
+use rt::{BoxStream, Rt};
+use tokio::io::AsyncWriteExt;
 use wire::zmtp::{Command, Decoder, Handshake, Incoming, Peer, SocketType, Step};
 
 use crate::budget::Share;
+use crate::buffer::{ReadBuffer, write_once, write_patiently};
 use crate::pulse::Pulse;
-use crate::serve::write_patiently;
-use crate::{Budget, Error, Heartbeat};
+use crate::{Budget, Error, Heartbeat, Target};
 
 /// A connection to a peer that has introduced itself.
 pub(super) struct ZmtpStream {
     stream: BoxStream,
-    buffer: BytesMut,
+    buffer: ReadBuffer,
     decoder: Decoder,
-    share: Share,
     pulse: Pulse,
-    pub(super) peer: Peer,
+    /// What is left to write of a PING or PONG.
+    outbox: Bytes,
 }
 
 /// What a stream is set up with.
@@ -30,79 +30,116 @@ pub(super) struct Setup {
     pub(super) limit: usize,
     pub(super) budget: Option<Arc<Budget>>,
     pub(super) heartbeat: Option<Heartbeat>,
-    pub(super) timeout: Duration,
+}
+
+/// Makes a connection and exchanges greetings, each within the target's time.
+pub(super) async fn dial(rt: &Rt, target: &Target, socket: SocketType, identity: &str) -> Result<ZmtpStream, Error> {
+    let made = rt.net().connect(&target.connect()).await?;
+    let setup = Setup {
+        socket,
+        identity: Bytes::copy_from_slice(identity.as_bytes()),
+        limit: target.message_limit,
+        budget: None,
+        heartbeat: target.heartbeat,
+    };
+    let opened = tokio::time::timeout(target.timeout, ZmtpStream::open(made.stream, setup)).await;
+    let (stream, _) = opened.map_err(|_| Error::Timeout(target.timeout))??;
+    Ok(stream)
 }
 
 impl ZmtpStream {
-    /// Exchanges greetings within the time.
-    pub(super) async fn open(stream: BoxStream, setup: Setup) -> Result<Self, Error> {
-        let timeout = setup.timeout;
-        let shaken = tokio::time::timeout(timeout, shake_hands(stream, &setup)).await;
-        let (stream, buffer, peer) = shaken.map_err(|_| Error::Timeout(timeout))??;
+    /// Exchanges greetings; also tells what the peer has said about itself.
+    pub(super) async fn open(mut stream: BoxStream, setup: Setup) -> Result<(Self, Peer), Error> {
+        let mut buffer = ReadBuffer::new(setup.budget);
+        let peer = shake_hands(&mut stream, &mut buffer, setup.socket, setup.identity).await?;
         // ZMTP 3.0 has no PING.
         let pulse = Pulse::new(setup.heartbeat.filter(|_| peer.minor > 0));
-        let (decoder, share) = (Decoder::new(setup.limit), Share::of(setup.budget));
-        Ok(ZmtpStream { stream, buffer, decoder, share, pulse, peer })
+        let decoder = Decoder::new(setup.limit);
+        Ok((ZmtpStream { stream, buffer, decoder, pulse, outbox: Bytes::new() }, peer))
     }
 
     /// Waits for the next message or subscription. Heartbeats are sent and answered meanwhile. May be dropped and called
     /// again.
     pub(super) async fn next(&mut self) -> Result<Incoming, Error> {
         loop {
-            while let Some(incoming) = self.decoder.decode(&mut self.buffer)? {
-                self.share.hold(self.buffer.len())?;
-                match incoming {
-                    Incoming::Command(Command::Ping { context, .. }) => {
-                        self.write(&Command::Pong { context }.encode()).await?;
-                    }
-                    Incoming::Command(Command::Pong { .. } | Command::Unknown(_)) => {}
-                    Incoming::Command(Command::Error(reason)) => {
-                        return Err(wire::zmtp::Error::Refused(reason).into());
-                    }
-                    other => return Ok(other),
+            // One answer at a time, so that a peer that sends PINGs and reads nothing fills no memory.
+            self.empty_outbox().await?;
+            match self.decoder.decode(&mut self.buffer.bytes)? {
+                None => self.wait().await?,
+                Some(Incoming::Command(Command::Ping { context, .. })) => {
+                    self.outbox = Command::Pong { context }.encode();
                 }
-            }
-            tokio::select! {
-                read = read_some(&mut self.stream, &mut self.buffer) => {
-                    read?;
-                    self.pulse.heard();
-                    self.share.hold(self.buffer.len())?;
+                Some(Incoming::Command(Command::Pong { .. } | Command::Unknown(_))) => {}
+                Some(Incoming::Command(Command::Error(reason))) => {
+                    return Err(wire::zmtp::Error::Refused(reason).into());
                 }
-                due = self.pulse.due() => {
-                    due?;
-                    self.write(&Command::Ping { ttl: 0, context: Bytes::new() }.encode()).await?;
+                Some(incoming) => {
+                    self.buffer.settle();
+                    return Ok(incoming);
                 }
             }
         }
     }
 
-    /// Writes an encoded frame.
-    pub(super) async fn write(&mut self, frame: &Bytes) -> Result<(), Error> {
-        write_patiently(&mut self.stream, frame).await
+    /// Waits for bytes, or for the time of a PING. What has arrived counts first: it may show that the peer lives.
+    async fn wait(&mut self) -> Result<(), Error> {
+        let missing = self.decoder.missing(&self.buffer.bytes);
+        tokio::select! {
+            biased;
+            read = self.buffer.fill(&mut self.stream, missing) => {
+                read?;
+                self.pulse.heard();
+            }
+            due = self.pulse.due() => {
+                due?;
+                self.outbox = Command::Ping { ttl: 0, context: Bytes::new() }.encode();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an encoded message. Not to be dropped halfway.
+    pub(super) async fn write(&mut self, message: impl Buf) -> Result<(), Error> {
+        self.empty_outbox().await?;
+        write_patiently(&mut self.stream, message).await
+    }
+
+    /// Holds the bytes of a message that came in, until the share is dropped.
+    pub(super) fn keep(&self, bytes: usize) -> Share {
+        self.buffer.keep(bytes)
+    }
+
+    async fn empty_outbox(&mut self) -> Result<(), Error> {
+        while self.outbox.has_remaining() {
+            write_once(&mut self.stream, &mut self.outbox).await?;
+        }
+        Ok(())
     }
 }
 
-async fn shake_hands(mut stream: BoxStream, setup: &Setup) -> Result<(BoxStream, BytesMut, Peer), Error> {
-    let (mut handshake, greeting) = Handshake::new(setup.socket, setup.identity.clone());
-    let mut buffer = BytesMut::new();
+async fn shake_hands(
+    stream: &mut BoxStream,
+    buffer: &mut ReadBuffer,
+    socket: SocketType,
+    identity: Bytes,
+) -> Result<Peer, Error> {
+    let (mut handshake, greeting) = Handshake::new(socket, identity);
     stream.write_all(&greeting).await?;
     loop {
-        match handshake.advance(&mut buffer)? {
-            Step::Read => read_some(&mut stream, &mut buffer).await?,
+        match handshake.advance(&mut buffer.bytes)? {
+            Step::Read => buffer.fill(stream, 0).await?,
             Step::Send(bytes) => stream.write_all(&bytes).await?,
-            Step::Done(peer) => return Ok((stream, buffer, peer)),
+            Step::Done(peer) => return Ok(peer),
         }
     }
 }
 
-/// A small buffer for idle connections; it grows with what really arrives.
-async fn read_some(stream: &mut BoxStream, buffer: &mut BytesMut) -> Result<(), Error> {
-    if buffer.capacity() - buffer.len() < 256 {
-        let room = if buffer.len() < 4096 { 1024 } else { 256 << 10 };
-        buffer.reserve(room);
-    }
-    match stream.read_buf(buffer).await? {
-        0 => Err(Error::Closed),
-        _ => Ok(()),
-    }
+/// The time `limits.handshake` holds for the whole introduction of a connection that came to us.
+pub(super) async fn admit(
+    stream: BoxStream,
+    place: crate::accept::Place,
+    setup: Setup,
+    time: Duration,
+) -> Result<(ZmtpStream, Peer), Error> {
+    place.during(time, ZmtpStream::open(stream, setup)).await
 }

@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 use wire::zmtp::{Command, Incoming as Frame, SocketType};
 
-use super::stream::{Setup, ZmtpStream};
+use super::stream::{ZmtpStream, dial};
 use crate::{Error, Subscription, Target};
 
 /// Payloads that may wait to be taken.
@@ -25,21 +25,12 @@ pub async fn subscribe(
     identity: &str,
     topics: Vec<Bytes>,
 ) -> Result<Box<dyn Subscription>, Error> {
-    let made = rt.net().connect(&target.connect()).await?;
-    let setup = Setup {
-        socket: SocketType::Sub,
-        identity: Bytes::copy_from_slice(identity.as_bytes()),
-        limit: target.message_limit,
-        budget: None,
-        heartbeat: target.heartbeat,
-        timeout: target.timeout,
-    };
-    let mut stream = ZmtpStream::open(made.stream, setup).await?;
+    let mut stream = dial(rt, target, SocketType::Sub, identity).await?;
     let wanted = if topics.is_empty() { vec![Bytes::new()] } else { topics.clone() };
     for prefix in wanted {
         let command = Command::Subscribe(prefix);
         // The form of ZMTP 3.0 is understood by all.
-        stream.write(&command.encode_legacy()).await?;
+        stream.write(command.encode_legacy()).await?;
     }
     let (sender, payloads) = mpsc::channel(WAITING);
     let task = AbortOnDropHandle::new(tokio::spawn(listen(stream, topics, sender)));

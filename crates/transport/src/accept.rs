@@ -1,0 +1,250 @@
+//! Taking connections in. Those that have not introduced themselves are strangers: few at a time, and not for long.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rt::{Connection, Listener};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{debug, error, warn};
+
+use crate::Error;
+
+/// How long a stranger may stay although there is no room for others.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Runs `guest` for each connection. All of them end with the handle, and with it the listener.
+pub(crate) fn accept<G, F>(
+    listener: Box<dyn Listener>,
+    half_open: usize,
+    kind: &'static str,
+    guest: G,
+) -> AbortOnDropHandle<()>
+where
+    G: Fn(Connection, Place) -> F + Send + 'static,
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let lobby = Lobby::new(half_open);
+        let mut guests = JoinSet::new();
+        loop {
+            let mut connection = tokio::select! {
+                Some(ended) = guests.join_next() => {
+                    report(kind, ended);
+                    continue;
+                }
+                accepted = listener.accept() => match accepted {
+                    Ok(connection) => connection,
+                    Err(error) => {
+                        rest_after(&error).await;
+                        continue;
+                    }
+                },
+            };
+            connection.peer = canonical(connection.peer);
+            let place = lobby.enter(connection.peer.ip()).await;
+            let (peer, visit) = (connection.peer, guest(connection, place));
+            guests.spawn(async move { (peer, visit.await) });
+        }
+    }))
+}
+
+/// A socket for both families shows addresses of the old one inside the new one.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    match peer.ip().to_canonical() {
+        IpAddr::V4(address) => SocketAddr::new(address.into(), peer.port()),
+        IpAddr::V6(_) => peer,
+    }
+}
+
+fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>) {
+    match ended {
+        Ok((_, Ok(()))) => {}
+        Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
+        Err(reason) if reason.is_panic() => error!("{kind} connection ended: {reason}"),
+        Err(_) => {}
+    }
+}
+
+/// Waits a moment after an error of `accept`, such as too many open files, instead of turning in a circle.
+async fn rest_after(error: &std::io::Error) {
+    warn!("failed to accept a connection: {error}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// Where connections stay until they have introduced themselves.
+struct Lobby {
+    limit: usize,
+    strangers: Mutex<Strangers>,
+    left: Notify,
+}
+
+#[derive(Default)]
+struct Strangers {
+    next: u64,
+    by_number: BTreeMap<u64, Stranger>,
+    by_address: HashMap<IpAddr, usize>,
+    warned: Option<Instant>,
+}
+
+struct Stranger {
+    address: IpAddr,
+    since: Instant,
+    /// Dropped to send the stranger away.
+    _stay: oneshot::Sender<()>,
+}
+
+impl Lobby {
+    fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Lobby { limit: limit.max(1), strangers: Mutex::default(), left: Notify::new() })
+    }
+
+    /// Waits for room, which the oldest stranger of the address with the most strangers has to make.
+    async fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
+        loop {
+            let left = self.left.notified();
+            let Some(wait) = lock(&self.strangers).make_room(self.limit, address) else { break };
+            tokio::select! {
+                () = left => {}
+                () = tokio::time::sleep_until(wait) => {}
+            }
+        }
+        let (stay, end) = oneshot::channel();
+        let number = lock(&self.strangers).enter(Stranger { address, since: Instant::now(), _stay: stay });
+        Place { lobby: self.clone(), number, end }
+    }
+}
+
+impl Strangers {
+    fn enter(&mut self, stranger: Stranger) -> u64 {
+        *self.by_address.entry(stranger.address).or_default() += 1;
+        self.next += 1;
+        self.by_number.insert(self.next, stranger);
+        self.next
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(stranger) = self.by_number.remove(&number) else { return };
+        if let Some(count) = self.by_address.get_mut(&stranger.address) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&stranger.address);
+            }
+        }
+    }
+
+    /// Makes room for one more from this address; otherwise says when that can be tried again.
+    fn make_room(&mut self, limit: usize, address: IpAddr) -> Option<Instant> {
+        if self.by_number.len() < limit {
+            return None;
+        }
+        let (&busiest, &count) = self.by_address.iter().max_by_key(|(_, count)| **count)?;
+        let (&number, oldest) = self.by_number.iter().find(|(_, stranger)| stranger.address == busiest)?;
+        // An address that holds most of the room must not keep others waiting.
+        let grace = if busiest != address && count * 2 > limit { Duration::ZERO } else { GRACE };
+        let (now, end) = (Instant::now(), oldest.since + grace);
+        if end > now {
+            return Some(end);
+        }
+        self.remove(number);
+        self.warn(busiest, now);
+        None
+    }
+
+    fn warn(&mut self, busiest: IpAddr, now: Instant) {
+        if self.warned.is_none_or(|before| now - before > Duration::from_secs(60)) {
+            self.warned = Some(now);
+            warn!(peer = %busiest, "too many connections have not introduced themselves; the oldest ones are closed");
+        }
+    }
+}
+
+fn lock(strangers: &Mutex<Strangers>) -> MutexGuard<'_, Strangers> {
+    // Nothing in here panics between two changes that belong together.
+    strangers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The right of one connection to be a stranger for a while.
+pub(crate) struct Place {
+    lobby: Arc<Lobby>,
+    number: u64,
+    end: oneshot::Receiver<()>,
+}
+
+impl Place {
+    /// Waits for the introduction, until the time is over or others need the place.
+    pub(crate) async fn during<T>(
+        mut self,
+        limit: Duration,
+        introduction: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            done = tokio::time::timeout(limit, introduction) => done.map_err(|_| Error::Timeout(limit))?,
+            _ = &mut self.end => Err(Error::Crowded),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.lobby.strangers).remove(self.number);
+        self.lobby.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn address(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
+    async fn silent(place: Place) -> Result<(), Error> {
+        place.during(LONG, std::future::pending()).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_goes_after_a_grace_when_one_address_fills_the_room() {
+        let lobby = Lobby::new(2);
+        let first = tokio::spawn(silent(lobby.enter(address(1)).await));
+        let mut second = tokio::spawn(silent(lobby.enter(address(1)).await));
+        let start = Instant::now();
+        let _third = lobby.enter(address(1)).await;
+        assert_eq!(start.elapsed().as_millis().div_ceil(10), GRACE.as_millis() / 10);
+        assert!(matches!(first.await.unwrap(), Err(Error::Crowded)));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "it may stay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_need_not_wait_for_an_address_with_many_strangers() {
+        let lobby = Lobby::new(3);
+        let mut held =
+            vec![lobby.enter(address(1)).await, lobby.enter(address(2)).await, lobby.enter(address(2)).await];
+        let start = Instant::now();
+        let _fourth = lobby.enter(address(3)).await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(matches!(silent(held.remove(1)).await, Err(Error::Crowded)), "the oldest of the busiest address");
+        assert!(matches!(silent(held.remove(0)).await, Err(Error::Timeout(LONG))), "it was not in the way");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_done_makes_room_at_once() {
+        let lobby = Lobby::new(1);
+        let place = lobby.enter(address(1)).await;
+        let start = Instant::now();
+        let (_next, ()) = tokio::join!(lobby.enter(address(1)), async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            place.during(LONG, async { Ok(()) }).await.unwrap();
+        });
+        assert!(start.elapsed() < GRACE);
+        assert_eq!(lock(&lobby.strangers).by_address.len(), 1);
+    }
+}
