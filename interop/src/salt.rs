@@ -103,6 +103,7 @@ fn find_ours() -> Result<Salt> {
 
 /// Puts Salt's names for a program into a folder.
 fn link(program: &Path, bin: PathBuf) -> Result<Salt> {
+    std::fs::create_dir_all(&bin).with_context(|| format!("failed to create {}", bin.display()))?;
     let linked = Command::new(program).arg("link").arg(&bin).output();
     let linked = linked.with_context(|| format!("failed to start {}", program.display()))?;
     let said = String::from_utf8_lossy(&linked.stderr);
