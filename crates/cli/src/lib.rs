@@ -19,6 +19,7 @@ mod salt_cp;
 mod salt_key;
 mod salt_master;
 mod salt_minion;
+mod salt_run;
 pub mod version;
 
 pub use dispatch::main;

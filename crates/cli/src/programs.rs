@@ -13,9 +13,6 @@ pub fn run(program: Program, parsed: Parsed) -> ExitCode {
         Program::SaltKey => crate::salt_key::main(parsed),
         Program::SaltMaster => crate::salt_master::main(parsed),
         Program::SaltMinion => crate::salt_minion::main(parsed),
-        _ => {
-            eprintln!("{}: not built yet", program.name());
-            ExitCode::FAILURE
-        }
+        Program::SaltRun => crate::salt_run::main(parsed),
     }
 }

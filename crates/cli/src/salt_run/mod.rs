@@ -1,0 +1,225 @@
+//! `salt-run`: runs a runner, in this process, and tells the master's event bus about it.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use anyhow::Context;
+use exec::{Call, bind};
+use rt::Rt;
+use runners::{Events, Kind, Outcome, Request, RunnerContext, Sink};
+use value::{Map, Value, map};
+use wire::Jid;
+use yaml::args::{condition_input, parse_input};
+
+use crate::args::{Parsed, Program};
+use crate::dispatch::usage_error;
+use crate::prepare::{self, OnMaster};
+use crate::salt::job::no_parse;
+use crate::{exit_codes, log_setup, outputters};
+
+/// Runs the program.
+pub fn main(parsed: Parsed) -> ExitCode {
+    let doc = parsed.settings.get("doc").is_some_and(Value::truthy);
+    if doc && parsed.arguments.len() > 1 {
+        return usage_error(Program::SaltRun, "You can only get documentation for one method at one time");
+    }
+    if let Some(jid) = parsed.settings.get_str("jid").filter(|jid| !Jid::is_valid(jid)) {
+        return usage_error(Program::SaltRun, &format!("'{jid}' is not a valid JID"));
+    }
+    let prepared = match prepare::on_master_as_client(Program::SaltRun, parsed) {
+        Ok(prepared) => prepared,
+        Err(code) => return code,
+    };
+    log_setup::program(Program::SaltRun, &prepared.config.log, None);
+    if let Err(code) = prepare::refuse_eauth(Program::SaltRun, &prepared.options) {
+        return code;
+    }
+    match run(prepared) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("salt-run: error: {error:#}");
+            let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
+            ExitCode::from(u8::try_from(status).unwrap_or(exit_codes::GENERIC))
+        }
+    }
+}
+
+fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
+    if prepared.options.get("profiling_enabled").is_some_and(Value::truthy) {
+        anyhow::bail!("not supported: --enable-profiling (use a profiler of the system)");
+    }
+    let function = prepared.arguments.first().cloned().unwrap_or_default();
+    prepared.options.insert("fun", function.as_str());
+    let settings = prepare::output_settings(&prepared.options);
+    if prepared.options.get("doc").is_some_and(Value::truthy) {
+        return docs(&function, &settings);
+    }
+    daemon::switch_user(&prepared.config.user)?;
+    let runtime = prepare::small_runtime().context("failed to start")?;
+    runtime.block_on(async {
+        tokio::select! {
+            code = Session::new(prepared, settings, function).run() => code,
+            _ = tokio::signal::ctrl_c() => {
+                eprintln!("\nExiting gracefully on Ctrl-c");
+                Ok(exit_codes::OK)
+            }
+        }
+    })
+}
+
+fn docs(wanted: &str, settings: &outputters::Settings) -> anyhow::Result<u8> {
+    for (name, doc) in runners::docs(Kind::Runner, wanted) {
+        outputters::display(&format!("{name}:").into(), Some("text"), settings, 0)?;
+        outputters::print_line(&doc.to_string())?;
+    }
+    Ok(exit_codes::OK)
+}
+
+struct Session {
+    options: Map,
+    words: Vec<String>,
+    settings: outputters::Settings,
+    quiet: bool,
+    function: String,
+    ctx: RunnerContext,
+}
+
+impl Session {
+    fn new(prepared: OnMaster, settings: outputters::Settings, function: String) -> Self {
+        let OnMaster { config, options, arguments } = prepared;
+        let quiet = options.get("quiet").is_some_and(Value::truthy);
+        let config = Arc::new(config);
+        let events = Events::of_master(&config, Rt::real());
+        let screen = Screen { settings: settings.clone(), quiet };
+        let ctx = RunnerContext::new(config, Rt::real(), events).watched(Arc::new(screen));
+        Session { words: arguments.into_iter().skip(1).collect(), options, settings, quiet, function, ctx }
+    }
+
+    async fn run(self) -> anyhow::Result<u8> {
+        let jid = match self.options.get_str("jid") {
+            Some(jid) => jid.to_owned(),
+            None => runners::new_jid(&self.ctx).await,
+        };
+        let keep = no_parse(&self.options);
+        let keep: Vec<&str> = keep.iter().map(String::as_str).collect();
+        let (args, kwargs) = parse_input(self.words.iter().map(String::as_str), &keep);
+        let call = Call { args, kwargs };
+        if let Err(text) = self.check(&call) {
+            return self.refuse(&jid, call, &text).await;
+        }
+        if self.options.get("async").is_some_and(Value::truthy) {
+            return self.leave_running(&jid);
+        }
+        if self.options.get("show_jid").is_some_and(Value::truthy) {
+            outputters::print_line(&format!("jid: {jid}"))?;
+        }
+        let user = client::user::request_user();
+        let store = self.ctx.config.jobs.runner_returns;
+        let request = Request { store, ..Request::new(Kind::Runner, self.function.as_str(), call, jid, user) };
+        let outcome = runners::run(&self.ctx, request).await;
+        self.show(&outcome)?;
+        Ok(exit_code(&outcome))
+    }
+
+    /// Finds out what is wrong with a call before anybody hears of it.
+    fn check(&self, call: &Call) -> Result<(), String> {
+        let function = Kind::Runner.find(&self.function).map_err(|error| error.to_string())?;
+        match bind(function, call.clone(), &Map::new()) {
+            Err(exec::Error::Invocation(text)) => Err(text),
+            _ => Ok(()),
+        }
+    }
+
+    fn show(&self, outcome: &Outcome) -> anyhow::Result<()> {
+        if self.quiet {
+            return Ok(());
+        }
+        let wrapped = outcome.ret.as_map().filter(|map| map.len() == 2 && map.contains_key("outputter"));
+        let data = wrapped.and_then(|map| map.get("data")).unwrap_or(&outcome.ret);
+        Ok(outputters::display(data, outcome.out.as_deref(), &self.settings, 0)?)
+    }
+
+    /// Shows the documentation of what may have been meant, or else what is wrong. Salt's exit code for this is 0.
+    async fn refuse(&self, jid: &str, call: Call, text: &str) -> anyhow::Result<u8> {
+        let data = map! {
+            "success" => false,
+            "return" => text,
+            "retcode" => 254,
+            "fun" => self.function.as_str(),
+            "fun_args" => condition_input(call.args, call.kwargs),
+            "jid" => jid,
+        };
+        self.ctx.events.fire(&format!("{}/ret", Kind::Runner.tag(jid)), data).await;
+        let similar = runners::docs(Kind::Runner, &format!("{}*", self.function));
+        if !self.quiet {
+            let shown: Value = if similar.is_empty() { text.into() } else { similar.into() };
+            outputters::display(&shown, Some("nested"), &self.settings, 0)?;
+        }
+        Ok(exit_codes::OK)
+    }
+
+    /// Starts this program once more, in the background, with the same job id.
+    fn leave_running(&self, jid: &str) -> anyhow::Result<u8> {
+        use std::os::unix::process::CommandExt;
+        let program = std::env::current_exe().context("failed to find the file of this program")?;
+        let mut command = Command::new(program);
+        command.arg0("salt-run").arg("-c").arg(&self.ctx.config.config_dir).args(["--quiet", "--jid", jid]);
+        if let Some(names) = self.options.get_str("no_parse").filter(|names| !names.is_empty()) {
+            command.args(["--no-parse", names]);
+        }
+        command.arg("--").arg(&self.function).args(&self.words);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command.spawn().context("failed to start the runner in the background")?;
+        tracing::warn!(
+            "Running in asynchronous mode. Results of this execution may be collected by attaching to the master event \
+             bus or by examining the master job cache, if configured. This execution is running under tag {}",
+            Kind::Runner.tag(jid)
+        );
+        Ok(exit_codes::OK)
+    }
+}
+
+/// The code of a failed function, or a `retcode` in what it returned.
+fn exit_code(outcome: &Outcome) -> u8 {
+    let in_return = || outcome.ret.get("retcode").or_else(|| outcome.ret.get("data")?.get("retcode"));
+    let code = outcome.retcode.or_else(|| in_return().and_then(Value::as_i64));
+    // The system keeps the lowest eight bits.
+    code.map_or(exit_codes::OK, |code| code as u8)
+}
+
+/// Shows how far a runner is.
+struct Screen {
+    settings: outputters::Settings,
+    quiet: bool,
+}
+
+impl Sink for Screen {
+    fn event(&self, suffix: &str, data: &Map) {
+        // The result is shown when everything else is done.
+        if self.quiet || matches!(suffix, "new" | "ret") {
+            return;
+        }
+        let shown = map! { "suffix" => suffix, "event" => data.clone() };
+        if let Err(error) = outputters::display(&shown.into(), data.get_str("outputter"), &self.settings, 0) {
+            tracing::error!("failed to write the output: {error}");
+        }
+    }
+
+    fn print(&self, line: &str) {
+        crate::dispatch::print(&format!("{line}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_that_of_the_result() {
+        let outcome = |ret: Value, retcode| Outcome { ret, success: true, retcode, out: None, data: Map::new() };
+        assert_eq!(exit_code(&outcome(true.into(), None)), 0);
+        assert_eq!(exit_code(&outcome("failed".into(), Some(1))), 1);
+        assert_eq!(exit_code(&outcome(map! { "retcode" => 3 }.into(), None)), 3);
+        assert_eq!(exit_code(&outcome(map! { "data" => map! { "retcode" => 2 } }.into(), None)), 2);
+    }
+}
