@@ -24,7 +24,7 @@ pub struct Keys {
 
 impl Keys {
     pub fn new(stores: Arc<Stores>) -> Self {
-        let config = &stores.config;
+        let config: &config::Master = &stores.config;
         let auto = keys::AutoKey::new(config.into(), stores.keys.store().dir());
         let admission = Admission::new(stores.keys.clone(), auto, config.into());
         Keys { admission, stores, running: OnceLock::new() }

@@ -27,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 pub use error::Error;
-pub use functions::{Functions, Order};
 pub use presence::Presence;
 pub use state::Shared;
 pub use stores::Stores;

@@ -33,6 +33,11 @@ impl Presence {
         }
     }
 
+    /// Returns the address a minion was last heard from.
+    pub fn address(&self, minion: &MinionId) -> Option<IpAddr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(minion).copied()
+    }
+
     /// Forgets a minion whose key is gone.
     pub fn forget(&self, minion: &MinionId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);

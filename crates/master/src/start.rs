@@ -14,7 +14,6 @@ use transport::{Introduction, RequestServer};
 use wire::jid::JidSource;
 
 use crate::books::{Keys, Sessions};
-use crate::functions::Functions;
 use crate::presence::Presence;
 use crate::{Error, Shared, Stores, Users, listen, plugins};
 
@@ -52,7 +51,6 @@ pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
         publisher,
         presence: Presence::default(),
         users,
-        functions: FUNCTIONS,
         jids: Mutex::new(JidSource::new()),
         stores: stores.clone(),
     });
@@ -60,15 +58,6 @@ pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
     tracing::info!("Listening for requests on {}", requests.address());
     tracing::info!("Listening for subscribers on {}", shared.publisher.address());
     Ok(Started { shared, sessions, requests, introductions, bus: served, placeholders })
-}
-
-const FUNCTIONS: Functions = Functions {
-    runners: |_, order| Box::pin(async move { Err(unknown(&order.fun)) }),
-    wheel: |_, order| Box::pin(async move { Err(unknown(&order.fun)) }),
-};
-
-fn unknown(fun: &str) -> exec::Error {
-    exec::Error::CommandNotFound(format!("'{fun}' is not available"))
 }
 
 fn make_directories(config: &Master) -> Result<(), Error> {

@@ -9,7 +9,6 @@ use wire::jid::JidSource;
 use wire::{Jid, MinionId};
 
 use crate::Stores;
-use crate::functions::Functions;
 use crate::presence::Presence;
 use crate::users::Users;
 
@@ -27,8 +26,6 @@ pub struct Shared {
     pub presence: Presence,
     /// Local users and what they may do.
     pub users: Users,
-    /// What `salt-run` and the wheel interface can call.
-    pub functions: Functions,
     /// Job ids, each once.
     pub(crate) jids: Mutex<JidSource>,
 }

@@ -22,7 +22,7 @@ use crate::Error;
 /// The master's files and what was decided from its options.
 pub struct Stores {
     /// The options.
-    pub config: Master,
+    pub config: Arc<Master>,
     /// Clock, randomness, network.
     pub rt: Rt,
     /// The minions' keys.
@@ -67,7 +67,7 @@ impl Stores {
             files: FileServer::new(&config.files, &cachedir)?,
             inbox: Inbox::new(&config.files, &cachedir),
             pillar: pillar::Compiler::new(&config)?,
-            config,
+            config: Arc::new(config),
             rt,
         })
     }

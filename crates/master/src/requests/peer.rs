@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::Filter;
+use exec::Call;
 use targeting::TargetType;
 use targeting::acl::{Publication, function_matches, peer_entries, pillar_is_exact, publish_allowed};
 use tokio::time::Instant;
@@ -155,13 +156,14 @@ fn functions(fun: &Value) -> (Vec<String>, bool) {
 /// The arguments of each function, read as on the command line.
 fn arguments(load: &Map, count: usize, single: bool) -> Vec<Vec<Value>> {
     let plain = load.get("no_parse").and_then(Value::as_list).unwrap_or_default();
+    let plain: Vec<&str> = plain.iter().filter_map(Value::as_str).collect();
     let given = match load.get("arg") {
         Some(Value::List(given)) => given.clone(),
         Some(Value::Null) | None => Vec::new(),
         Some(other) => vec![other.clone()],
     };
     if single {
-        return vec![parse(given, plain)];
+        return vec![listed(parse(given, &plain))];
     }
     let part = |place: usize| match given.get(place) {
         Some(Value::Str(text)) => text.split_whitespace().map(Value::from).collect(),
@@ -169,48 +171,28 @@ fn arguments(load: &Map, count: usize, single: bool) -> Vec<Vec<Value>> {
         Some(other) => vec![other.clone()],
         None => Vec::new(),
     };
-    (0..count).map(|place| parse(part(place), plain)).collect()
+    (0..count).map(|place| listed(parse(part(place), &plain))).collect()
 }
 
-/// Reads texts as YAML; `name=value` becomes a keyword argument.
-fn parse(words: Vec<Value>, plain: &[Value]) -> Vec<Value> {
-    let (mut positional, mut named) = (Vec::new(), Map::new());
+/// Reads texts as the command line does; `name=value` becomes a keyword argument.
+fn parse(words: Vec<Value>, plain: &[&str]) -> Call {
+    let mut call = Call::default();
     for word in words {
-        let Value::Str(text) = word else {
-            positional.push(word);
-            continue;
-        };
-        match text.split_once('=').filter(|(name, _)| is_name(name)) {
-            Some((name, value)) if plain.iter().any(|plain| plain.as_str() == Some(name)) => {
-                drop(named.insert(name, value));
+        match word.as_str() {
+            Some(text) => {
+                let (positional, named) = yaml::args::parse_input([text], plain);
+                call.args.extend(positional);
+                call.kwargs.update(named);
             }
-            Some((name, value)) => drop(named.insert(name, scalar(value))),
-            None => positional.push(scalar(&text)),
+            None => call.args.push(word),
         }
     }
-    if !named.is_empty() {
-        named.insert("__kwarg__", true);
-        positional.push(named.into());
-    }
-    positional
+    call
 }
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|each| each.is_alphanumeric() || each == '_')
-}
-
-fn scalar(text: &str) -> Value {
-    if text.is_empty() || text.contains('\n') {
-        return text.into();
-    }
-    match yaml::load(text, "argument") {
-        // A comment or a document start is meant as text.
-        Ok(Value::Null) if !matches!(text, "null" | "~" | "None") => text.into(),
-        Ok(value) => value,
-        Err(_) => text.into(),
-    }
+/// Puts arguments into the list that a publication carries.
+fn listed(call: Call) -> Vec<Value> {
+    yaml::args::condition_input(call.args, call.kwargs)
 }
 
 /// `minion_runner`: runs a runner if `peer_run` allows it.

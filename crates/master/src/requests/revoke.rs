@@ -30,7 +30,7 @@ pub fn handle(ask: Ask) -> Answer {
 }
 
 fn delete(shared: &std::sync::Arc<Shared>, id: &MinionId, keep_data: bool) -> Result<(), keys::KeyError> {
-    let mut options = ManagerOptions::try_from(&shared.stores.config)?;
+    let mut options = ManagerOptions::try_from(&*shared.stores.config)?;
     options.preserve_minion_cache |= keep_data;
     let manager = KeyManager::new(shared.stores.keys.store().clone(), options, LiveEffects(shared.clone()));
     let ids = Value::List(vec![id.into()]);

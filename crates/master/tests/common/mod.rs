@@ -1,0 +1,166 @@
+//! A master in a directory of its own, and a minion that talks to it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use channel::client::{FileTrust, MasterChannel, MinionIdentity, Settings, TrustSettings};
+use crypto::{Encryption, HashType, PrivateKey, Signature};
+use event::{Endpoints, Listening, Remote};
+use rt::Rt;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use transport::zeromq::ZmqRequester;
+use transport::{Requester, Target};
+use value::{Map, Value, map};
+use wire::MinionId;
+use wire::envelope::Envelope;
+
+pub struct Master {
+    pub directory: TempDir,
+    pub requests: SocketAddr,
+    pub publications: SocketAddr,
+    stop: CancellationToken,
+    running: JoinHandle<Result<(), saltern_master::Error>>,
+}
+
+/// Asks the system for a port nobody listens on.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+impl Master {
+    /// Starts a master with these options and waits until it is ready.
+    pub async fn start(options: Map) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), options).await
+    }
+
+    pub async fn start_in(directory: TempDir, options: Map) -> Self {
+        let (publish, requests) = (free_port(), free_port());
+        let root = directory.path().to_str().unwrap().to_owned();
+        let mut all = map! {
+            "root_dir" => root, "interface" => "127.0.0.1", "publish_port" => publish, "ret_port" => requests,
+            "user" => nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name, "id" => "m_master",
+            "pki_dir" => "/pki", "cachedir" => "/cache", "sock_dir" => "/sock", "token_dir" => "/cache/tokens",
+        };
+        all.update(options);
+        let config_dir = directory.path().join("conf");
+        std::fs::create_dir_all(&config_dir).unwrap();
+        let path = config_dir.join("master");
+        std::fs::write(&path, yaml::dump(&all.into(), yaml::Flow::Block)).unwrap();
+        let config = config::Master::load(&config::Source { path }, &config::LoadOptions::default()).unwrap();
+        let stop = CancellationToken::new();
+        let (tell, ready) = tokio::sync::oneshot::channel();
+        let running = tokio::spawn(saltern_master::run(config, Rt::real(), stop.clone(), move || tell.send(()).unwrap()));
+        if ready.await.is_err() {
+            panic!("the master did not start: {:?}", running.await);
+        }
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Master { directory, requests: at(requests), publications: at(publish), stop, running }
+    }
+
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.directory.path().join(inside)
+    }
+
+    /// Stops the master and gives its directory back.
+    pub async fn stop(self) -> TempDir {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+        self.directory
+    }
+
+    /// The key of the user who runs the tests.
+    pub fn user_key(&self) -> String {
+        let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+        std::fs::read_to_string(self.path(&format!("cache/.{name}_key"))).unwrap()
+    }
+
+    /// Sends a clear request as a program on this host does.
+    pub async fn ask(&self, load: Map) -> Value {
+        self.send(Envelope::clear(load)).await
+    }
+
+    pub async fn send(&self, envelope: Envelope) -> Value {
+        let requester = ZmqRequester::new(Rt::real(), Target::plain(self.requests));
+        requester.ask(envelope, Duration::from_secs(20)).await.unwrap()
+    }
+
+    /// Publishes as `salt` does.
+    pub async fn publish(&self, tgt: &str, fun: &str) -> Value {
+        let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+        self.ask(map! {
+            "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => value::list![], "key" => self.user_key(),
+            "tgt_type" => "glob", "ret" => "", "jid" => "", "kwargs" => Map::new(), "user" => name,
+        })
+        .await
+    }
+
+    /// Listens to the event bus.
+    pub async fn events(&self) -> Listening {
+        Remote::new(Rt::real(), Endpoints::master(&self.path("sock"))).listen(event::Filter::all()).await.unwrap()
+    }
+
+    pub fn accept(&self, id: &str) {
+        std::fs::rename(self.path("pki/minions_pre").join(id), self.path("pki/minions").join(id)).unwrap();
+    }
+
+    pub fn minion(&self, id: &str, pki: &Path) -> Minion {
+        let channel = self.channel(id, PrivateKey::generate(2048).unwrap(), pki);
+        Minion { id: MinionId::new(id).unwrap(), channel }
+    }
+
+    pub fn channel(&self, id: &str, key: PrivateKey, pki: &Path) -> MasterChannel {
+        let settings = Settings {
+            encryption: Encryption::default(),
+            signing: Signature::default(),
+            sign_pub_messages: true,
+            minion_sign_messages: false,
+            hash_type: HashType::Sha256,
+            autosign_grains: None,
+            auth_timeout: Duration::from_secs(20),
+            auth_tries: 1,
+            request_timeout: Duration::from_secs(20),
+            request_tries: 1,
+            trust: TrustSettings::default(),
+        };
+        let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key).unwrap());
+        let requester = Arc::new(ZmqRequester::new(Rt::real(), Target::plain(self.requests)));
+        MasterChannel::new(settings, identity, Arc::new(FileTrust::new(pki, "master_sign")), requester, Rt::real())
+    }
+}
+
+pub struct Minion {
+    pub id: MinionId,
+    pub channel: MasterChannel,
+}
+
+impl Minion {
+    pub async fn ask(&self, load: Map) -> Value {
+        self.channel.request(load, None, wire::msgpack::Decode::Default).await.unwrap()
+    }
+
+    pub async fn answer(&self, jid: &str, value: impl Into<Value>) -> Value {
+        let load = map! {
+            "cmd" => "_return", "id" => &self.id, "success" => true, "return" => value, "retcode" => 0, "jid" => jid,
+            "fun" => "test.ping", "fun_args" => value::list![],
+        };
+        self.ask(load).await
+    }
+}
+
+/// Waits for an event whose tag begins with a text.
+pub async fn event(events: &mut Listening, prefix: &str) -> event::Event {
+    let wanted = async {
+        loop {
+            let event = events.next().await.unwrap();
+            if event.tag().starts_with(prefix) {
+                return event;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wanted).await.unwrap_or_else(|_| panic!("no event {prefix}"))
+}

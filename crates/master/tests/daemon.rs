@@ -1,0 +1,324 @@
+//! A master as a whole: what minions and programs on its host see.
+
+mod common;
+
+use common::{Master, event};
+use crypto::PrivateKey;
+use event::{Endpoints, Remote};
+use rt::Rt;
+use transport::{Subscription, Target};
+use value::{Map, Value, list, map};
+use wire::envelope::{Clear, Envelope, Sealed};
+use wire::msgpack::Decode;
+
+async fn subscribe(master: &Master, id: &str) -> Box<dyn Subscription> {
+    transport::zeromq::subscribe(&Rt::real(), &Target::plain(master.publications), id, vec![]).await.unwrap()
+}
+
+fn open_house() -> Map {
+    map! { "auto_accept" => true }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minion_waits_signs_in_and_does_a_job() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(Map::new()).await;
+    let mut events = master.events().await;
+    let minion = master.minion("web1", pki.path());
+    assert!(matches!(minion.channel.sign_in().await, Ok(channel::client::SignIn::Pending)));
+    assert_eq!(event(&mut events, "salt/auth").await.data().get_str("act"), Some("pend"));
+    let nobody = master.publish("*", "test.ping").await;
+    let error = nobody.get("load").unwrap().get("error").and_then(Value::as_str).unwrap();
+    assert_eq!(error, "Master could not resolve minions for target *");
+
+    master.accept("web1");
+    minion.channel.sign_in().await.unwrap();
+    assert_eq!(event(&mut events, "salt/auth").await.data().get_str("act"), Some("accept"));
+    let mut publications = subscribe(&master, "web1").await;
+    let pong = minion.ask(map! { "cmd" => "_file_envs" }).await;
+    assert_eq!(pong, list!["base"]);
+
+    let published = master.publish("*", "test.ping").await;
+    let load = published.get("load").unwrap();
+    assert_eq!((load.get("minions"), load.get("missing")), (Some(&list!["web1"]), Some(&list![])));
+    let jid = load.get("jid").and_then(Value::as_str).unwrap().to_owned();
+    let new = event(&mut events, &format!("salt/job/{jid}/new")).await;
+    assert_eq!(new.data().get("minions"), Some(&list!["web1"]));
+    event(&mut events, &format!("salt/job/{jid}/publish")).await;
+    let job = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
+    assert_eq!((job.get_str("fun"), job.get_str("jid")), (Some("test.ping"), Some(jid.as_str())));
+
+    assert_eq!(minion.answer(&jid, true).await, Value::Null);
+    // What is acknowledged is on disk.
+    let jobs = store::jobs::JobCache::new(&master.path("cache"), crypto::HashType::Sha256);
+    let kept = jobs.return_of(&jid, &minion.id).unwrap().unwrap();
+    assert_eq!(kept.value, true.into());
+    assert!(!jobs.load(&jid).unwrap().unwrap().contains_key("key"), "the key of the user is no part of the job");
+    let returned = event(&mut events, &format!("salt/job/{jid}/ret/web1")).await;
+    assert_eq!(returned.data().get("return"), Some(&true.into()));
+    // The first return counts.
+    minion.answer(&jid, false).await;
+    assert_eq!(jobs.return_of(&jid, &minion.id).unwrap().unwrap().value, true.into());
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_decide() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    master.minion("web1", pki.path()).channel.sign_in().await.unwrap();
+    let mut events = master.events().await;
+    let publish = |fields: Map| {
+        let mut load = map! {
+            "cmd" => "publish", "tgt" => "*", "fun" => "test.ping", "arg" => list![], "tgt_type" => "glob",
+            "ret" => "", "jid" => "", "user" => "somebody", "kwargs" => Map::new(),
+        };
+        load.update(fields);
+        load
+    };
+    let name = |answer: &Value| answer.traverse("error:name", ":").cloned().unwrap_or_default();
+    let wrong = master.ask(publish(map! { "key" => "wrong" })).await;
+    assert_eq!(name(&wrong), "AuthenticationError".into());
+    let told = event(&mut events, "salt/job/error").await;
+    assert!(!told.data().contains_key("key"));
+    let eauth = map! { "eauth" => "pam", "username" => "u", "password" => "p" };
+    let refused = master.ask(publish(map! { "kwargs" => eauth.clone() })).await;
+    assert_eq!(name(&refused), "AuthenticationError".into());
+    let runner = master.ask(map! { "cmd" => "runner", "fun" => "jobs.active", "key" => "wrong", "user" => "x" }).await;
+    assert_eq!(name(&runner), "UserAuthenticationError".into());
+    let mut wheel = map! { "cmd" => "wheel", "fun" => "key.list_all" };
+    wheel.update(eauth.clone());
+    assert_eq!(name(&master.ask(wheel).await), "EauthAuthenticationError".into());
+    let mut token = eauth;
+    token.insert("cmd", "mk_token");
+    assert_eq!(master.ask(token).await, "".into());
+    assert_eq!(master.ask(map! { "cmd" => "get_token", "token" => "../../pki/master.pem" }).await, Map::new().into());
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runners_and_wheel_functions_are_called_for_those_who_have_a_key() {
+    let master = Master::start(open_house()).await;
+    let mut events = master.events().await;
+    let call = |cmd: &str, fun: &str| map! { "cmd" => cmd, "fun" => fun, "key" => master.user_key(), "kwarg" => Map::new() };
+    let begun = master.ask(call("runner", "test.metasyntactic")).await;
+    let jid = begun.get("jid").and_then(Value::as_str).unwrap();
+    assert_eq!(begun.get("tag").and_then(Value::as_str), Some(format!("salt/run/{jid}").as_str()));
+    event(&mut events, &format!("salt/run/{jid}/ret")).await;
+    let listed = master.ask(call("wheel", "key.list_all")).await;
+    let data = listed.get("data").unwrap();
+    assert_eq!(data.get("success"), Some(&true.into()), "{data}");
+    assert_eq!(data.get("return").unwrap().get("minions"), Some(&list![]));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_requests_get_the_words_of_a_real_master() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", pki.path());
+    minion.channel.sign_in().await.unwrap();
+    let clear = |load: Map, version| Envelope::Clear(Clear { load, version });
+    let sealed = |id: &str| {
+        let load = bytes::Bytes::from_static(b"nothing that opens");
+        Envelope::Sealed(Sealed { load, version: 3, id: Some(id.into()), enc_algo: None, sig_algo: None })
+    };
+    let cases = [
+        (clear(map! { "cmd" => "ping", "x" => 1 }, 3), map! { "cmd" => "ping", "x" => 1 }.into()),
+        (clear(map! { "cmd" => "rm_token" }, 3), Map::new().into()),
+        (clear(map! { "cmd" => "ping" }, 2), "bad load".into()),
+        (clear(map! { "cmd" => "ping", "id" => "a\0b" }, 3), "bad load: id contains a null byte".into()),
+        (clear(map! { "cmd" => "ping", "id" => 1 }, 3), "bad load: id 1 is not a string".into()),
+        (sealed("web1"), "bad load".into()),
+        (sealed("../web1"), "bad load".into()),
+        (sealed(&"x".repeat(10_000)), "bad load".into()),
+        (sealed("stranger"), "bad load".into()),
+    ];
+    for (envelope, answer) in cases {
+        let shown = format!("{envelope:?}").chars().take(200).collect::<String>();
+        assert_eq!(master.send(envelope).await, answer, "{shown}");
+    }
+    assert_eq!(minion.ask(map! { "cmd" => "__init__" }).await, Map::new().into());
+    assert_eq!(minion.ask(map! { "cmd" => "_ext_nodes" }).await, Map::new().into());
+    assert!(!master.path("cache/sessions/stranger").exists());
+    // Another key under a known id is refused, and the minion goes on.
+    let (other, thief) = (tempfile::tempdir().unwrap(), PrivateKey::generate(2048).unwrap());
+    let thief = master.channel("web1", thief, other.path());
+    assert!(!matches!(thief.sign_in().await, Ok(channel::client::SignIn::Accepted(_))));
+    assert_eq!(minion.ask(map! { "cmd" => "_file_envs" }).await, list!["base"]);
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_pillar_and_data_are_served() {
+    let place = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("srv/a.txt", "hello"),
+        ("pillar/top.sls", "base: {'os:Debian': [{match: grain}, web]}"),
+        ("pillar/web.sls", "role: web"),
+    ] {
+        let path = place.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let roots = |name: &str| map! { "base" => list![place.path().join(name).to_str().unwrap()] };
+    let mut options = map! { "file_roots" => roots("srv"), "pillar_roots" => roots("pillar"), "file_recv" => true };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    let minion = master.minion("web1", place.path());
+    let request = map! {
+        "cmd" => "_pillar", "id" => "web1", "grains" => map! { "os" => "Debian" }, "saltenv" => Value::Null, "ver" => "2",
+    };
+    let pillar = minion.channel.request_private(request, "pillar", None).await.unwrap();
+    assert_eq!(pillar, map! { "role" => "web" }.into());
+    let chunk = map! { "cmd" => "_serve_file", "path" => "a.txt", "saltenv" => "base", "loc" => 1 };
+    assert_eq!(minion.ask(chunk).await.get("data").unwrap(), &Value::from("ello"));
+    let push = map! { "cmd" => "_file_recv", "path" => list!["t", "f"], "loc" => 0, "data" => "x", "size" => 1 };
+    assert_eq!(minion.ask(push).await, true.into());
+    assert!(master.path("cache/minions/web1/files/t/f").exists());
+    let hostile = map! { "cmd" => "_file_recv", "path" => list!["..", "..", "f"], "loc" => 0, "data" => "x", "size" => 1 };
+    assert_eq!(minion.ask(hostile).await, false.into());
+    let options = minion.ask(map! { "cmd" => "_master_opts" }).await;
+    assert_eq!(options.get("file_roots"), Some(&map! { "base" => list![] }.into()));
+    assert_eq!(options.get("state_top"), Some(&"top.sls".into()));
+    assert_eq!(minion.ask(map! { "cmd" => "_mine", "data" => map! { "a" => 1, "b" => 2 } }).await, true.into());
+    let mine = |fun: Value| map! { "cmd" => "_mine_get", "tgt" => "os:Debian", "tgt_type" => "grain", "fun" => fun };
+    assert_eq!(minion.ask(mine("a".into())).await, map! { "web1" => 1 }.into());
+    assert_eq!(minion.ask(mine(list!["a"])).await, map! { "a" => map! { "web1" => 1 } }.into());
+    minion.ask(map! { "cmd" => "_mine_delete", "fun" => "a" }).await;
+    assert_eq!(minion.ask(mine("a".into())).await, Map::new().into());
+    let hidden = map! { "__data__" => 3, "__saltmine_acl__" => 1, "allow_tgt" => "db*" };
+    minion.ask(map! { "cmd" => "_mine", "data" => map! { "c" => hidden } }).await;
+    assert_eq!(minion.ask(mine("c".into())).await, Map::new().into());
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn minions_command_others_as_far_as_peer_allows() {
+    let place = tempfile::tempdir().unwrap();
+    let mut options = map! {
+        "peer" => map! { "web.*" => list!["test.*"] }, "peer_run" => map! { "web.*" => list!["test.*"] },
+    };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    let minion = master.minion("web1", place.path());
+    let order = |fun: &str| {
+        map! { "cmd" => "minion_pub", "fun" => fun, "arg" => list!["1"], "tgt" => "*", "tgt_type" => "glob", "ret" => "" }
+    };
+    assert_eq!(minion.ask(order("cmd.run")).await, Map::new().into());
+    let published = minion.ask(order("test.echo")).await;
+    let jid = published.get("jid").and_then(Value::as_str).unwrap().to_owned();
+    assert_eq!(published.get("minions"), Some(&list!["web1"]));
+    minion.answer(&jid, 7).await;
+    let returns = |jid: &str| map! { "cmd" => "pub_ret", "jid" => jid };
+    assert_eq!(minion.ask(returns(&jid)).await, map! { "web1" => map! { "ret" => 7 } }.into());
+    let other = tempfile::tempdir().unwrap();
+    assert_eq!(master.minion("db1", other.path()).ask(returns(&jid)).await, Map::new().into());
+    let runner = map! { "cmd" => "minion_runner", "fun" => "test.metasyntactic", "arg" => list![] };
+    assert!(minion.ask(runner).await.truthy());
+    let runner = map! { "cmd" => "minion_runner", "fun" => "jobs.list_jobs", "arg" => list![] };
+    assert_eq!(minion.ask(runner).await, Map::new().into());
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_minions_reach_the_bus_but_not_those_of_masters() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", place.path());
+    let mut events = master.events().await;
+    let batch = map! {
+        "cmd" => "_minion_event", "pretag" => Value::Null,
+        "events" => list![
+            map! { "tag" => "salt/run/1/new", "data" => map! { "forged" => true } },
+            map! { "tag" => "my/tag", "data" => map! { "n" => 1 } },
+        ],
+    };
+    assert_eq!(minion.ask(batch).await, Value::Null);
+    let first = events.next().await.unwrap();
+    let first = if first.tag() == "salt/auth" { events.next().await.unwrap() } else { first };
+    assert_eq!((first.tag(), first.data().get("n")), ("my/tag", Some(&1.into())));
+    let single = map! { "cmd" => "_minion_event", "tag" => "other", "data" => map! { "n" => 2 }, "pretag" => Value::Null };
+    minion.ask(single).await;
+    let other = event(&mut events, "other").await;
+    assert_eq!(other.data().get("data"), Some(&map! { "n" => 2 }.into()));
+    assert_eq!(other.data().get_str("id"), Some("web1"));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drop_file_changes_the_key_at_once_and_no_job_is_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let mut publications = subscribe(&master, "web1").await;
+    let mut events = master.events().await;
+    keys::request_rotation(&master.path("cache"), "m_master", keys::Owner::NOBODY).unwrap();
+    let rotated = event(&mut events, "key").await;
+    assert_eq!(rotated.data().get("rotate_aes_key"), Some(&true.into()));
+    master.publish("web1", "test.ping").await;
+    let job = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
+    assert_eq!(job.get_str("fun"), Some("test.ping"));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_key_ends_the_session() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", place.path());
+    minion.ask(map! { "cmd" => "_file_envs" }).await;
+    let session = master.path("cache/sessions/web1");
+    assert!(session.exists());
+    std::fs::remove_file(master.path("pki/minions/web1")).unwrap();
+    let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
+    bus.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => "web1" }).await.unwrap();
+    let gone = async {
+        while session.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.unwrap();
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_and_who_was_known_survive_a_restart() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let key = PrivateKey::generate(2048).unwrap();
+    let pem = key.to_pem(None).unwrap();
+    let minion = master.channel("web1", key, place.path());
+    minion.sign_in().await.unwrap();
+    let returned = map! {
+        "cmd" => "_return", "id" => "web1", "return" => "x", "jid" => "req", "fun" => "test.ping", "fun_args" => list![],
+    };
+    minion.request(returned, None, Decode::Default).await.unwrap();
+    let session = std::fs::read_to_string(master.path("cache/sessions/web1")).unwrap();
+    let directory = master.stop().await;
+    let master = Master::start_in(directory, Map::new()).await;
+    assert_eq!(std::fs::read_to_string(master.path("cache/sessions/web1")).unwrap(), session);
+    let minion = master.channel("web1", PrivateKey::from_pem(pem.as_bytes(), None).unwrap(), place.path());
+    assert!(matches!(minion.sign_in().await, Ok(channel::client::SignIn::Accepted(_))), "the same master key");
+    let jobs = store::jobs::JobCache::new(&master.path("cache"), crypto::HashType::Sha256);
+    let (jid, load) = jobs.all().unwrap().pop().unwrap();
+    assert_eq!((load.get_str("fun"), load.get_str("tgt")), (Some("test.ping"), Some("web1")));
+    assert_eq!(jobs.returns(&jid).unwrap().len(), 1);
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_in_use_is_named() {
+    let master = Master::start(Map::new()).await;
+    let options = map! { "interface" => "127.0.0.1", "publish_port" => master.publications.port(), "user" => "" };
+    let place = tempfile::tempdir().unwrap();
+    let mut config = config::Master::from_options(options).unwrap();
+    let paths = &mut config.paths;
+    (paths.pki_dir, paths.cachedir) = (place.path().join("pki"), place.path().join("cache"));
+    (paths.sock_dir, paths.token_dir) = (place.path().join("sock"), place.path().join("tokens"));
+    let stop = tokio_util::sync::CancellationToken::new();
+    let error = saltern_master::run(config, Rt::real(), stop, || panic!("it is not ready")).await.unwrap_err();
+    assert!(error.to_string().contains("publish_port"), "{error}");
+    master.stop().await;
+}
