@@ -100,7 +100,8 @@ async fn credentials_decide() {
 async fn runners_and_wheel_functions_are_called_for_those_who_have_a_key() {
     let master = Master::start(open_house()).await;
     let mut events = master.events().await;
-    let call = |cmd: &str, fun: &str| map! { "cmd" => cmd, "fun" => fun, "key" => master.user_key(), "kwarg" => Map::new() };
+    let call =
+        |cmd: &str, fun: &str| map! { "cmd" => cmd, "fun" => fun, "key" => master.user_key(), "kwarg" => Map::new() };
     let begun = master.ask(call("runner", "test.metasyntactic")).await;
     let jid = begun.get("jid").and_then(Value::as_str).unwrap();
     assert_eq!(begun.get("tag").and_then(Value::as_str), Some(format!("salt/run/{jid}").as_str()));
@@ -176,7 +177,8 @@ async fn files_pillar_and_data_are_served() {
     let push = map! { "cmd" => "_file_recv", "path" => list!["t", "f"], "loc" => 0, "data" => "x", "size" => 1 };
     assert_eq!(minion.ask(push).await, true.into());
     assert!(master.path("cache/minions/web1/files/t/f").exists());
-    let hostile = map! { "cmd" => "_file_recv", "path" => list!["..", "..", "f"], "loc" => 0, "data" => "x", "size" => 1 };
+    let hostile =
+        map! { "cmd" => "_file_recv", "path" => list!["..", "..", "f"], "loc" => 0, "data" => "x", "size" => 1 };
     assert_eq!(minion.ask(hostile).await, false.into());
     let options = minion.ask(map! { "cmd" => "_master_opts" }).await;
     assert_eq!(options.get("file_roots"), Some(&map! { "base" => list![] }.into()));
@@ -238,7 +240,8 @@ async fn events_of_minions_reach_the_bus_but_not_those_of_masters() {
     let first = events.next().await.unwrap();
     let first = if first.tag() == "salt/auth" { events.next().await.unwrap() } else { first };
     assert_eq!((first.tag(), first.data().get("n")), ("my/tag", Some(&1.into())));
-    let single = map! { "cmd" => "_minion_event", "tag" => "other", "data" => map! { "n" => 2 }, "pretag" => Value::Null };
+    let single =
+        map! { "cmd" => "_minion_event", "tag" => "other", "data" => map! { "n" => 2 }, "pretag" => Value::Null };
     minion.ask(single).await;
     let other = event(&mut events, "other").await;
     assert_eq!(other.data().get("data"), Some(&map! { "n" => 2 }.into()));

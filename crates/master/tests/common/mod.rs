@@ -54,7 +54,8 @@ impl Master {
         let config = config::Master::load(&config::Source { path }, &config::LoadOptions::default()).unwrap();
         let stop = CancellationToken::new();
         let (tell, ready) = tokio::sync::oneshot::channel();
-        let running = tokio::spawn(saltern_master::run(config, Rt::real(), stop.clone(), move || tell.send(()).unwrap()));
+        let running =
+            tokio::spawn(saltern_master::run(config, Rt::real(), stop.clone(), move || tell.send(()).unwrap()));
         if ready.await.is_err() {
             panic!("the master did not start: {:?}", running.await);
         }
