@@ -439,8 +439,8 @@ impl Setting {
             let parent = lookup(grains, &above, Map::new().into(), &self.delimiter);
             let same = parent == Value::from(&last);
             value = match parent {
-                Value::Map(map) => self.into_map(map, last, value),
-                Value::List(list) => into_list(list, last, value),
+                Value::Map(map) => self.within_map(map, last, value),
+                Value::List(list) => within_list(list, last, value),
                 _ if same || self.force => map! { last => value }.into(),
                 other => {
                     let what = format!("The key '{above}' value is '{other}', which is different from");
@@ -453,7 +453,7 @@ impl Setting {
         Decision::Write(key, value)
     }
 
-    fn into_map(&self, mut map: Map, key: String, value: Value) -> Value {
+    fn within_map(&self, mut map: Map, key: String, value: Value) -> Value {
         if value.is_null() && self.destructive {
             map.remove(&key);
         } else {
@@ -464,7 +464,7 @@ impl Setting {
 }
 
 /// In a list the entry that is the key, or a map that has it, takes the value; else a new map does.
-fn into_list(mut list: Vec<Value>, key: String, value: Value) -> Value {
+fn within_list(mut list: Vec<Value>, key: String, value: Value) -> Value {
     let mut updated = false;
     for entry in &mut list {
         if entry.as_str() == Some(&key) {

@@ -288,7 +288,7 @@ fn ifelse(
     #[default(false)] merge_lists: bool,
 ) -> Result<Value> {
     let mut args = args.0;
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(Error::execution("The ifelse function must have an odd number of arguments!"));
     }
     let last = args.pop().unwrap_or_default();

@@ -391,7 +391,7 @@ async fn collatz(ctx: &Context, start: i64) -> Result<Value> {
         steps.push(if halved { Value::Float(number as f64) } else { Value::Int(number as i64) });
         halved |= number % 2 == 0;
         number = if number % 2 == 0 { number / 2 } else { number * 3 + 1 };
-        if steps.len() % 1000 == 0 {
+        if steps.len().is_multiple_of(1000) {
             give_way(ctx).await?;
         }
     }

@@ -64,11 +64,12 @@ fn cp1252(byte: u8) -> char {
 }
 
 fn utf16(bytes: &[u8]) -> String {
-    let (bytes, read): (&[u8], fn([u8; 2]) -> u16) = match bytes {
-        [0xfe, 0xff, rest @ ..] => (rest, u16::from_be_bytes),
-        [0xff, 0xfe, rest @ ..] => (rest, u16::from_le_bytes),
-        other => (other, u16::from_le_bytes),
+    let (bytes, big_endian) = match bytes {
+        [0xfe, 0xff, rest @ ..] => (rest, true),
+        [0xff, 0xfe, rest @ ..] => (rest, false),
+        other => (other, false),
     };
+    let read = |pair: [u8; 2]| if big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) };
     let units: Vec<u16> = bytes.chunks(2).map(|pair| read([pair[0], *pair.get(1).unwrap_or(&0xff)])).collect();
     String::from_utf16_lossy(&units)
 }

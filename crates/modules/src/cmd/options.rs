@@ -53,7 +53,7 @@ impl Given {
     }
 
     /// Says whether the call came from an operator rather than from another function.
-    pub fn from_job(&self) -> bool {
+    pub fn is_from_job(&self) -> bool {
         self.value("__pub_jid").truthy()
     }
 }
@@ -113,6 +113,8 @@ pub struct Options {
     pub shell: Option<String>,
     /// Whether the line goes through the shell.
     pub through_shell: bool,
+    /// Whether a line that does not is split into words; with None for the shell it is the name of a program.
+    pub split: bool,
     /// Additions to the environment.
     pub env: BTreeMap<String, String>,
     /// Whether the environment begins empty.
@@ -164,7 +166,7 @@ impl Options {
         let shell = given.some_text("shell");
         check_shell(shell.as_deref())?;
         util::plain_template(given.some_text("template").as_deref(), &line.joined())?;
-        if given.from_job() {
+        if given.is_from_job() {
             check_allowed(ctx, &line)?;
         }
         if given.flag("use_vt") {
@@ -180,6 +182,7 @@ impl Options {
             group: given.some_text("group"),
             shell,
             through_shell: through_shell(ctx, given),
+            split: !given.value("shell").is_null(),
             env: environment(given.value("env")),
             clean_env: given.flag("clean_env"),
             prepend_path: given.some_text("prepend_path"),
@@ -211,7 +214,7 @@ fn check_shell(shell: Option<&str>) -> Result<()> {
 /// An operator's line goes through the shell unless told otherwise; one from another function does not.
 fn through_shell(ctx: &Context, given: &Given) -> bool {
     match given.value("python_shell") {
-        Value::Null => given.from_job() || ctx.opts.get("cmd_safe") == Some(&Value::Bool(false)),
+        Value::Null => given.is_from_job() || ctx.opts.get("cmd_safe") == Some(&Value::Bool(false)),
         _ => given.flag("python_shell"),
     }
 }

@@ -165,8 +165,10 @@ fn argv(options: &Options) -> Result<Vec<String>> {
             [shell, "-c".into()].into_iter().chain(words.iter().cloned()).collect()
         }
         (Line::Words(words), _) => words.clone(),
-        (Line::Text(text), Some(_)) => words::split(text).map_err(|error| Error::Other(error.to_string()))?,
-        (Line::Text(text), None) => vec![text.clone()],
+        (Line::Text(text), _) if options.split => {
+            words::split(text).map_err(|error| Error::Other(error.to_string()))?
+        }
+        (Line::Text(text), _) => vec![text.clone()],
     };
     match found.first() {
         Some(program) if !program.is_empty() => Ok(found),

@@ -29,6 +29,9 @@ async fn an_operators_line_goes_through_the_shell_and_others_are_split() {
     assert_eq!(call(&operator(), "cmd.run", "echo $((1+1))", map! {}).await.unwrap(), "2".into());
     assert_eq!(call(&ctx(), "cmd.run", "echo $((1+1)) 'a  b'", map! {}).await.unwrap(), "$((1+1)) a  b".into());
     assert_eq!(call(&ctx(), "cmd.shell", "echo $((1+1))", map! {}).await.unwrap(), "2".into());
+    assert_eq!(call(&ctx(), "cmd.run", "echo $X", map! { "shell" => false }).await.unwrap(), "$X".into());
+    let name = call(&ctx(), "cmd.run", "echo $X", map! { "shell" => () }).await.unwrap_err().to_string();
+    assert!(name.ends_with("No such file or directory: 'echo $X'"), "{name}");
 }
 
 #[tokio::test]
