@@ -18,7 +18,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(argument) => return fail(&format!("the argument {argument:?} is no valid UTF-8"), exit_codes::USAGE),
         }
     }
-    let called = words.first().map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned());
+    let called =
+        words.first().map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned());
     let rest = words.split_off(words.len().min(1));
     match called.as_deref().and_then(Program::from_name) {
         Some(program) => run(program, rest),
@@ -76,7 +77,8 @@ fn more_from_stdin(program: Program) -> impl FnOnce(Parsed) -> Result<Parsed, St
             return Ok(parsed);
         }
         let lines: Result<Vec<String>, _> = std::io::stdin().lines().collect();
-        let lines = lines.map_err(|error| Stop::Usage(format!("failed to read arguments from standard input: {error}")))?;
+        let lines =
+            lines.map_err(|error| Stop::Usage(format!("failed to read arguments from standard input: {error}")))?;
         let more = args::parse(program, lines.iter().map(|line| line.trim_end_matches('\r').to_owned()).collect())?;
         for setting in more.given {
             if let Some(value) = more.settings.get(setting) {

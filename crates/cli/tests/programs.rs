@@ -102,7 +102,8 @@ fn keys_are_listed_accepted_and_deleted() {
     let made = at(&["--gen-keys=web1", "--gen-keys-dir=gen"]);
     assert!(made.0 == 0 && made.1.starts_with("return:\n    "), "{made:?}");
     std::fs::copy(directory.path().join("gen/web1.pub"), directory.path().join("pki/minions_pre/web1")).unwrap();
-    let accepted = "The following keys are going to be accepted:\nUnaccepted Keys:\nweb1\nKey for minion web1 accepted.\n";
+    let accepted =
+        "The following keys are going to be accepted:\nUnaccepted Keys:\nweb1\nKey for minion web1 accepted.\n";
     assert_eq!(at(&["-a", "web*", "-y"]), Run(0, accepted.into(), String::new()));
     let none = "The key glob 'web*' does not match any unaccepted keys.\n";
     assert_eq!(at(&["-a", "web*", "-y"]), Run(0, none.into(), String::new()));

@@ -136,9 +136,15 @@ mod tests {
 
     #[test]
     fn sizes_are_numbers_or_percentages() {
-        for (text, minions, size) in
-            [("3", 10, 3), ("50%", 10, 5), ("%25", 10, 2), ("1%", 10, 1), ("0", 10, 1), ("200%", 3, 6), ("33.3%", 10, 3)]
-        {
+        for (text, minions, size) in [
+            ("3", 10, 3),
+            ("50%", 10, 5),
+            ("%25", 10, 2),
+            ("1%", 10, 1),
+            ("0", 10, 1),
+            ("200%", 3, 6),
+            ("33.3%", 10, 3),
+        ] {
             assert_eq!(text.parse::<Size>().unwrap().of(minions), size, "{text}");
         }
         assert!("many".parse::<Size>().is_err());

@@ -72,7 +72,13 @@ enum Phase {
     /// Returns come in; at this time the missing minions are asked.
     Waiting { until: Duration },
     /// They have been asked.
-    Asking { until: Duration, question: Option<String>, asked: BTreeSet<String>, running: BTreeSet<String>, heard: BTreeSet<String> },
+    Asking {
+        until: Duration,
+        question: Option<String>,
+        asked: BTreeSet<String>,
+        running: BTreeSet<String>,
+        heard: BTreeSet<String>,
+    },
     /// Nobody runs the job any more; only deadlines are waited for.
     Closing,
     /// All is said.
@@ -81,7 +87,12 @@ enum Phase {
 
 impl Gather {
     /// Begins to gather the returns of a job that was published now to these minions.
-    pub fn new(jid: impl Into<String>, expected: impl IntoIterator<Item = String>, patience: Patience, now: Duration) -> Self {
+    pub fn new(
+        jid: impl Into<String>,
+        expected: impl IntoIterator<Item = String>,
+        patience: Patience,
+        now: Duration,
+    ) -> Self {
         let expected: BTreeSet<String> = expected.into_iter().collect();
         let deadlines = expected.iter().map(|id| (id.clone(), now + patience.timeout)).collect();
         Gather {
@@ -172,7 +183,9 @@ impl Gather {
         match &self.phase {
             Phase::Done => None,
             Phase::Waiting { until } | Phase::Asking { until, .. } => Some(self.before_syndics(*until)),
-            Phase::Closing => self.pending().filter_map(|id| self.deadlines.get(id)).max().copied().or(Some(self.started)),
+            Phase::Closing => {
+                self.pending().filter_map(|id| self.deadlines.get(id)).max().copied().or(Some(self.started))
+            }
         }
     }
 

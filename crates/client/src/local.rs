@@ -179,8 +179,10 @@ impl LocalClient {
     }
 
     fn request(&self, job: &Job) -> PublishRequest {
-        let returners: Vec<&str> =
-            [job.returners.as_str(), &self.settings.ext_job_cache].into_iter().filter(|name| !name.is_empty()).collect();
+        let returners: Vec<&str> = [job.returners.as_str(), &self.settings.ext_job_cache]
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .collect();
         PublishRequest {
             tgt: job.target.clone(),
             fun: job.function.clone(),
@@ -213,7 +215,11 @@ impl LocalClient {
     ///
     /// Ids without an accepted key (resources, keys deleted meanwhile) are left out; a list target with them would be
     /// refused as a whole.
-    pub async fn ask_running(&mut self, jid: &str, minions: impl Iterator<Item = &String>) -> Result<Option<String>, Error> {
+    pub async fn ask_running(
+        &mut self,
+        jid: &str,
+        minions: impl Iterator<Item = &String>,
+    ) -> Result<Option<String>, Error> {
         let accepted = self.accepted();
         let ids: Vec<String> = minions.filter(|id| accepted.contains(*id)).cloned().collect();
         if ids.is_empty() {
@@ -311,11 +317,13 @@ mod tests {
 
     #[test]
     fn answers_are_tickets_or_reasons() {
-        let good = map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
+        let good =
+            map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
         assert_eq!(ticket(good.into()).unwrap(), Some(Ticket { jid: "1".into(), minions: vec!["a".into()] }));
         let nobody = map! { "enc" => "clear", "load" => map! { "jid" => Value::Null, "minions" => list![], "error" => "Master could not resolve minions for target x" } };
         assert_eq!(ticket(nobody.into()).unwrap(), None);
-        let refused = map! { "error" => map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." } };
+        let refused =
+            map! { "error" => map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." } };
         assert_eq!(ticket(refused.into()).unwrap_err().to_string(), "Authorization error occurred.");
         assert!(matches!(ticket("".into()), Err(Error::Authentication)));
         assert_eq!(ticket("bad load".into()).unwrap_err().to_string(), "bad load");

@@ -44,7 +44,9 @@ fn one_zsh_file(text: &str) -> String {
             skipping = false;
         }
     }
-    out.push_str("if [ \"${funcstack[1]#_salt}\" != \"$funcstack[1]\" ]; then\n    \"_${service:-saltern}\" \"$@\"\nelse\n");
+    out.push_str(
+        "if [ \"${funcstack[1]#_salt}\" != \"$funcstack[1]\" ]; then\n    \"_${service:-saltern}\" \"$@\"\nelse\n",
+    );
     for name in names {
         out.push_str(&format!("    compdef _{name} {name}\n"));
     }
@@ -72,10 +74,8 @@ fn saltern() -> Command {
 }
 
 fn command(program: Program) -> Command {
-    let mut command = Command::new(program.name())
-        .about(program.about())
-        .disable_help_flag(true)
-        .disable_version_flag(true);
+    let mut command =
+        Command::new(program.name()).about(program.about()).disable_help_flag(true).disable_version_flag(true);
     for flag in program.groups().iter().flat_map(|group| &group.flags) {
         command = command.arg(argument(flag));
     }

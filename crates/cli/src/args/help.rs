@@ -108,8 +108,13 @@ mod tests {
     fn long_names_push_their_text_to_the_next_line() {
         let text = help(Program::Salt, 80);
         assert!(text.starts_with("Usage: salt [options] '<target>' <function> [arguments]\n\n"));
-        assert!(text.contains("\n  -s, --static          Print all returns together when the last one is there.\n"), "{text}");
-        assert!(text.contains("\n  -t TIMEOUT, --timeout=TIMEOUT\n                        Seconds to wait. Default: 5.\n"));
+        assert!(
+            text.contains("\n  -s, --static          Print all returns together when the last one is there.\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n  -t TIMEOUT, --timeout=TIMEOUT\n                        Seconds to wait. Default: 5.\n")
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("--external-auth")));
     }
 }

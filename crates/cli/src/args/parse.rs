@@ -135,7 +135,8 @@ impl Parser<'_> {
         if let Some((name, _)) = self.names.get_key_value(typed) {
             return Ok(name);
         }
-        let mut fitting: Vec<&'static str> = self.names.keys().copied().filter(|name| name.starts_with(typed)).collect();
+        let mut fitting: Vec<&'static str> =
+            self.names.keys().copied().filter(|name| name.starts_with(typed)).collect();
         fitting.sort_unstable();
         match fitting[..] {
             [] => Err(Stop::Usage(format!("no such option: {typed}"))),
@@ -177,7 +178,8 @@ impl Parser<'_> {
             Kind::Float => float(name, &text)?,
             Kind::Choice(words) => choice(name, text, words)?,
             Kind::Append => {
-                let mut items = self.parsed.settings.remove(flag.setting).and_then(Value::into_list).unwrap_or_default();
+                let mut items =
+                    self.parsed.settings.remove(flag.setting).and_then(Value::into_list).unwrap_or_default();
                 items.push(text.into());
                 Value::List(items)
             }
@@ -188,9 +190,9 @@ impl Parser<'_> {
 }
 
 fn integer(name: &str, text: &str) -> Result<Value, Stop> {
-    python_integer(text).map(Value::Int).ok_or_else(|| {
-        Stop::Usage(format!("option {name}: invalid integer value: {}", value::python::repr_str(text)))
-    })
+    python_integer(text)
+        .map(Value::Int)
+        .ok_or_else(|| Stop::Usage(format!("option {name}: invalid integer value: {}", value::python::repr_str(text))))
 }
 
 /// Reads an integer as `optparse` does: decimal, `0x`, `0b`, or octal after a plain `0`.

@@ -136,7 +136,8 @@ const EXECUTORS: [Flag; 2] = [
         .value_name("EXECUTOR_LIST"),
     Flag::text(&["--executor-opts"], "executor_opts", "Options for these executors.").value_name("EXECUTOR_OPTS"),
 ];
-const OUTPUT_DIFF: Flag = Flag::on(&["--output-diff"], "state_output_diff", "Show only the states that changed something.");
+const OUTPUT_DIFF: Flag =
+    Flag::on(&["--output-diff"], "state_output_diff", "Show only the states that changed something.");
 const DOC: &[&str] = &["-d", "--doc", "--documentation"];
 
 const fn timeout(setting: &'static str, seconds: i64) -> Flag {
@@ -164,9 +165,13 @@ const SALT: [Flag; 23] = [
         "Run on so many minions at a time; a number or a percentage.",
     )
     .preset(Preset::Text("")),
-    Flag::text(&["--batch-wait"], "batch_wait", "Seconds to wait after each return before its place is given to the next minion.")
-        .kind(Kind::Float)
-        .preset(Preset::Int(0)),
+    Flag::text(
+        &["--batch-wait"],
+        "batch_wait",
+        "Seconds to wait after each return before its place is given to the next minion.",
+    )
+    .kind(Kind::Float)
+    .preset(Preset::Int(0)),
     Flag::int(
         &["--batch-safe-limit"],
         "batch_safe_limit",
@@ -184,8 +189,12 @@ const SALT: [Flag; 23] = [
         .preset(Preset::EmptyMap)
         .value_name("RETURNER_KWARGS"),
     Flag::on(DOC, "doc", "Print the documentation of a function, a module, or all of them."),
-    Flag::text(&["--args-separator"], "args_separator", "What separates the arguments of several functions. Default: {default}.")
-        .preset(Preset::Text(",")),
+    Flag::text(
+        &["--args-separator"],
+        "args_separator",
+        "What separates the arguments of several functions. Default: {default}.",
+    )
+    .preset(Preset::Text(",")),
     Flag::on(&["--summary"], "cli_summary", "Print how many minions were targeted, answered and kept silent."),
     Flag::text(&["--metadata"], "metadata", "Data attached to the job, to find it later.").preset(Preset::Text("")),
     Flag::on(&["--start-event"], "start_event", "Ask each minion for an event before it runs the job."),
@@ -223,15 +232,23 @@ const DELIMITER: [Flag; 1] = [Flag::text(
 .preset(Preset::Text(":"))];
 
 const EAUTH: [Flag; 4] = [
-    Flag::text(&["-a", "--auth", "--eauth", "--external-auth"], "eauth", "Log in with this backend (not supported yet).")
-        .preset(Preset::Text("")),
+    Flag::text(
+        &["-a", "--auth", "--eauth", "--external-auth"],
+        "eauth",
+        "Log in with this backend (not supported yet).",
+    )
+    .preset(Preset::Text("")),
     Flag::on(&["-T", "--make-token"], "mktoken", "Keep a token after the login (not supported yet)."),
     Flag::text(&["--username"], "username", "The user of the login (not supported yet)."),
     Flag::text(&["--password"], "password", "The password of the login (not supported yet)."),
 ];
 
 const OUTPUT: [Flag; 8] = [
-    Flag::text(&["--out", "--output"], "output", "How to print: nested, highstate, json, yaml, txt, raw, pprint, table, key, quiet, newline_values_only, no_return, progress."),
+    Flag::text(
+        &["--out", "--output"],
+        "output",
+        "How to print: nested, highstate, json, yaml, txt, raw, pprint, table, key, quiet, newline_values_only, no_return, progress.",
+    ),
     Flag::int(
         &["--out-indent", "--output-indent"],
         "output_indent",
@@ -252,7 +269,8 @@ const OUTPUT: [Flag; 8] = [
 
 const LOG_FILE: [Flag; 2] = [
     Flag::text(&["--log-file"], "log_file", "The log file."),
-    Flag::text(&["--log-file-level"], "log_level_logfile", "The level of the log file.").kind(Kind::Choice(SORTED_LEVELS)),
+    Flag::text(&["--log-file-level"], "log_level_logfile", "The level of the log file.")
+        .kind(Kind::Choice(SORTED_LEVELS)),
 ];
 const LOG_LEVEL: &str = "The level of the messages on the console. Default: warning.";
 
@@ -275,9 +293,13 @@ const KEY: [Flag; 4] = [
 ];
 
 const KEY_ACTIONS: [Flag; 16] = [
-    Flag::text(&["-l", "--list"], "list", "List keys: pre, un or unaccepted; acc or accepted; rej or rejected; den or denied; all.")
-        .preset(Preset::Text(""))
-        .value_name("ARG"),
+    Flag::text(
+        &["-l", "--list"],
+        "list",
+        "List keys: pre, un or unaccepted; acc or accepted; rej or rejected; den or denied; all.",
+    )
+    .preset(Preset::Text(""))
+    .value_name("ARG"),
     Flag::on(&["-L", "--list-all"], "list_all", "List all keys; what happens without any action."),
     Flag::text(&["-a", "--accept"], "accept", "Accept pending keys that match the glob.").preset(Preset::Text("")),
     Flag::on(&["-A", "--accept-all"], "accept_all", "Accept all pending keys."),
@@ -319,7 +341,9 @@ const CALL: [Flag; 21] = [
     Flag::on(DOC, "doc", "Print the documentation of a function, a module, or all of them."),
     Flag::text(&["--master"], "master", "Use this master; without it the first of the configured ones that answers.")
         .preset(Preset::Text("")),
-    Flag::text(&["--return"], "return", "Returners to send the result to.").preset(Preset::Text("")).value_name("RETURNER"),
+    Flag::text(&["--return"], "return", "Returners to send the result to.")
+        .preset(Preset::Text(""))
+        .value_name("RETURNER"),
     Flag::on(&["--local"], "local", "Ask no master: files and pillar come from this machine."),
     Flag::text(&["--file-root"], "file_root", "The file root of this call; may be repeated.").kind(Kind::Append),
     Flag::text(&["--pillar-root"], "pillar_root", "The pillar root of this call; may be repeated.").kind(Kind::Append),
@@ -346,7 +370,11 @@ const CALL_TGT_TYPE: Flag = Flag::text(&["--tgt-type"], "resources_tgt_type", "H
 const PROFILING: [Flag; 2] = [
     Flag::text(&["--profiling-path"], "profiling_path", "Where profiling data go. Default: '{default}'.")
         .preset(Preset::Text("/tmp/stats")),
-    Flag::on(&["--enable-profiling"], "profiling_enabled", "Write profiling data (not supported: use a system profiler)."),
+    Flag::on(
+        &["--enable-profiling"],
+        "profiling_enabled",
+        "Write profiling data (not supported: use a system profiler).",
+    ),
 ];
 
 const RUN: [Flag; 4] = [
@@ -468,8 +496,7 @@ fn cp_groups() -> Vec<Group> {
 fn daemon_groups(program: Program) -> Vec<Group> {
     let user = Flag::text(&["-u", "--user"], "user", "Run as this user.");
     let mut daemon = DAEMON;
-    let pid_file =
-        if program == Program::SaltMaster { "/var/run/salt-master.pid" } else { "/var/run/salt-minion.pid" };
+    let pid_file = if program == Program::SaltMaster { "/var/run/salt-master.pid" } else { "/var/run/salt-minion.pid" };
     daemon[1].preset = Preset::Text(pid_file);
     vec![first_group([user].into_iter().chain(daemon)), log_group(&["-l", "--log-level"], "log_file")]
 }

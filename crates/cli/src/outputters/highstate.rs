@@ -30,7 +30,8 @@ fn at_level(data: &Value, settings: &Settings, level: usize) -> Result<String, U
         Value::Map(map) => map,
         _ => return Err(Unfit),
     };
-    let orchestration = hosts.contains_key("retcode") && hosts.text_keys().filter(|key| key.ends_with("_master")).count() == 1;
+    let orchestration =
+        hosts.contains_key("retcode") && hosts.text_keys().filter(|key| key.ends_with("_master")).count() == 1;
     let folded = if settings.state_compress_ids { compress::compress(hosts) } else { None };
     let hosts = folded.as_ref().unwrap_or(hosts);
     let mut texts = Vec::new();
@@ -61,7 +62,8 @@ fn unwrap(data: &Value) -> &Value {
 fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -> Result<(String, bool), Unfit> {
     let colors = &settings.colors;
     let end = &colors.end;
-    let mut report = Report { settings, level, color: colors.green.to_string(), lines: Vec::new(), counts: Counts::default() };
+    let mut report =
+        Report { settings, level, color: colors.green.to_string(), lines: Vec::new(), counts: Counts::default() };
     match results {
         Value::Bool(_) | Value::Int(_) | Value::BigInt(_) => report.plain([results.to_string().as_str()]),
         Value::Str(text) => report.plain(lines(text)),
@@ -167,7 +169,8 @@ impl Report<'_> {
 
     fn full(&mut self, color: &str, names: &Names, state: &Map, changes: &Changes) -> Result<(), Unfit> {
         let end = self.settings.colors.end.clone();
-        let mut fields = vec![("ID", names.id.to_owned()), ("Function", format!("{}.{}", names.module, names.function))];
+        let mut fields =
+            vec![("ID", names.id.to_owned()), ("Function", format!("{}.{}", names.module, names.function))];
         if names.id != names.name {
             fields.push(("Name", names.name.to_owned()));
         }

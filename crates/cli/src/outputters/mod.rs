@@ -99,11 +99,9 @@ pub fn print(text: &str, settings: &Settings) -> std::io::Result<()> {
         return Ok(());
     }
     let written = match &settings.output_file {
-        Some(path) => std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(path)
-            .and_then(|mut file| writeln!(file, "{text}")),
+        Some(path) => {
+            std::fs::File::options().create(true).append(true).open(path).and_then(|mut file| writeln!(file, "{text}"))
+        }
         None => print_line(text),
     };
     match written {

@@ -36,9 +36,8 @@ struct Style {
 
 impl Style {
     fn from_options(options: &Map) -> Self {
-        let text = |name: &str, preset: &str| {
-            options.get_str(&format!("out.table.{name}")).unwrap_or(preset).to_owned()
-        };
+        let text =
+            |name: &str, preset: &str| options.get_str(&format!("out.table.{name}")).unwrap_or(preset).to_owned();
         let flag = |name: &str| options.get(&format!("out.table.{name}")).is_none_or(Value::truthy);
         let key = |name: &str| options.get_str(&format!("out.table.{name}")).map(str::to_owned);
         Style {

@@ -122,7 +122,8 @@ fn push_parts(chunks: &mut Vec<String>, word: &str) {
         part.push(*letter);
         let before = place.checked_sub(1).map(|place| letters[place]);
         let after = letters.get(place + 1);
-        let breaks = *letter == '-' && before.is_some_and(char::is_alphanumeric) && after.is_some_and(|c| c.is_alphabetic());
+        let breaks =
+            *letter == '-' && before.is_some_and(char::is_alphanumeric) && after.is_some_and(|c| c.is_alphabetic());
         if breaks {
             chunks.push(std::mem::take(&mut part));
         }

@@ -294,11 +294,7 @@ impl Session {
 
     /// Picks minions at random among those that have the function.
     async fn subset(&mut self, bus: &mut event::Listening, job: &client::Job, count: usize) -> Result<Vec<String>> {
-        let question = client::Job {
-            function: "sys.list_functions".into(),
-            arguments: Vec::new(),
-            ..job.clone()
-        };
+        let question = client::Job { function: "sys.list_functions".into(), arguments: Vec::new(), ..job.clone() };
         let mut having = Vec::new();
         if let Some(ticket) = self.client.publish(&question).await? {
             let function = self.job.function.clone();

@@ -59,7 +59,8 @@ impl Known {
         self.connected.get_or_init(|| {
             let peers = peers_of_port(self.publish_port);
             let ids = self.cached().into_iter();
-            ids.filter(|id| self.grains(id).is_some_and(|grains| addresses(&grains).any(|a| peers.contains(&a)))).collect()
+            ids.filter(|id| self.grains(id).is_some_and(|grains| addresses(&grains).any(|a| peers.contains(&a))))
+                .collect()
         })
     }
 }

@@ -94,7 +94,8 @@ fn adjust(parsed: &mut Parsed) {
 
 fn absolute(paths: &[Value]) -> Vec<String> {
     let paths = paths.iter().filter_map(Value::as_str);
-    let full = |path: &str| std::path::absolute(Path::new(path)).map_or(path.to_owned(), |path| path.display().to_string());
+    let full =
+        |path: &str| std::path::absolute(Path::new(path)).map_or(path.to_owned(), |path| path.display().to_string());
     paths.map(full).collect()
 }
 

@@ -54,7 +54,9 @@ fn complaint(function: &str, text: &str) -> Shown {
             code: exit_codes::GENERIC,
         };
     }
-    if text.starts_with(&format!("'{function}' is not available")) || text.starts_with(&format!("'{function}' __virtual__")) {
+    if text.starts_with(&format!("'{function}' is not available"))
+        || text.starts_with(&format!("'{function}' __virtual__"))
+    {
         return Shown::Complaint { text: text.to_owned(), usage: None, code: NOT_AVAILABLE };
     }
     said(text.to_owned())

@@ -80,7 +80,8 @@ impl Copy {
         let mut target = job::Job { target, target_type: kind.into(), ..job::Job::default() };
         job::resolve_nodegroups(&mut target, &prepared.config.nodegroups)?;
         let seconds = prepared.options.get("timeout").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
-        let timeout = seconds.map_or(prepared.config.client.timeout, |seconds| Duration::from_secs_f64(seconds.min(1e9)));
+        let timeout =
+            seconds.map_or(prepared.config.client.timeout, |seconds| Duration::from_secs_f64(seconds.min(1e9)));
         let delimiter = prepared.options.get_str("delimiter").unwrap_or(targeting::DEFAULT_DELIMITER);
         let job = client::Job {
             target: target.target,
@@ -128,7 +129,8 @@ impl Copy {
     async fn one_file(&mut self, bus: &mut Listening, file: &plan::Item, result: &mut Map) -> Result<()> {
         let size = self.prepared.config.client.salt_cp_chunk_size.max(1);
         let gzip = self.prepared.options.get("gzip").is_none_or(Value::truthy);
-        let mut source = File::open(&file.source).with_context(|| format!("failed to open {}", file.source.display()))?;
+        let mut source =
+            File::open(&file.source).with_context(|| format!("failed to open {}", file.source.display()))?;
         let mut failed = Map::new();
         let mut index = 0;
         loop {
@@ -203,10 +205,7 @@ fn note(result: &mut Map, path: &str, answers: Map) {
 
 fn read_piece(source: &mut File, size: usize, path: &Path) -> Result<Vec<u8>> {
     let mut piece = Vec::new();
-    source
-        .take(size as u64)
-        .read_to_end(&mut piece)
-        .with_context(|| format!("failed to read {}", path.display()))?;
+    source.take(size as u64).read_to_end(&mut piece).with_context(|| format!("failed to read {}", path.display()))?;
     Ok(piece)
 }
 

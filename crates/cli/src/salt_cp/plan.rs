@@ -16,7 +16,9 @@ pub enum Unusable {
     #[error("{0} does not exist")]
     Missing(String),
     /// A directory needs `--chunked`.
-    #[error("{0} is a directory, only files are supported in non-chunked mode. Use \"--chunked\" command line argument.")]
+    #[error(
+        "{0} is a directory, only files are supported in non-chunked mode. Use \"--chunked\" command line argument."
+    )]
     Directory(String),
     /// Bytes that are no text need `--chunked`.
     #[error("{0} is no text in UTF-8. Use \"--chunked\" command line argument.")]
@@ -149,7 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display().to_string();
         let code = |error: anyhow::Error| error.downcast_ref::<Unusable>().map(Unusable::code);
-        assert_eq!(code(texts(&[path.clone()]).unwrap_err()), Some(1));
+        assert_eq!(code(texts(std::slice::from_ref(&path)).unwrap_err()), Some(1));
         assert_eq!(code(texts(&[format!("{path}/none")]).unwrap_err()), Some(42));
         fs::write(dir.path().join("raw"), [0xff, 0xfe]).unwrap();
         assert_eq!(code(texts(&[format!("{path}/raw")]).unwrap_err()), Some(1));
