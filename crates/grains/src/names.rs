@@ -108,6 +108,11 @@ pub fn full_name_of(address: IpAddr) -> Option<String> {
     Some(system::canonical_name(&name).filter(|full| full.contains('.')).unwrap_or(name))
 }
 
+/// Returns the name the resolver has for the first address of a host, as Python's `socket.getfqdn` does.
+pub fn full_name_of_host(host: &str) -> Option<String> {
+    full_name_of(*addresses_of(host).first()?)
+}
+
 fn collect(names: Option<Receiver<Option<String>>>, deadline: Instant) -> Vec<String> {
     let mut found = Vec::new();
     let Some(names) = names else { return found };

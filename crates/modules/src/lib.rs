@@ -8,22 +8,35 @@ pub mod cmd;
 pub mod config;
 pub mod cp;
 pub mod data;
+pub mod disk;
+pub mod environ;
 pub mod event;
 pub mod file;
 pub mod grains;
 pub mod group;
+pub mod hashutil;
+pub mod hosts;
 pub mod key;
 pub mod match_;
 pub mod mine;
 pub mod minion;
+pub mod mount;
+pub mod network;
 pub mod pillar;
 pub mod pkg;
+pub mod ps;
+pub mod random;
 pub mod saltutil;
 pub mod service;
 pub mod shadow;
+#[cfg(test)]
+mod signatures;
 pub mod status;
 pub mod sys;
+pub mod sysctl;
+pub mod system;
 pub mod test;
+pub mod timezone;
 pub mod user;
 pub mod util;
 
@@ -34,22 +47,33 @@ pub static ALL: &[&exec::Module] = &[
     &config::MODULE,
     &cp::MODULE,
     &data::MODULE,
+    &disk::MODULE,
+    &environ::MODULE,
     &event::MODULE,
     &file::MODULE,
     &grains::MODULE,
     &group::MODULE,
+    &hashutil::MODULE,
+    &hosts::MODULE,
     &key::MODULE,
     &match_::MODULE,
     &mine::MODULE,
     &minion::MODULE,
+    &mount::MODULE,
+    &network::MODULE,
     &pillar::MODULE,
     &pkg::apt::MODULE,
+    &ps::MODULE,
+    &random::MODULE,
     &saltutil::MODULE,
     &service::systemd::MODULE,
     &shadow::MODULE,
     &status::MODULE,
     &sys::MODULE,
+    &sysctl::MODULE,
+    &system::MODULE,
     &test::MODULE,
+    &timezone::MODULE,
     &user::MODULE,
 ];
 

@@ -69,7 +69,7 @@ async fn add(
     name: String,
     uid: Option<String>,
     gid: Option<String>,
-    groups: Value,
+    #[default(Value::Null)] groups: Value,
     home: Option<String>,
     shell: Option<String>,
     #[default(true)] unique: bool,
@@ -188,6 +188,11 @@ async fn set_gecos(ctx: &Context, name: &str, part: &str, value: &str, root: Opt
     Ok(after.is_some_and(|account| gecos_parts(&account.gecos)[place] == value))
 }
 
+/// `None` empties the field.
+fn text_of(value: &Value) -> String {
+    if value.is_null() { String::new() } else { value.to_string() }
+}
+
 async fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, root: Option<&str>) -> Result<bool> {
     let mut wanted = groups.to_vec();
     wanted.sort();
@@ -218,8 +223,8 @@ async fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, 
 ///
 ///     salt '*' user.chfullname foo "Foo Bar"
 #[function]
-async fn chfullname(ctx: &Context, name: String, fullname: Option<String>, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "fullname", &fullname.unwrap_or_default(), root.as_deref()).await
+async fn chfullname(ctx: &Context, name: String, fullname: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "fullname", &text_of(&fullname), root.as_deref()).await
 }
 
 /// Changes the primary group of a user.
@@ -280,8 +285,8 @@ async fn chhome(
 ///
 ///     salt '*' user.chhomephone foo 7735551234
 #[function]
-async fn chhomephone(ctx: &Context, name: String, homephone: Option<String>, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "homephone", &homephone.unwrap_or_default(), root.as_deref()).await
+async fn chhomephone(ctx: &Context, name: String, homephone: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "homephone", &text_of(&homephone), root.as_deref()).await
 }
 
 /// Changes the login class of a user; only OpenBSD has those, so this returns False.
@@ -305,8 +310,8 @@ fn chloginclass(name: String, loginclass: String, root: Option<String>) -> Resul
 ///
 ///     salt '*' user.chother foobar "night shift"
 #[function]
-async fn chother(ctx: &Context, name: String, other: Option<String>, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "other", &other.unwrap_or_default(), root.as_deref()).await
+async fn chother(ctx: &Context, name: String, other: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "other", &text_of(&other), root.as_deref()).await
 }
 
 /// Changes the room number of a user.
@@ -317,8 +322,8 @@ async fn chother(ctx: &Context, name: String, other: Option<String>, root: Optio
 ///
 ///     salt '*' user.chroomnumber foo 123
 #[function]
-async fn chroomnumber(ctx: &Context, name: String, roomnumber: Option<String>, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "roomnumber", &roomnumber.unwrap_or_default(), root.as_deref()).await
+async fn chroomnumber(ctx: &Context, name: String, roomnumber: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "roomnumber", &text_of(&roomnumber), root.as_deref()).await
 }
 
 /// Changes the login shell of a user.
@@ -353,8 +358,8 @@ async fn chuid(ctx: &Context, name: String, uid: Value, root: Option<String>) ->
 ///
 ///     salt '*' user.chworkphone foo 7735550123
 #[function]
-async fn chworkphone(ctx: &Context, name: String, workphone: Option<String>, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "workphone", &workphone.unwrap_or_default(), root.as_deref()).await
+async fn chworkphone(ctx: &Context, name: String, workphone: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "workphone", &text_of(&workphone), root.as_deref()).await
 }
 
 /// Removes a user, with ``remove`` the home directory too, with ``force`` even while the user is logged in.

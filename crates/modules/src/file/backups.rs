@@ -92,7 +92,7 @@ fn copies(root: &Path, path: &str, limit: Option<usize>) -> Vec<Map> {
 }
 
 fn numbered(copies: Vec<Map>) -> Map {
-    copies.into_iter().enumerate().map(|(number, copy)| (number, copy)).collect()
+    copies.into_iter().enumerate().collect()
 }
 
 fn limit_of(limit: &Value) -> Option<usize> {
@@ -111,7 +111,7 @@ fn limit_of(limit: &Value) -> Option<usize> {
 ///
 ///     salt '*' file.list_backups /foo/bar/baz.txt
 #[function]
-pub async fn list_backups(ctx: &Context, path: String, limit: Value) -> Result<Map> {
+pub async fn list_backups(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
     let root = root(ctx);
     ctx.blocking(move || numbered(copies(&root, &expand_user(&path), limit_of(&limit)))).await
 }
@@ -124,7 +124,7 @@ pub async fn list_backups(ctx: &Context, path: String, limit: Value) -> Result<M
 ///
 ///     salt '*' file.list_backups_dir /foo/bar/
 #[function]
-pub async fn list_backups_dir(ctx: &Context, path: String, limit: Value) -> Result<Map> {
+pub async fn list_backups_dir(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
     let root = root(ctx);
     ctx.blocking(move || {
         let path = expand_user(&path);

@@ -271,7 +271,12 @@ pub async fn seek_write(ctx: &Context, path: String, data: Value, offset: u64) -
 ///
 ///     salt '*' file.touch /var/log/emptyfile
 #[function]
-pub async fn touch(ctx: &Context, name: String, atime: Value, mtime: Value) -> Result<bool> {
+pub async fn touch(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] atime: Value,
+    #[default(Value::Null)] mtime: Value,
+) -> Result<bool> {
     let (atime, mtime) = (time_given(&atime)?, time_given(&mtime)?);
     ctx.blocking(move || touched(&expand_user(&name), atime, mtime)).await?
 }

@@ -171,7 +171,7 @@ pub async fn replace(
     #[default(1)] bufsize: Value,
     #[default(false)] append_if_not_found: bool,
     #[default(false)] prepend_if_not_found: bool,
-    not_found_content: Value,
+    #[default(Value::Null)] not_found_content: Value,
     #[default(".bak")] backup: Value,
     #[default(false)] dry_run: bool,
     #[default(false)] search_only: bool,
@@ -253,10 +253,10 @@ impl Replacement {
     fn carry_out(&self, text: &Text) -> Result<String> {
         let regex = pattern::compile(&self.pattern, self.flags)?;
         let (mut content, found) = pattern::replace(&regex, &self.template, &text.content, self.count)?;
-        if let Some((place, missing)) = self.add.as_ref().filter(|_| found == 0) {
-            if !self.stands_already(missing, text)? {
-                content = added(&content, place, missing);
-            }
+        if let Some((place, missing)) = self.add.as_ref().filter(|_| found == 0)
+            && !self.stands_already(missing, text)?
+        {
+            content = added(&content, place, missing);
         }
         if content != text.content && !self.dry_run {
             text.store(&content, self.backup.as_deref())?;

@@ -214,8 +214,8 @@ pub fn uid_to_user(uid: Value) -> Result<Value> {
 ///
 ///     salt '*' file.user_to_uid root
 #[function]
-pub fn user_to_uid(user: Option<Value>) -> Result<Value> {
-    Ok(uid_of(&user.unwrap_or_default()).map_or(Value::from(""), Value::from))
+pub fn user_to_uid(user: Value) -> Result<Value> {
+    Ok(uid_of(&user).map_or(Value::from(""), Value::from))
 }
 
 /// What was asked of a path and what came of it, in the shape of Salt's `check_perms`.

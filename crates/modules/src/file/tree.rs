@@ -119,7 +119,13 @@ pub async fn link(ctx: &Context, src: String, path: String) -> Result<bool> {
 ///
 ///     salt '*' file.makedirs /opt/code/
 #[function]
-pub async fn makedirs(ctx: &Context, path: String, user: Value, group: Value, mode: Value) -> Result<Value> {
+pub async fn makedirs(
+    ctx: &Context,
+    path: String,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default(Value::Null)] mode: Value,
+) -> Result<Value> {
     ctx.blocking(move || {
         let path = expand_user(&path);
         let directory = normalize(split(&path).0);
@@ -151,8 +157,8 @@ pub async fn makedirs(ctx: &Context, path: String, user: Value, group: Value, mo
 pub async fn makedirs_perms(
     ctx: &Context,
     name: String,
-    user: Value,
-    group: Value,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
     #[default("0755")] mode: Value,
 ) -> Result<()> {
     ctx.blocking(move || {
@@ -190,7 +196,13 @@ fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> R
 ///
 ///     salt '*' file.mkdir /opt/jetty/context
 #[function]
-pub async fn mkdir(ctx: &Context, dir_path: String, user: Value, group: Value, mode: Value) -> Result<bool> {
+pub async fn mkdir(
+    ctx: &Context,
+    dir_path: String,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default(Value::Null)] mode: Value,
+) -> Result<bool> {
     ctx.blocking(move || {
         let directory = normalize(&expand_user(&dir_path));
         if !Path::new(&directory).is_dir() {
@@ -216,8 +228,8 @@ pub async fn mknod(
     ntype: String,
     #[default(0)] major: u64,
     #[default(0)] minor: u64,
-    user: Value,
-    group: Value,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
     #[default("0600")] mode: Value,
 ) -> Result<Map> {
     let kind = match ntype.as_str() {

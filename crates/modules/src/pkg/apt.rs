@@ -107,7 +107,9 @@ async fn query(ctx: &Context) -> Result<Installed> {
 fn parse_query(text: &str, own: Option<&str>) -> Installed {
     let mut found = Installed::default();
     for line in text.lines() {
-        let [wanted, _, status, name, version, arch, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        let [wanted, _, status, name, version, arch, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            continue;
+        };
         let foreign = arch != "all" && own.is_some_and(|own| own != arch);
         let name = if foreign { format!("{name}:{arch}") } else { name.to_owned() };
         let place = if wanted == "deinstall" {
@@ -144,10 +146,14 @@ fn shown(packages: Packages, as_list: bool) -> Map {
 
 /// What differs: the old and the new version of each package.
 fn differences(old: &Packages, new: &Packages) -> Map {
-    let text = |packages: &Packages, name: &String| packages.get(name).map_or(String::new(), |versions| versions.join(","));
+    let text =
+        |packages: &Packages, name: &String| packages.get(name).map_or(String::new(), |versions| versions.join(","));
     let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let pairs = names.into_iter().map(|name| (name, text(old, name), text(new, name)));
-    pairs.filter(|(_, old, new)| old != new).map(|(name, old, new)| (name, map! { "new" => new, "old" => old })).collect()
+    pairs
+        .filter(|(_, old, new)| old != new)
+        .map(|(name, old, new)| (name, map! { "new" => new, "old" => old }))
+        .collect()
 }
 
 /// An error with details, as Salt words it.
@@ -256,7 +262,9 @@ fn candidates(text: &str) -> BTreeMap<String, String> {
     let mut name = "";
     for line in text.lines() {
         match line.trim().strip_prefix("Candidate:") {
-            Some(version) if version.trim() != "(none)" => drop(found.insert(name.to_owned(), version.trim().to_owned())),
+            Some(version) if version.trim() != "(none)" => {
+                drop(found.insert(name.to_owned(), version.trim().to_owned()))
+            }
             Some(_) => {}
             None if !line.starts_with(' ') => name = line.strip_suffix(':').unwrap_or(name),
             None => {}
@@ -344,8 +352,7 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 #[function]
 async fn get_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    let wrong = || Error::execution(format!("Error: repo '{repo}' is not a well formatted definition"));
-    let wanted = sources::one_line(&repo, "").ok_or_else(wrong)?;
+    let Some(wanted) = sources::one_line(&repo, "") else { return Ok(Map::new()) };
     let all = ctx.blocking(|| sources::all(Path::new("/etc/apt"))).await?;
     let same = |shown: &Map| {
         let text = |key| shown.get_str(key).unwrap_or_default();
@@ -421,7 +428,13 @@ fn targets(name: Option<String>, pkgs: &Value, sources: &Value) -> Result<Vec<St
 ///     salt '*' pkg.hold <package name>
 ///     salt '*' pkg.hold pkgs='["foo", "bar"]'
 #[function]
-async fn hold(ctx: &Context, name: Option<String>, pkgs: Value, sources: Value, kwargs: KwArgs) -> Result<Map> {
+async fn hold(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
     let _ = kwargs;
     let mut report = Map::new();
     for target in targets(name, &pkgs, &sources)? {
@@ -439,7 +452,13 @@ async fn hold(ctx: &Context, name: Option<String>, pkgs: Value, sources: Value, 
 ///
 ///     salt '*' pkg.unhold <package name>
 #[function]
-async fn unhold(ctx: &Context, name: Option<String>, pkgs: Value, sources: Value, kwargs: KwArgs) -> Result<Map> {
+async fn unhold(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
     let _ = kwargs;
     let mut report = Map::new();
     for target in targets(name, &pkgs, &sources)? {
@@ -549,7 +568,13 @@ fn license(name: &str) -> Option<String> {
 }
 
 /// What is to be installed: a package, `package=version`, or the path of a file.
-async fn wanted(ctx: &Context, name: Option<String>, pkgs: &Value, sources: &Value, kwargs: &KwArgs) -> Result<Vec<String>> {
+async fn wanted(
+    ctx: &Context,
+    name: Option<String>,
+    pkgs: &Value,
+    sources: &Value,
+    kwargs: &KwArgs,
+) -> Result<Vec<String>> {
     let mut wanted = Vec::new();
     let list = |value: &Value| match value {
         Value::List(items) => items.clone(),
@@ -559,7 +584,8 @@ async fn wanted(ctx: &Context, name: Option<String>, pkgs: &Value, sources: &Val
     };
     for item in list(sources) {
         let source = item.as_map().and_then(|map| map.values().next()).unwrap_or(&item).to_string();
-        let cached = ctx.call_with("cp.cache_file", Call { args: vec![source.clone().into()], kwargs: Map::new() }).await?;
+        let cached =
+            ctx.call_with("cp.cache_file", Call { args: vec![source.clone().into()], kwargs: Map::new() }).await?;
         let missing = || Error::execution(format!("failed to fetch {source}"));
         wanted.push(cached.as_str().filter(|path| !path.is_empty()).ok_or_else(missing)?.to_owned());
     }
@@ -603,15 +629,17 @@ async fn install(
     #[default(false)] refresh: bool,
     fromrepo: Option<String>,
     #[default(false)] skip_verify: bool,
-    #[default(false)] debconf: Value,
-    pkgs: Value,
-    sources: Value,
+    #[default(Value::Null)] debconf: Value,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
     #[default(false)] reinstall: bool,
     #[default(false)] downloadonly: bool,
     #[default(false)] ignore_epoch: bool,
+    #[default(true)] normalize: bool,
     kwargs: KwArgs,
 ) -> Result<Map> {
-    let _ = ignore_epoch;
+    // apt understands names with and without the architecture, and compares versions itself.
+    let _ = (ignore_epoch, normalize);
     if debconf.truthy() {
         return Err(Error::execution("not supported: debconf"));
     }
@@ -834,7 +862,12 @@ fn parse_arch(name: String) -> Result<Map> {
 ///
 ///     salt '*' pkg.purge <package name>
 #[function]
-async fn purge(ctx: &Context, name: Option<String>, pkgs: Value, kwargs: KwArgs) -> Result<Map> {
+async fn purge(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
     let _ = kwargs;
     uninstall(ctx, "purge", name, &pkgs).await
 }
@@ -847,7 +880,12 @@ async fn purge(ctx: &Context, name: Option<String>, pkgs: Value, kwargs: KwArgs)
 ///
 ///     salt '*' pkg.remove <package name>
 #[function]
-async fn remove(ctx: &Context, name: Option<String>, pkgs: Value, kwargs: KwArgs) -> Result<Map> {
+async fn remove(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
     let _ = kwargs;
     uninstall(ctx, "remove", name, &pkgs).await
 }
@@ -930,7 +968,8 @@ fn updated_lists(text: &str) -> Map {
     for line in text.lines() {
         let Some((word, rest)) = line.trim().split_once(' ') else { continue };
         let name = rest.split_whitespace().collect::<Vec<_>>().join(" ");
-        let without_size = || name.rfind(" [").filter(|_| name.ends_with("B]")).map_or(name.as_str(), |end| &name[..end]).to_owned();
+        let without_size =
+            || name.rfind(" [").filter(|_| name.ends_with("B]")).map_or(name.as_str(), |end| &name[..end]).to_owned();
         match word.split(':').next() {
             Some("Get") => lists.insert(without_size(), true),
             Some("Hit") => lists.insert(name, Value::Null),
@@ -979,7 +1018,9 @@ fn shown_packages(text: &str, filter: &[String]) -> Map {
             .collect();
         let (Some(name), Some(version)) = (fields.remove("Package"), fields.remove("Version")) else { continue };
         let versions = found.entry_or_insert_with(name, || Value::Map(Map::new()));
-        if let Some(Value::Map(known)) = versions.as_map_mut().map(|map| map.entry_or_insert_with(version, || Map::new().into())) {
+        if let Some(Value::Map(known)) =
+            versions.as_map_mut().map(|map| map.entry_or_insert_with(version, || Map::new().into()))
+        {
             known.update(fields);
         }
     }
@@ -1126,7 +1167,8 @@ mod tests {
         let packages = |pairs: &[(&str, &str)]| -> Packages {
             pairs.iter().map(|(name, version)| ((*name).to_owned(), vec![(*version).to_owned()])).collect()
         };
-        let (old, new) = (packages(&[("a", "1"), ("b", "1"), ("c", "1")]), packages(&[("a", "2"), ("b", "1"), ("d", "1")]));
+        let (old, new) =
+            (packages(&[("a", "1"), ("b", "1"), ("c", "1")]), packages(&[("a", "2"), ("b", "1"), ("d", "1")]));
         let expected = map! {
             "a" => map! { "new" => "2", "old" => "1" },
             "c" => map! { "new" => "", "old" => "1" },
@@ -1147,8 +1189,14 @@ mod tests {
         assert_eq!(updated_lists(text), expected);
         let text = "Reading\nThe following packages will be REMOVED:\n  b a\n  c\n0 upgraded\n";
         assert_eq!(to_be_removed(text), ["a", "b", "c"]);
-        assert_eq!(parse_selections("bash\t\tinstall\nx hold\n"), map! { "install" => list!["bash"], "hold" => list!["x"] });
-        assert_eq!(repo_versions("Package: a\n Version: 1\nPackage: b\nVersion: 2\n"), map! { "a" => list!["1"], "b" => list!["2"] });
+        assert_eq!(
+            parse_selections("bash\t\tinstall\nx hold\n"),
+            map! { "install" => list!["bash"], "hold" => list!["x"] }
+        );
+        assert_eq!(
+            repo_versions("Package: a\n Version: 1\nPackage: b\nVersion: 2\n"),
+            map! { "a" => list!["1"], "b" => list!["2"] }
+        );
     }
 
     #[test]

@@ -176,7 +176,9 @@ mod tests {
 
     #[test]
     fn lines_of_the_older_form_are_read() {
-        let source = one_line("# deb [arch=amd64,i386 signed-by=/k.gpg] http://x/debian bookworm main contrib # y", "f").unwrap();
+        let source =
+            one_line("# deb [arch=amd64,i386 signed-by=/k.gpg] http://x/debian bookworm main contrib # y", "f")
+                .unwrap();
         assert!(source.disabled);
         assert_eq!(source.architectures, ["amd64", "i386"]);
         assert_eq!(source.comps, ["main", "contrib"]);

@@ -159,7 +159,10 @@ fn unit_names(root: Option<&str>) -> BTreeSet<String> {
 fn scripts(root: Option<&str>, units: &BTreeSet<String>) -> BTreeSet<String> {
     let entries = std::fs::read_dir(below(root, SCRIPTS)).into_iter().flatten().flatten();
     let runnable = entries.filter(|entry| util::is_executable(&entry.path()));
-    runnable.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| !units.contains(name)).collect()
+    runnable
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !units.contains(name))
+        .collect()
 }
 
 fn is_script(root: Option<&str>, name: &str) -> bool {
