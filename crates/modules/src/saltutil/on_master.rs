@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map};
 
-use crate::cmd as commands;
+use crate::cmd::{self as commands, Outcome};
 
 /// What Salt says where there is no master.
 const ELSEWHERE: &str = "This command can only be executed on a minion that is located on the master.";
@@ -21,22 +21,29 @@ fn config_dir(ctx: &Context) -> Result<PathBuf> {
     if here { Ok(folder.to_owned()) } else { Err(Error::execution(ELSEWHERE)) }
 }
 
-/// Runs one of our programs and reads what it prints as JSON.
-async fn ask(ctx: &Context, program: &str, words: Vec<String>) -> Result<Value> {
+/// Runs one of our programs.
+async fn program(ctx: &Context, program: &str, words: Vec<String>) -> Result<Outcome> {
     let folder = config_dir(ctx)?;
     let exe =
         std::env::current_exe().map_err(|error| Error::execution(format!("failed to find this program: {error}")))?;
     let (exe, folder) = (exe.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned());
     let mut all = vec![exe.as_str(), program, "--config-dir", &folder, "--out", "json", "--log-level", "quiet"];
     all.extend(words.iter().map(String::as_str));
-    let outcome = commands::quiet(ctx, &all).await?;
+    commands::quiet(ctx, &all).await
+}
+
+fn failed(program: &str, outcome: Outcome) -> Error {
+    let said = if outcome.stderr.trim().is_empty() { outcome.stdout } else { outcome.stderr };
+    Error::execution(format!("{program} failed: {}", said.trim()))
+}
+
+/// Runs one of our programs and reads what it prints as JSON.
+async fn ask(ctx: &Context, name: &str, words: Vec<String>) -> Result<Value> {
+    let outcome = program(ctx, name, words).await?;
     match serde_json::from_str(&outcome.stdout) {
         Ok(answer) => Ok(answer),
         Err(_) if outcome.retcode == Some(0) && outcome.stdout.trim().is_empty() => Ok(Value::Null),
-        Err(_) => {
-            let said = if outcome.stderr.trim().is_empty() { outcome.stdout } else { outcome.stderr };
-            Err(Error::execution(format!("{program} failed: {}", said.trim())))
-        }
+        Err(_) => Err(failed(name, outcome)),
     }
 }
 
@@ -96,11 +103,38 @@ pub async fn runner(
 pub async fn wheel(ctx: &Context, name: String, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let given = kwargs.given();
     let matched = args.0.first().or_else(|| given.get("match")).map(Value::to_string);
-    let flags = key_flags(&name, matched)?;
-    let answer = ask(ctx, "salt-key", flags).await?;
+    let flags = key_flags(&name, matched.clone())?;
+    let answer = match matched.filter(|_| CHANGES.contains(&name.as_str())) {
+        Some(matched) => changed_keys(ctx, flags, &matched).await?,
+        None => ask(ctx, "salt-key", flags).await?,
+    };
     let user = kwargs.0.get_str("__pub_user").unwrap_or("UNKNOWN").to_owned();
     let data = map! { "fun" => format!("wheel.{name}"), "user" => user, "return" => answer, "success" => true };
     Ok(map! { "tag" => "salt/wheel", "data" => data })
+}
+
+/// The wheel functions that change the state of keys.
+const CHANGES: [&str; 3] = ["key.accept", "key.reject", "key.delete"];
+
+/// Changes keys, and returns in which states those that were meant are now.
+async fn changed_keys(ctx: &Context, flags: Vec<String>, matched: &str) -> Result<Value> {
+    let outcome = program(ctx, "salt-key", flags).await?;
+    if outcome.retcode != Some(0) {
+        return Err(failed("salt-key", outcome));
+    }
+    let all = ask(ctx, "salt-key", vec!["--list-all".to_owned()]).await?;
+    Ok(meant(all, matched).into())
+}
+
+/// Leaves the ids that fit a glob, and the states that have any.
+fn meant(all: Value, matched: &str) -> Map {
+    let fits = |id: &Value| id.as_str().is_some_and(|id| targeting::fnmatch(id, matched));
+    let states = all.into_map().unwrap_or_default().into_iter();
+    let kept = states.map(|(state, ids)| {
+        let ids: Vec<Value> = ids.into_list().unwrap_or_default().into_iter().filter(fits).collect();
+        (state, ids)
+    });
+    kept.filter(|(_, ids)| !ids.is_empty()).collect()
 }
 
 /// The flags of `salt-key` that do what a wheel function does.
@@ -261,6 +295,12 @@ mod tests {
         assert_eq!(key_flags("key.list_all", None).unwrap(), ["--list-all"]);
         assert!(key_flags("key.accept", None).is_err());
         assert!(key_flags("config.apply", None).unwrap_err().to_string().starts_with("not supported: wheel function"));
+    }
+
+    #[test]
+    fn the_keys_that_were_meant_are_told_by_state() {
+        let all = map! { "minions" => list!["web1", "db1"], "minions_pre" => list!["db2"] };
+        assert_eq!(meant(all.into(), "web*"), map! { "minions" => list!["web1"] });
     }
 
     #[tokio::test]
