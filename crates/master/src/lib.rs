@@ -40,6 +40,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// # Errors
 /// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
 pub async fn run(config: config::Master, rt: Rt, stop: CancellationToken, ready: impl FnOnce()) -> Result<(), Error> {
+    info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");
     info!("salt-master is starting as user '{}'", config.user);
     let master = start::start(config, rt).await?;

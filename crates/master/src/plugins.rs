@@ -32,8 +32,11 @@ const BUILT_IN: [(&str, &[&str]); 3] = [
 fn complaints(config: &Master) -> Vec<String> {
     let option = |name: &str| config.raw.get(name).filter(|value| value.truthy());
     let plugins = PLUGINS.iter().filter(|(name, _)| option(name).is_some());
-    let mut all: Vec<String> =
-        plugins.map(|(name, why)| format!("option '{name}' has no effect here: {why}")).collect();
+    let mut all: Vec<String> = plugins
+        .map(|(name, why)| format!("option '{name}'{} has no effect here: {why}", named(option(name))))
+        .collect();
+    let unknown = config.files.fileserver_backend.iter().filter(|name| *name != "roots");
+    all.extend(unknown.map(|name| format!("option 'fileserver_backend': {name} is not supported; it is passed over")));
     for (name, built_in) in BUILT_IN {
         let Some(value) = option(name).and_then(Value::as_str).filter(|value| !built_in.contains(value)) else {
             continue;
@@ -44,6 +47,17 @@ fn complaints(config: &Master) -> Vec<String> {
         ));
     }
     all
+}
+
+/// The plug-ins in the value of an option, for a message: words of a list, or the names of its maps.
+fn named(value: Option<&Value>) -> String {
+    let entries = value.and_then(Value::as_list).unwrap_or_default();
+    let name = |entry: &Value| match entry {
+        Value::Map(map) => map.iter().next().map(|(name, _)| name.to_string()),
+        other => other.as_str().map(str::to_owned),
+    };
+    let names: Vec<_> = entries.iter().filter_map(name).collect();
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
 #[cfg(test)]
@@ -59,9 +73,11 @@ mod tests {
             "master_job_cache" => "mysql",
             "cache" => "localfs",
             "reactor" => list![],
+            "fileserver_backend" => list!["roots", "git"],
         };
         let found = complaints(&Master::from_options(options).unwrap());
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("'engines'") && found[1].contains("mysql"), "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].contains("'engines' (http_logstash)"), "{found:?}");
+        assert!(found[1].contains("gitfs") && found[2].contains("mysql"), "{found:?}");
     }
 }

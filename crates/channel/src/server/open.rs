@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracing::{debug, warn};
+use tracing::debug;
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::{Clear, Envelope, Sealed};
@@ -125,8 +125,7 @@ impl Server {
         if age <= ttl {
             return Ok(());
         }
-        warn!(minion = %id, age, "Received request with ttl expired");
-        Err(Refused::bad_load(format!("request of minion {id} is {age} s old, request_server_ttl is {ttl}")))
+        Err(Refused::bad_load(format!("Received request from {id} with expired ttl: {age} > {ttl}")))
     }
 
     fn check_sender(&self, id: &MinionId, load: &Map, token: Option<&Value>) -> Result<(), Refused> {

@@ -70,6 +70,9 @@ pub struct SignInEvent {
     pub grains: Option<Map>,
 }
 
+/// How many characters of an invalid id are logged.
+const SHOWN_ID: usize = 64;
+
 /// What a sign-in request holds.
 struct Request<'a> {
     id: MinionId,
@@ -88,7 +91,7 @@ impl Server {
         let Some(request) = read(request) else {
             let nonce = request.load.get_str("nonce");
             let algorithm = signature_algorithm(&request.load).unwrap_or_default();
-            warn!("Authentication request from invalid id");
+            warn!("Authentication request from invalid id {}", shown(request.load.get("id")));
             return SignedIn { answer: self.refusal(Word::Rejected, nonce, algorithm, request.version), event: None };
         };
         let (verdict, act) = self.keys.sign_in(&request.id, &request.public, request.grains);
@@ -169,6 +172,18 @@ impl Server {
         };
         Answer::Plain(reply.to_value())
     }
+}
+
+/// Makes what a stranger calls itself fit for a log line: escaped and cut.
+fn shown(id: Option<&Value>) -> String {
+    let text = match id {
+        Some(Value::Str(text)) => text.to_string(),
+        Some(other) => format!("(a {})", other.type_name()),
+        None => "(none)".to_owned(),
+    };
+    let cut: String = text.chars().take(SHOWN_ID).collect();
+    let more = if cut.len() < text.len() { format!("… ({} bytes)", text.len()) } else { String::new() };
+    format!("{}{more}", cut.escape_debug())
 }
 
 fn read(request: &Clear) -> Option<Request<'_>> {
