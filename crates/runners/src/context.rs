@@ -113,7 +113,8 @@ impl RunnerContext {
     }
 
     /// Tells how far the function is.
-    pub async fn progress(&self, data: Map) {
+    pub async fn progress(&self, mut data: Map) {
+        data.insert(event::STAMP, event::stamp(self.rt.now()));
         self.events.fire(&format!("{}/progress", self.job.tag()), data.clone()).await;
         self.sink.event("progress", &data);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use client::gather::Return;
 use client::{LocalClient, Outcome, settings};
 use exec::{Error, Result};
+use targeting::expand_nodegroup;
 use value::{Map, Value, map};
 
 use crate::RunnerContext;
@@ -57,7 +58,10 @@ impl Ask {
     pub async fn run(&self, ctx: &RunnerContext) -> std::result::Result<Answers, client::Error> {
         let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
         let mut bus = client.listen().await?;
-        let Some(ticket) = client.publish(&self.job).await? else { return Ok(Answers::default()) };
+        let Some(ticket) = client.publish(&self.resolved(ctx)?).await? else {
+            ctx.sink.print("No minions matched the target. No command was sent, no jid was assigned.");
+            return Ok(Answers::default());
+        };
         let mut patience = settings::patience(&ctx.config, self.timeout);
         patience.gather = self.gather;
         let mut answers = Answers { jid: ticket.jid.clone(), ..Answers::default() };
@@ -67,6 +71,35 @@ impl Ask {
         };
         client.gather(&mut bus, &ticket, patience, take).await?;
         Ok(answers)
+    }
+
+    /// Groups of minions are known to the master's configuration only, so the target names what they stand for.
+    fn resolved(&self, ctx: &RunnerContext) -> std::result::Result<client::Job, client::Error> {
+        let mut job = self.job.clone();
+        let groups = &ctx.config.nodegroups;
+        let unknown = |name: &str| {
+            let file = ctx.config.paths.conf_file.display();
+            client::Error::Refused(format!("Node group {name} unavailable in {file}"))
+        };
+        let expand = |name: &str| expand_nodegroup(name, groups).map_err(|_| unknown(name));
+        match (job.target_type.as_str(), job.target.as_str()) {
+            ("nodegroup", Some(name)) => {
+                job.target = expand(name)?.join(" ").into();
+                job.target_type = "compound".into();
+            }
+            ("compound", Some(target)) if target.contains("N@") => {
+                let mut words = Vec::new();
+                for word in target.split_whitespace() {
+                    match word.strip_prefix("N@").filter(|name| !name.is_empty()) {
+                        Some(name) => words.extend(expand(name)?),
+                        None => words.push(word.to_owned()),
+                    }
+                }
+                job.target = words.join(" ").into();
+            }
+            _ => {}
+        }
+        Ok(job)
     }
 
     /// As [`Ask::run`]; without a master the reason is printed, and the answer is nothing.

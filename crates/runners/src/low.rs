@@ -7,8 +7,20 @@ use crate::Function;
 
 /// Entries of a request that are no arguments.
 const INTERNAL: [&str; 14] = [
-    "arg", "client", "cmd", "eauth", "full_return", "fun", "key", "kwarg", "password", "print_event", "token", "user",
-    "username", "ver",
+    "arg",
+    "client",
+    "cmd",
+    "eauth",
+    "full_return",
+    "fun",
+    "key",
+    "kwarg",
+    "password",
+    "print_event",
+    "token",
+    "user",
+    "username",
+    "ver",
 ];
 
 /// Reads the arguments of a request (Salt's "low data").

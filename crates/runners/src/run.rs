@@ -111,7 +111,13 @@ impl Kind {
 
 impl Request {
     /// A call whose result is stored.
-    pub fn new(kind: Kind, fun: impl Into<String>, call: Call, jid: impl Into<String>, user: impl Into<String>) -> Self {
+    pub fn new(
+        kind: Kind,
+        fun: impl Into<String>,
+        call: Call,
+        jid: impl Into<String>,
+        user: impl Into<String>,
+    ) -> Self {
         Request { kind, fun: fun.into(), call, jid: jid.into(), user: user.into(), store: true }
     }
 }
@@ -185,7 +191,9 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
         // As in Python, where both are errors of types.
         Ok(Err(Error::Arguments(text) | Error::Invocation(text))) => (usage(&text, function), None, None),
         Ok(Err(error)) => failure(kind, fun, &error),
-        Err(_panic) => failure(kind, fun, &Error::Other("the function panicked; the log of the program says where".into())),
+        Err(_panic) => {
+            failure(kind, fun, &Error::Other("the function panicked; the log of the program says where".into()))
+        }
     }
 }
 

@@ -37,7 +37,9 @@ fn read(text: &str, today: DateTime) -> Option<DateTime> {
     let mut parts = Parts::default();
     // `2015-03-16T19:00Z`; the zone of both sides is the same one.
     let spaced = match text.find('T') {
-        Some(at) if at > 0 && text.as_bytes()[at - 1].is_ascii_digit() => format!("{} {}", &text[..at], &text[at + 1..]),
+        Some(at) if at > 0 && text.as_bytes()[at - 1].is_ascii_digit() => {
+            format!("{} {}", &text[..at], &text[at + 1..])
+        }
         _ => text.to_owned(),
     };
     for word in spaced.split([' ', ',']).filter(|word| !word.is_empty()) {

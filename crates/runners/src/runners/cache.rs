@@ -243,10 +243,8 @@ async fn clear_mine_func(
     clear_mine_func_flag: Option<String>,
 ) -> Result<bool> {
     let (Some(tgt), Some(function)) = (tgt, clear_mine_func_flag) else { return Ok(false) };
-    ctx.blocking(move |ctx| {
-        Clear { mine_function: Some(&function), ..Clear::default() }.run(ctx, &tgt, &tgt_type)
-    })
-    .await
+    ctx.blocking(move |ctx| Clear { mine_function: Some(&function), ..Clear::default() }.run(ctx, &tgt, &tgt_type))
+        .await
 }
 
 /// Forgets the cached grains, pillar and mine of minions.
@@ -269,12 +267,7 @@ async fn clear_all(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] t
 ///
 ///     salt-run cache.clear_git_lock gitfs
 #[function]
-async fn clear_git_lock(
-    _ctx: &RunnerContext,
-    role: String,
-    remote: Option<String>,
-    kwargs: KwArgs,
-) -> Result<String> {
+async fn clear_git_lock(_ctx: &RunnerContext, role: String, remote: Option<String>, kwargs: KwArgs) -> Result<String> {
     let _ = (remote, kwargs);
     if !["gitfs", "git_pillar", "winrepo"].contains(&role.as_str()) {
         return Err(exec::Error::invocation(format!("Invalid role '{role}'")));
@@ -327,13 +320,7 @@ fn local_fs(ctx: &RunnerContext, cachedir: Option<String>) -> LocalFs {
 ///
 ///     salt-run cache.store mycache mykey 'The time has come the walrus said'
 #[function]
-async fn store(
-    ctx: &RunnerContext,
-    bank: String,
-    key: String,
-    data: Value,
-    cachedir: Option<String>,
-) -> Result<()> {
+async fn store(ctx: &RunnerContext, bank: String, key: String, data: Value, cachedir: Option<String>) -> Result<()> {
     ctx.blocking(move |ctx| {
         let packed = pack(&data, Packing::Bin);
         local_fs(ctx, cachedir).put(&bank, &key, &packed, Precondition::None).map_err(failed)?;
@@ -378,12 +365,7 @@ async fn fetch(ctx: &RunnerContext, bank: String, key: String, cachedir: Option<
 ///
 ///     salt-run cache.flush cloud/active/ec2/myec2 myminion cachedir=/var/cache/salt/
 #[function]
-async fn flush(
-    ctx: &RunnerContext,
-    bank: String,
-    key: Option<String>,
-    cachedir: Option<String>,
-) -> Result<bool> {
+async fn flush(ctx: &RunnerContext, bank: String, key: Option<String>, cachedir: Option<String>) -> Result<bool> {
     ctx.blocking(move |ctx| {
         let cache = local_fs(ctx, cachedir);
         match key {

@@ -169,7 +169,11 @@ async fn clear_file_list_cache(ctx: &RunnerContext, saltenv: Option<Value>, back
         }
         let mut cleared = clear_lists(&ctx.files()?, saltenv.as_ref())?;
         cleared.sort();
-        Ok(if cleared.is_empty() { Map::new() } else { map! { "roots" => cleared } })
+        Ok(if cleared.is_empty() {
+            Map::new()
+        } else {
+            map! { "roots" => cleared }
+        })
     })
     .await
 }

@@ -17,17 +17,7 @@ use crate::{Module, RunnerContext, time};
 pub static MODULE: Module = Module::new(
     "jobs",
     "What ran, what runs, and what came back.",
-    &[
-        &ACTIVE,
-        &EXIT_SUCCESS,
-        &LAST_RUN,
-        &LIST_JOB,
-        &LIST_JOBS,
-        &LIST_JOBS_FILTER,
-        &LOOKUP_JID,
-        &MASTER,
-        &PRINT_JOB,
-    ],
+    &[&ACTIVE, &EXIT_SUCCESS, &LAST_RUN, &LIST_JOB, &LIST_JOBS, &LIST_JOBS_FILTER, &LOOKUP_JID, &MASTER, &PRINT_JOB],
 );
 
 /// Returns the runners and wheel functions that run on this master now.
@@ -222,21 +212,21 @@ async fn list_jobs(
     ctx: &RunnerContext,
     ext_source: Option<String>,
     outputter: Option<String>,
-    search_metadata: Value,
-    search_function: Value,
-    search_target: Value,
-    start_time: Value,
-    end_time: Value,
+    search_metadata: Option<Value>,
+    search_function: Option<Value>,
+    search_target: Option<Value>,
+    start_time: Option<Value>,
+    end_time: Option<Value>,
     #[default(false)] display_progress: bool,
 ) -> Result<Value> {
     check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
     let now = today(ctx);
     let search = Search {
-        metadata: search_metadata,
-        functions: split_input(&search_function),
-        targets: split_input(&search_target),
-        start: point(&start_time, now)?,
-        end: point(&end_time, now)?,
+        metadata: search_metadata.unwrap_or_default(),
+        functions: split_input(&search_function.unwrap_or_default()),
+        targets: split_input(&search_target.unwrap_or_default()),
+        start: point(&start_time.unwrap_or_default(), now)?,
+        end: point(&end_time.unwrap_or_default(), now)?,
     };
     let jobs = ctx.blocking(move |ctx| search.run(ctx)).await?;
     Ok(with_outputter(outputter, jobs.into()))
@@ -271,8 +261,10 @@ fn latest(ctx: &RunnerContext, count: u64, filter_find_job: bool) -> Result<Vec<
     }
     let first = jobs.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
     let jobs = jobs.drain(first..).map(|(jid, load)| {
-        let mut entry = map! { "JID" => jid.as_str() };
-        entry.update(summary(&jid, &load));
+        let mut entry = summary(&jid, &load);
+        let start = entry.remove("StartTime");
+        entry.insert("JID", jid);
+        entry.insert("StartTime", start);
         entry
     });
     Ok(jobs.collect())
@@ -293,11 +285,12 @@ async fn last_run(
     ctx: &RunnerContext,
     ext_source: Option<String>,
     outputter: Option<String>,
-    metadata: Value,
-    function: Value,
-    target: Value,
+    metadata: Option<Value>,
+    function: Option<Value>,
+    target: Option<Value>,
     #[default(false)] display_progress: bool,
 ) -> Result<Value> {
+    let metadata = metadata.unwrap_or_default();
     if metadata.truthy() && metadata.as_map().is_none() {
         tracing::info!("The metadata parameter must be specified as a dictionary");
         return Ok(false.into());
@@ -305,8 +298,8 @@ async fn last_run(
     check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
     let search = Search {
         metadata,
-        functions: split_input(&function),
-        targets: split_input(&target),
+        functions: split_input(&function.unwrap_or_default()),
+        targets: split_input(&target.unwrap_or_default()),
         start: None,
         end: None,
     };

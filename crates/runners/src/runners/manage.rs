@@ -51,7 +51,8 @@ impl Ping {
     /// Returns who answered and who did not.
     async fn run(self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
         let mut ask = Ask::new(ctx, self.target, &self.target_type, "test.ping");
-        let seconds = |given: Option<f64>| given.filter(|time| *time > 0.0).map(|time| Duration::from_secs_f64(time.min(1e9)));
+        let seconds =
+            |given: Option<f64>| given.filter(|time| *time > 0.0).map(|time| Duration::from_secs_f64(time.min(1e9)));
         ask.timeout = seconds(self.timeout).unwrap_or(ask.timeout);
         ask.gather = seconds(self.gather_job_timeout).unwrap_or(ask.gather);
         let answers = ask.run_or_fail(ctx).await?;

@@ -9,8 +9,7 @@ use crate::context::failed;
 use crate::{Module, WheelContext};
 
 /// The module.
-pub static MODULE: Module =
-    Module::new("config", "The master's configuration.", &[&APPLY, &UPDATE_CONFIG, &VALUES]);
+pub static MODULE: Module = Module::new("config", "The master's configuration.", &[&APPLY, &UPDATE_CONFIG, &VALUES]);
 
 /// Returns the options as the files say now.
 #[function]

@@ -79,9 +79,9 @@ fn inside(root: &Path, path: &str) -> Option<PathBuf> {
     }
     let full = root.join(path);
     let real_root = root.canonicalize().ok()?;
-    // What does not exist yet is judged by the nearest directory that does.
-    let real = full.ancestors().find_map(|ancestor| ancestor.canonicalize().ok())?;
-    (real.starts_with(&real_root) || real_root.starts_with(&real) && !full.exists()).then_some(full)
+    // What does not exist yet is judged by the nearest directory that does; a link to nothing leads elsewhere.
+    let there = full.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok())?;
+    there.canonicalize().ok()?.starts_with(&real_root).then_some(full)
 }
 
 fn tree(directory: &Path) -> Map {
@@ -131,6 +131,7 @@ mod tests {
         std::fs::write(dir.path().join("secret"), "secret").unwrap();
         std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
         std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        std::os::unix::fs::symlink("../nothing", root.join("sub/dangling")).unwrap();
         (dir, Roots::new(vec![("base".into(), vec![root])]))
     }
 
@@ -153,7 +154,7 @@ mod tests {
         let tree = list_env(&roots, "base");
         let tree = tree.values().next().unwrap();
         let expected = map! {
-            "sub" => map! { "empty" => map! {}, "a.txt" => "f" }, "up" => map! {}, "b.bin" => "f", "link" => "f",
+            "sub" => map! { "empty" => map! {}, "a.txt" => "f", "dangling" => "f" }, "up" => map! {}, "b.bin" => "f", "link" => "f",
         };
         assert_eq!(tree, &Value::from(expected));
         assert!(list_env(&roots, "none").is_empty());
@@ -170,10 +171,10 @@ mod tests {
         assert_eq!(write("x", "none", 0), "Named environment none is not present");
         assert_eq!(write("x", "base", 1), "Specified index 1 in environment base is not present");
         assert_eq!(write("/x", "base", 0), "The path passed in /x is not relative to the environment base");
-        for path in ["../x", "up/x", "link", "up/new/x"] {
+        for path in ["../x", "up/x", "link", "up/new/x", "sub/dangling"] {
             assert_eq!(write(path, "base", 0), format!("Invalid path: {path}"));
         }
         assert_eq!(std::fs::read_to_string(dir.path().join("secret")).unwrap(), "secret");
-        assert!(!dir.path().join("x").exists());
+        assert!(!dir.path().join("x").exists() && !dir.path().join("nothing").exists());
     }
 }
