@@ -53,7 +53,11 @@ where
         Ok(Ended::Restart) => restart(),
         Err(error) => {
             tracing::error!("{error:#}");
-            eprintln!("{}: error: {error:#}", plan.program.name());
+            let in_background = plan.options.get("daemon").is_some_and(Value::truthy);
+            if in_background || !tracing::dispatcher::has_been_set() {
+                // The log does not reach the person who started this.
+                eprintln!("{}: error: {error:#}", plan.program.name());
+            }
             let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
             ExitCode::from(u8::try_from(status).unwrap_or(exit_codes::GENERIC))
         }

@@ -40,8 +40,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     };
     log_setup::program(Program::Salt, &prepared.config.log, None);
     if about_config {
-        print(&yaml::dump(&prepared.config.raw.clone().into(), yaml::Flow::Block));
-        return ExitCode::SUCCESS;
+        return dump_config(&prepared);
     }
     if let Err(code) = prepare::refuse_eauth(Program::Salt, &prepared.options) {
         return code;
@@ -57,6 +56,20 @@ pub fn main(parsed: Parsed) -> ExitCode {
     match run(prepared, job) {
         Ok(code) => ExitCode::from(code),
         Err(error) => prepare::fail(Program::Salt, &error),
+    }
+}
+
+/// Prints what the configuration alone says, without the flags of this run.
+fn dump_config(prepared: &OnMaster) -> ExitCode {
+    let source = config::Source { path: prepared.config.paths.conf_file.clone() };
+    let load = config::LoadOptions { program: Program::Salt.name().into(), ..config::LoadOptions::default() };
+    match config::Master::load(&source, &load) {
+        Ok(mut plain) => {
+            plain.raw.remove("config_dir");
+            print(&yaml::dump(&plain.raw.into(), yaml::Flow::Block));
+            ExitCode::SUCCESS
+        }
+        Err(error) => prepare::fail(Program::Salt, &error.into()),
     }
 }
 

@@ -47,7 +47,9 @@ impl<'a> Printer<'a> {
 
     /// Draws a bar for so many minions instead of printing returns.
     pub fn with_progress(mut self, minions: usize) -> Self {
-        self.progress = Some(Progress { minions, returned: 0 });
+        let progress = Progress { minions, returned: 0 };
+        progress.draw();
+        self.progress = Some(progress);
         self
     }
 
@@ -130,7 +132,6 @@ impl Progress {
     }
 
     fn end(self) {
-        self.draw();
         eprintln!();
     }
 }
