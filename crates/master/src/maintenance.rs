@@ -111,9 +111,21 @@ async fn clean(shared: &Arc<Shared>) {
         }
         report("expired tokens", stores.tokens.clean(now).map(drop));
         update_files(&shared);
+        give_memory_back();
     })
     .await;
 }
+
+/// What large requests took is free but kept for later ones; a master that idles should not hold it.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "the allocator's only way to give memory back; it takes no pointer")]
+fn give_memory_back() {
+    // SAFETY: malloc_trim may be called at any time from any thread.
+    unsafe { nix::libc::malloc_trim(0) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn give_memory_back() {}
 
 fn update_files(shared: &Shared) {
     match shared.stores.files.update() {

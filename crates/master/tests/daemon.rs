@@ -56,6 +56,8 @@ async fn a_minion_waits_signs_in_and_does_a_job() {
     assert!(!jobs.load(&jid).unwrap().unwrap().contains_key("key"), "the key of the user is no part of the job");
     let returned = event(&mut events, &format!("salt/job/{jid}/ret/web1")).await;
     assert_eq!(returned.data().get("return"), Some(&true.into()));
+    let forged = map! { "cmd" => "_return", "jid" => jid.as_str(), "return" => 1, "resource_id" => "web1" };
+    assert_eq!(minion.ask(forged).await, false.into(), "in the name of an accepted minion");
     // The first return counts.
     minion.answer(&jid, false).await;
     assert_eq!(jobs.return_of(&jid, &minion.id).unwrap().unwrap().value, true.into());
@@ -243,7 +245,8 @@ async fn events_of_minions_reach_the_bus_but_not_those_of_masters() {
     let single =
         map! { "cmd" => "_minion_event", "tag" => "other", "data" => map! { "n" => 2 }, "pretag" => Value::Null };
     minion.ask(single).await;
-    let other = event(&mut events, "other").await;
+    let other = events.next().await.unwrap();
+    assert_eq!(other.tag(), "other");
     assert_eq!(other.data().get("data"), Some(&map! { "n" => 2 }.into()));
     assert_eq!(other.data().get_str("id"), Some("web1"));
     master.stop().await;
@@ -324,4 +327,49 @@ async fn a_port_in_use_is_named() {
     let error = saltern_master::run(config, Rt::real(), stop, || panic!("it is not ready")).await.unwrap_err();
     assert!(error.to_string().contains("publish_port"), "{error}");
     master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_find_other_places_for_the_bus_and_the_interface() {
+    let ports: Vec<u16> =
+        (0..2).map(|_| std::net::TcpListener::bind("[::1]:0").unwrap().local_addr().unwrap().port()).collect();
+    let options = map! {
+        "ipc_mode" => "tcp", "tcp_master_pub_port" => ports[0], "tcp_master_pull_port" => ports[1], "ipv6" => true,
+        "interface" => "::",
+    };
+    let master = Master::start(options).await;
+    let mut bus = Remote::new(Rt::real(), Endpoints::tcp(ports[0], ports[1], true));
+    let mut events = bus.listen(event::Filter::all()).await.unwrap();
+    bus.fire("my/tag", map! { "n" => 1 }).await.unwrap();
+    assert_eq!(events.next().await.unwrap().data().get("n"), Some(&1.into()));
+    let address = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, master.requests.port()));
+    let requester = transport::zeromq::ZmqRequester::new(Rt::real(), Target::plain(address));
+    let ping = Envelope::clear(map! { "cmd" => "ping" });
+    let pong = transport::Requester::ask(&requester, ping, std::time::Duration::from_secs(20)).await.unwrap();
+    assert_eq!(pong, map! { "cmd" => "ping" }.into());
+    assert!(!master.path("sock/publish_pull.ipc").exists());
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sign_ins_at_once_do_not_hold_up_a_return() {
+    let place = tempfile::tempdir().unwrap();
+    let master = std::sync::Arc::new(Master::start(open_house()).await);
+    let minion = master.minion("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let text = std::fs::read_to_string(master.path("pki/minions/web1")).unwrap();
+    let storm: Vec<_> = (0..200)
+        .map(|number| {
+            let (master, public) = (master.clone(), text.clone());
+            let load = map! {
+                "cmd" => "_auth", "id" => format!("stranger{number}"), "nonce" => "0", "pub" => public,
+                "enc_algo" => "OAEP-SHA1", "sig_algo" => "PKCS1v15-SHA1",
+            };
+            tokio::spawn(async move { master.ask(load).await })
+        })
+        .collect();
+    assert_eq!(minion.answer("20240229131415678901", true).await, Value::Null);
+    for answer in storm {
+        assert!(answer.await.unwrap().get("load").is_some(), "each is answered");
+    }
 }

@@ -119,10 +119,9 @@ impl Desk {
     }
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
-        if let Some(id) = &request.id {
-            if request.seal.version() > 2 || request.token {
-                self.shared.heard(id, peer.ip());
-            }
+        let proven = request.seal.version() > 2 || request.token;
+        if let Some(id) = request.id.as_ref().filter(|_| proven) {
+            self.shared.heard(id, peer.ip());
         }
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
             self.refusals.note(peer.ip(), &format!("there is no command {:?}", shortened(&request.cmd)));

@@ -48,7 +48,17 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
         let message = load.get("data").and_then(|data| data.get("message")).or_else(|| load.get("data"));
         error!("Received minion error from [{id}]: {}", message.cloned().unwrap_or_default());
     }
-    shared.fire(tag, load);
+    if !is_forbidden(&tag, id) {
+        shared.fire(tag, load);
+    }
+}
+
+fn is_forbidden(tag: &str, id: &MinionId) -> bool {
+    let forbidden = FORBIDDEN.iter().any(|pattern| pattern.matches(tag));
+    if forbidden {
+        warn!("Filtering blacklisted event tag {tag} from {id}");
+    }
+    forbidden
 }
 
 fn several(shared: &Shared, id: &MinionId, pretag: Option<&str>, event: &Map) {
@@ -61,8 +71,7 @@ fn several(shared: &Shared, id: &MinionId, pretag: Option<&str>, event: &Map) {
         shared.fire(format!("{pretag}/{tag}"), data.clone());
     }
     keep_syndic_list(shared, id, &data);
-    if FORBIDDEN.iter().any(|pattern| pattern.matches(tag)) {
-        warn!("Filtering blacklisted event tag {tag} from {id}");
+    if is_forbidden(tag, id) {
         return;
     }
     shared.fire(tag, data);

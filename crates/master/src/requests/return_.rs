@@ -16,14 +16,22 @@ pub fn handle(ask: Ask) -> Answer {
     if !signature_passes(&shared, &id, &mut load) {
         return false.into();
     }
-    // A resource of the minion answers under its own name.
-    if let Some(resource) = load.get("resource_id").filter(|id| id.truthy()).cloned() {
+    if let Some(resource) = load.remove("resource_id").filter(Value::truthy) {
+        if is_minion(&shared, &resource) {
+            error!("minion {id} sent a return in the name of minion {resource}, which is refused");
+            return false.into();
+        }
         load.insert("id", resource);
     }
     match keep(&shared, load) {
         Kept::Done => Value::Null.into(),
         Kept::Failed => Answer::Silence,
     }
+}
+
+/// A resource of a minion answers under its own name, which must not be that of another minion.
+fn is_minion(shared: &Shared, resource: &Value) -> bool {
+    MinionId::try_from(resource).is_ok_and(|id| !matches!(shared.stores.keys.accepted_key(&id), Ok(None)))
 }
 
 /// Checks the signature as the options want it. It stays in the load, at the end.

@@ -27,7 +27,8 @@ pub struct SignIns {
 
 impl SignIns {
     pub fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // One processor is left for minions that have signed in.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
         SignIns { waiting: Arc::new(Semaphore::new(WAITING)), processors: Arc::new(Semaphore::new(processors)) }
     }
 

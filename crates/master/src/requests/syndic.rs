@@ -8,9 +8,13 @@ use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
 
-/// Keeps each return that is inside.
+/// Keeps each return that is inside. They are in the names of other minions, so a master that has no syndics takes none.
 pub fn handle(ask: Ask) -> Answer {
     let Some(syndic) = ask.id else { return false.into() };
+    if !ask.shared.stores.config.jobs.order_masters {
+        warn!("minion {syndic} sent returns as a syndic does, which needs the option order_masters; they are refused");
+        return false.into();
+    }
     note_syndic(&ask.shared, &syndic);
     let parts = match ask.load.get("load") {
         Some(Value::List(parts)) => parts.iter().filter_map(Value::as_map).cloned().collect(),
