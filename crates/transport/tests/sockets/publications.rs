@@ -1,0 +1,189 @@
+//! Publications over loopback, on both transports.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rt::Rt;
+use saltern_transport::{Audience, Delivery, Error, Kind, Limits, Publisher, Subscription, Target, zeromq};
+use tokio::io::AsyncWriteExt;
+use value::map;
+use wire::MinionId;
+use wire::zmtp::{Command, SocketType};
+
+use crate::common::*;
+
+async fn next(subscription: &mut dyn Subscription) -> Bytes {
+    tokio::time::timeout(PATIENCE, subscription.next()).await.expect("a publication comes").unwrap()
+}
+
+async fn on_the_roll(publisher: &Publisher, count: usize) {
+    until("all subscribers are on the roll", || publisher.subscribers().len() == count).await;
+}
+
+/// Publishes until all subscriptions have arrived at the publisher.
+async fn reaches(publisher: &Publisher, payload: &Bytes, audience: &Audience, count: usize) {
+    until("the subscriptions arrive", || publisher.publish(payload, audience).queued == count).await;
+}
+
+#[tokio::test]
+async fn everybody_gets_what_is_for_everybody() {
+    for kind in BOTH {
+        let publisher = publish_with(kind, Limits::default()).await;
+        let mut one = subscribe(kind, publisher.address(), "web1").await;
+        let mut two = subscribe(kind, publisher.address(), "web2").await;
+        let payload = Bytes::from(vec![0x81; 100_000]);
+        reaches(&publisher, &payload, &Audience::All, 2).await;
+        assert_eq!(next(&mut *one).await, payload, "{kind:?}");
+        assert_eq!(next(&mut *two).await, payload, "{kind:?}");
+        drop(two);
+        on_the_roll(&publisher, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_publisher_that_is_dropped_closes_its_connections() {
+    for kind in BOTH {
+        let publisher = publish_with(kind, Limits::default()).await;
+        let mut subscription = subscribe(kind, publisher.address(), "web1").await;
+        on_the_roll(&publisher, 1).await;
+        drop(publisher);
+        let ended = tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap();
+        assert!(matches!(ended, Err(Error::Closed | Error::Io(_))), "{kind:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn topics_are_prefixes_in_both_forms_of_subscriptions() {
+    let publisher = publish_with(Kind::Zeromq, Limits::default()).await;
+    let mut new = Peer::connect(publisher.address(), SocketType::Sub).await;
+    let mut old = Peer::connect(publisher.address(), SocketType::Sub).await;
+    let ab = || Bytes::from_static(b"ab");
+    new.send(&Command::Subscribe(ab()).encode()).await;
+    old.send(&Command::Subscribe(ab()).encode_legacy()).await;
+    let payload = Bytes::from_static(b"payload");
+    let topics = |names: &[&'static str]| Audience::Topics(names.iter().map(|name| (*name).into()).collect());
+    reaches(&publisher, &payload, &topics(&["abc"]), 2).await;
+    assert_eq!(publisher.publish(&payload, &topics(&["a", "b", "ba"])), Delivery::default(), "not the prefix");
+    assert_eq!(publisher.publish(&payload, &topics(&["ab", "x", "abd"])).queued, 4, "once per topic");
+    for peer in [&mut new, &mut old] {
+        while peer.message().await != ["ab", "payload"] {}
+        assert_eq!(peer.message().await, ["abd", "payload"]);
+    }
+    new.send(&Command::Cancel(ab()).encode()).await;
+    old.send(&Command::Cancel(ab()).encode_legacy()).await;
+    reaches(&publisher, &payload, &topics(&["ab"]), 0).await;
+    new.send(&Command::Subscribe(Bytes::new()).encode()).await;
+    reaches(&publisher, &payload, &Audience::All, 1).await;
+    while new.message().await.len() != 1 {}
+}
+
+#[tokio::test]
+async fn subscribers_of_topics_take_nothing_else() {
+    let publisher = publish_with(Kind::Zeromq, Limits::default()).await;
+    let target = Target::plain(publisher.address());
+    let topics = vec![Bytes::from_static(b"web1"), Bytes::from_static(b"broadcast")];
+    let mut subscription = zeromq::subscribe(&Rt::real(), &target, "web1", topics).await.unwrap();
+    let audience = |name: &'static str| Audience::Topics(vec![name.into()]);
+    reaches(&publisher, &Bytes::from_static(b"one"), &audience("broadcast"), 1).await;
+    // Begins like one of its topics, but is another minion's.
+    assert_eq!(publisher.publish(&Bytes::from_static(b"not for us"), &audience("web10")).queued, 1);
+    publisher.publish(&Bytes::from_static(b"two"), &audience("web1"));
+    let mut got = next(&mut *subscription).await;
+    while got == "one" {
+        got = next(&mut *subscription).await;
+    }
+    assert_eq!(got, "two");
+}
+
+#[tokio::test]
+async fn a_slow_reader_loses_publications_and_delays_nobody() {
+    for kind in BOTH {
+        let publisher = publish_with(kind, Limits { queue: 10, ..Limits::default() }).await;
+        let mut slow = tokio::net::TcpStream::connect(publisher.address()).await.unwrap();
+        if kind == Kind::Zeromq {
+            let mut peer = Peer::over(slow, SocketType::Sub).await;
+            peer.send(&Command::Subscribe(Bytes::new()).encode()).await;
+            slow = peer.stream;
+        }
+        let mut quick = subscribe(kind, publisher.address(), "web1").await;
+        let payload = Bytes::from(vec![7; 1 << 20]);
+        reaches(&publisher, &payload, &Audience::All, 2).await;
+        let mut dropped = 0;
+        for round in 0..50 {
+            let delivery = publisher.publish(&payload, &Audience::All);
+            assert_eq!(delivery.queued + delivery.dropped, 2, "{kind:?} {round}");
+            dropped += delivery.dropped as u64;
+            assert_eq!(next(&mut *quick).await, payload, "{kind:?} {round}");
+        }
+        let status = publisher.subscribers();
+        assert!(dropped > 10, "{kind:?}: {dropped}");
+        assert_eq!((status[0].queued, status[0].dropped), (10, dropped), "{kind:?}");
+        assert_eq!(status[1].dropped, 0, "{kind:?}");
+        drop(slow);
+    }
+}
+
+#[tokio::test]
+async fn a_master_sees_who_listens() {
+    let publisher = publish_with(Kind::Zeromq, Limits::default()).await;
+    let before = std::time::SystemTime::now();
+    let _one = subscribe(Kind::Zeromq, publisher.address(), "web1").await;
+    on_the_roll(&publisher, 1).await;
+    let status = publisher.subscribers().remove(0);
+    assert_eq!((status.claimed.as_deref(), status.minion, status.queued), (Some("web1"), None, 0));
+    assert_eq!(status.peer.ip().to_string(), "127.0.0.1");
+    assert!(status.since >= before);
+    let id = MinionId::new("web1").unwrap();
+    publisher.signed_in(&id, "127.0.0.2".parse().unwrap());
+    assert_eq!(publisher.subscribers()[0].minion, None, "another address claims nothing");
+    publisher.signed_in(&MinionId::new("web2").unwrap(), "127.0.0.1".parse().unwrap());
+    assert_eq!(publisher.subscribers()[0].minion, None, "nor does another minion");
+    publisher.signed_in(&id, "127.0.0.1".parse().unwrap());
+    assert_eq!(publisher.subscribers()[0].minion, Some(id));
+}
+
+#[tokio::test]
+async fn introductions_say_who_listens_over_tcp() {
+    let mut publisher = publish_with(Kind::Tcp, Limits::default()).await;
+    let mut introductions = publisher.introductions().unwrap();
+    assert!(publisher.introductions().is_none(), "there is one stream of them");
+    let mut known = subscribe(Kind::Tcp, publisher.address(), "web1").await;
+    let mut unknown = subscribe(Kind::Tcp, publisher.address(), "web2").await;
+    for _ in 0..2 {
+        let introduction = introductions.recv().await.unwrap();
+        if load(introduction.envelope.as_ref().unwrap()) == map! { "id" => "web1" } {
+            introduction.accept(MinionId::new("web1").unwrap());
+        }
+    }
+    let audience = |ids: &[&str]| Audience::Minions(ids.iter().map(|id| MinionId::new(*id).unwrap()).collect());
+    assert_eq!(publisher.publish(&Bytes::from_static(b"one"), &audience(&["web1", "db1"])).queued, 1);
+    assert_eq!(publisher.publish(&Bytes::from_static(b"none"), &Audience::Minions(HashSet::new())).queued, 0);
+    publisher.publish(&Bytes::from_static(b"all"), &Audience::All);
+    assert_eq!((next(&mut *known).await, next(&mut *known).await), ("one".into(), "all".into()));
+    assert_eq!(next(&mut *unknown).await, "all", "what is for named minions is not for strangers");
+}
+
+#[tokio::test]
+async fn who_introduces_itself_without_end_is_sent_away() {
+    let publisher = publish_with(Kind::Tcp, Limits::default()).await;
+    let mut stream = tokio::net::TcpStream::connect(publisher.address()).await.unwrap();
+    let frame = wire::tcp::Frame::plain(map! { "enc" => "clear", "load" => map!{} }).encode();
+    for _ in 0..200 {
+        // Fails as soon as the other side has closed.
+        let _ = stream.write_all(&frame).await;
+    }
+    closed(&mut stream).await;
+    on_the_roll(&publisher, 0).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_may_have_but_so_many_topics() {
+    let publisher = publish_with(Kind::Zeromq, Limits::default()).await;
+    let mut peer = Peer::connect(publisher.address(), SocketType::Sub).await;
+    for number in 0..100_u8 {
+        let _ = peer.stream.write_all(&Command::Subscribe(vec![number].into()).encode()).await;
+    }
+    closed(&mut peer.stream).await;
+    tokio::time::timeout(Duration::from_secs(5), on_the_roll(&publisher, 0)).await.unwrap();
+}
