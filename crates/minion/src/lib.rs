@@ -58,6 +58,7 @@ pub async fn run(
     stop: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<Ended, Error> {
+    info!("Setting up the Salt Minion \"{}\"", config.id);
     info!("The Salt Minion is starting up");
     let config = Arc::new(config);
     warn_of_plug_ins(&config);
@@ -144,11 +145,25 @@ fn make_directories(config: &config::Minion) -> Result<(), Error> {
     Ok(())
 }
 
+/// The plug-ins an option names, for a message: the names of a map, or of a list of words and maps.
+fn named(value: &Value) -> String {
+    let first = |map: &value::Map| map.iter().next().map(|(name, _)| name.to_string());
+    let names: Vec<String> = match value {
+        Value::Map(map) => map.iter().map(|(name, _)| name.to_string()).collect(),
+        Value::List(entries) => entries
+            .iter()
+            .filter_map(|entry| entry.as_map().map_or_else(|| entry.as_str().map(str::to_owned), first))
+            .collect(),
+        _ => Vec::new(),
+    };
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+}
+
 /// Options that name Python plug-ins get one warning each; the minion runs without them.
 fn warn_of_plug_ins(config: &config::Minion) {
     for option in ["beacons", "engines", "schedule", "reactor", "startup_states"] {
-        if config.raw.get(option).is_some_and(Value::truthy) {
-            warn!("option '{option}' is not supported yet and is ignored");
+        if let Some(value) = config.raw.get(option).filter(|value| value.truthy()) {
+            warn!("option '{option}'{} is not supported yet and is ignored", named(value));
         }
     }
     for returner in &config.jobs.returners {
