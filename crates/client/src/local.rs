@@ -101,6 +101,10 @@ pub enum Error {
     Answer(String),
 }
 
+/// Pauses between attempts to hear a bus again that closed.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// A client of the master on this host.
 pub struct LocalClient {
     rt: Rt,
@@ -199,31 +203,46 @@ impl LocalClient {
     }
 
     /// Waits for the next event, or until the time has come. `None` means that the time has come.
+    ///
+    /// A bus that closes is connected to again: a master that restarts in the meantime still gets the returns.
     pub async fn next_event(
         &self,
         bus: &mut Listening,
         wake_at: Option<Duration>,
     ) -> Result<Option<event::Event>, Error> {
-        let Some(wake_at) = wake_at else { return Ok(Some(bus.next().await?)) };
-        match tokio::time::timeout_at(self.started + wake_at, bus.next()).await {
-            Ok(event) => Ok(Some(event?)),
-            Err(_elapsed) => Ok(None),
+        let wait = self.event_or_new_bus(bus);
+        let Some(wake_at) = wake_at else { return Ok(Some(wait.await)) };
+        // Time that is up means no event; the connection stays good.
+        Ok(tokio::time::timeout_at(self.started + wake_at, wait).await.ok())
+    }
+
+    async fn event_or_new_bus(&self, bus: &mut Listening) -> event::Event {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match bus.next().await {
+                Ok(event) => return event,
+                Err(error) => tracing::warn!("lost the master's events: {error}"),
+            }
+            *bus = loop {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                match self.listen().await {
+                    Ok(bus) => break bus,
+                    Err(error) => tracing::debug!("the master's events are not back yet: {error}"),
+                }
+            };
         }
     }
 
     /// Asks minions whether they still run a job, and returns the job id of the question.
     ///
     /// Ids without an accepted key (resources, keys deleted meanwhile) are left out; a list target with them would be
-    /// refused as a whole.
-    pub async fn ask_running(
-        &mut self,
-        jid: &str,
-        minions: impl Iterator<Item = &String>,
-    ) -> Result<Option<String>, Error> {
+    /// refused as a whole. A question that cannot be asked is one nobody answers.
+    pub async fn ask_running(&mut self, jid: &str, minions: impl Iterator<Item = &String>) -> Option<String> {
         let accepted = self.accepted();
         let ids: Vec<String> = minions.filter(|id| accepted.contains(*id)).cloned().collect();
         if ids.is_empty() {
-            return Ok(None);
+            return None;
         }
         let job = Job {
             target: ids.into(),
@@ -232,7 +251,13 @@ impl LocalClient {
             arguments: vec![jid.into()],
             ..Job::default()
         };
-        Ok(self.publish(&job).await?.map(|ticket| ticket.jid))
+        match self.publish(&job).await {
+            Ok(ticket) => ticket.map(|ticket| ticket.jid),
+            Err(error) => {
+                tracing::warn!("failed to ask whether job {jid} still runs: {error}");
+                None
+            }
+        }
     }
 
     /// Gathers the returns of one job to its end and hands each over.
@@ -251,7 +276,7 @@ impl LocalClient {
                     Action::Answer(answer) => on(Outcome::Answer(answer)),
                     Action::Silent(ids) => on(Outcome::Silent(self.keys_first(ids))),
                     Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
-                    Action::Ask(ids) => gather.asked(self.ask_running(&ticket.jid, ids.iter()).await?),
+                    Action::Ask(ids) => gather.asked(self.ask_running(&ticket.jid, ids.iter()).await),
                     Action::Finished => return Ok(()),
                 }
             }

@@ -171,7 +171,7 @@ impl Run<'_> {
                     Action::Answer(answer) => self.answer(answer)?,
                     Action::Silent(ids) => ids.iter().try_for_each(|id| self.lost(id))?,
                     Action::Ask(ids) => {
-                        let question = self.session.client.ask_running(&self.jid, ids.iter()).await?;
+                        let question = self.session.client.ask_running(&self.jid, ids.iter()).await;
                         part.asked(question);
                     }
                     Action::Refused => anyhow::bail!(client::Error::Refused("Authorization error occurred".into())),
