@@ -6,8 +6,10 @@ mod request;
 mod stream;
 mod subscribe;
 pub mod tls;
+mod watch;
 
 pub use publish::publish;
 pub use reply::serve;
 pub use request::TcpRequester;
 pub use subscribe::subscribe;
+pub use watch::watch;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rt::Listen;
-use saltern_transport::{Audience, Error, Heartbeat, Limits, Requester, Target, zeromq};
+use saltern_transport::{Audience, Error, Heartbeat, Limits, Requester, Target, tcp, zeromq};
 use tokio::time::Instant;
 use wire::zmtp::{Command, Incoming, SocketType, encode_message};
 
@@ -54,6 +54,27 @@ async fn a_request_port_that_fell_silent_is_found_while_a_question_waits_and_whi
     assert!(matches!(asked.0, Err(Error::Silent(_))), "{:?}", asked.0);
     assert!(matches!(watched.0, Error::Silent(_)), "{}", watched.0);
     assert!(asked.1 < BOUND && watched.1 < BOUND, "{:?} {:?}", asked.1, watched.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tcp_master_that_fell_silent_is_found_and_one_that_answers_is_not() {
+    let net = MemoryNet::default();
+    let server = tcp::serve(net.rt(), Listen::at(address()), Limits::default(), None).await.unwrap();
+    let (rt, target) = (net.rt(), Target::plain(address()));
+    let watched = tokio::spawn(async move { (tcp::watch(&rt, &target).await, Instant::now()) });
+    let answering = tokio::spawn(async move {
+        let mut server = server;
+        for _ in 0..1000 {
+            let request = server.next().await.unwrap();
+            assert_eq!(load(request.envelope.as_ref().unwrap()), value::map! { "cmd" => "ping" });
+            request.reply.send(true.into());
+        }
+        (server, Instant::now())
+    });
+    let (_server, silent_since) = answering.await.unwrap();
+    let (error, found) = watched.await.unwrap();
+    assert!(matches!(error, Error::Silent(_)), "{error}");
+    assert!(found - silent_since < BOUND, "{:?}", found - silent_since);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +202,7 @@ async fn answers_to_pings_are_whole_between_publications_to_a_slow_reader() {
                 pongs += 1;
             }
             Incoming::Message(parts) => {
-                assert_eq!(parts, [payload.clone()]);
+                assert_eq!(parts, std::slice::from_ref(&payload));
                 messages += 1;
             }
             other => panic!("{other:?}"),

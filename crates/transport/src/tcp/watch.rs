@@ -1,0 +1,24 @@
+//! Watching the request port of a peer.
+
+use rt::Rt;
+use value::map;
+use wire::envelope::Envelope;
+
+use super::request::TcpRequester;
+use crate::{Error, Requester, Target};
+
+/// Asks the clear command `ping`, which all masters answer, with each beat of the target's heartbeat, and returns why no
+/// answer came: the transport has no heartbeats of its own. Without a heartbeat it never returns.
+pub async fn watch(rt: &Rt, target: &Target) -> Error {
+    let Some(beat) = target.heartbeat else { return std::future::pending().await };
+    let requester = TcpRequester::new(rt.clone(), target.clone());
+    let patience = beat.dead_after.saturating_sub(beat.every);
+    loop {
+        let ping = Envelope::clear(map! { "cmd" => "ping" });
+        match requester.ask(ping, patience).await {
+            Ok(_) => tokio::time::sleep(beat.every).await,
+            Err(Error::Timeout(time)) => return Error::Silent(time),
+            Err(other) => return other,
+        }
+    }
+}
