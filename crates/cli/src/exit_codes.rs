@@ -4,7 +4,7 @@
 pub const OK: u8 = 0;
 /// A general failure; with `salt`: a minion failed or kept silent.
 pub const GENERIC: u8 = 1;
-/// Refused, wrong arguments, or nothing came back.
+/// Refused by the master, or nothing came back.
 pub const NO_RETURN: u8 = 2;
 /// `salt` without a target or a function.
 pub const INCOMPLETE: u8 = 42;

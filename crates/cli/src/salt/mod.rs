@@ -172,11 +172,15 @@ impl Session {
         }
     }
 
-    /// Prints why the master did not take the job, as a result. Salt's exit code for this is 0 when it could be
-    /// printed; a command that did nothing should not look like one that worked, so it is 1 here.
+    /// Prints why the master did not take the job, as a result.
+    ///
+    /// Salt often ends with 0 here; a command that did nothing should not look like one that worked.
     fn refused(&self, error: &Error) -> Result<u8> {
         outputters::display(&prepare::chain(error).into(), None, &self.settings, 1)?;
-        Ok(exit_codes::GENERIC)
+        Ok(match error {
+            Error::Authentication | Error::Refused(_) => exit_codes::NO_RETURN,
+            _ => exit_codes::GENERIC,
+        })
     }
 
     fn show_list(&self, ids: Vec<String>) -> Result<u8> {
