@@ -1,0 +1,443 @@
+//! Installing, upgrading, removing and holding packages.
+
+use std::time::{Duration, SystemTime};
+
+use exec::{Call, Context, Error, KwArgs, Result, function};
+use value::{Map, Value, map};
+
+use super::{Packages, apt, differences, failure, flag, installed, problem, query, said, selections};
+use crate::cmd;
+use crate::util;
+
+/// Removes packages nothing needs any more, or with ``list_only`` names them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.autoremove
+///     salt '*' pkg.autoremove list_only=True
+#[function]
+async fn autoremove(ctx: &Context, #[default(false)] list_only: bool, #[default(false)] purge: bool) -> Result<Value> {
+    let purge = if purge { &["--purge"][..] } else { &[] };
+    if list_only {
+        let words = [&["apt-get", "--assume-no"], purge, &["autoremove"]].concat();
+        return Ok(Value::from(to_be_removed(&said(ctx, &words).await?)));
+    }
+    let old = installed(ctx).await?;
+    apt(ctx, &[&["--assume-yes"], purge, &["autoremove"]].concat()).await?;
+    Ok(Value::Map(differences(&old, &installed(ctx).await?)))
+}
+
+fn to_be_removed(text: &str) -> Vec<String> {
+    let after = text.lines().skip_while(|line| !line.contains("The following packages will be REMOVED:")).skip(1);
+    let lines = after.take_while(|line| line.starts_with(' '));
+    let mut names: Vec<String> = lines.flat_map(str::split_whitespace).map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+/// The packages a call is about: `name`, `pkgs` or `sources`, without versions.
+fn targets(name: Option<String>, pkgs: &Value, sources: &Value) -> Result<Vec<String>> {
+    if name.is_none() && !pkgs.truthy() && !sources.truthy() {
+        return Err(Error::invocation("One of name, pkgs, or sources must be specified."));
+    }
+    if pkgs.truthy() && sources.truthy() {
+        return Err(Error::invocation("Only one of pkgs or sources can be specified."));
+    }
+    let list = if pkgs.truthy() { pkgs } else { sources };
+    let first = |item: &Value| match item {
+        Value::Map(map) => map.keys().next().map_or_else(String::new, Value::to_string),
+        other => other.to_string(),
+    };
+    Ok(match list {
+        Value::List(items) => items.iter().map(first).collect(),
+        Value::Null => name.into_iter().collect(),
+        single => vec![first(single)],
+    })
+}
+
+/// Keeps packages at the version they have.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.hold <package name>
+///     salt '*' pkg.hold pkgs='["foo", "bar"]'
+#[function]
+async fn hold(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    let mut report = Map::new();
+    for target in targets(name, &pkgs, &sources)? {
+        let entry = set_held(ctx, &target, true).await?;
+        report.insert(target, entry);
+    }
+    Ok(report)
+}
+
+/// Lets packages be upgraded again.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.unhold <package name>
+#[function]
+async fn unhold(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    let mut report = Map::new();
+    for target in targets(name, &pkgs, &sources)? {
+        let entry = set_held(ctx, &target, false).await?;
+        report.insert(target, entry);
+    }
+    Ok(report)
+}
+
+async fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
+    let before = selections(ctx, Some(target), None).await?;
+    let is_held = before.get("hold").is_some_and(Value::truthy);
+    let entry = |result: Value, changes: Map, comment: String| {
+        map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
+    };
+    if !held && before.is_empty() {
+        return Ok(entry(false.into(), Map::new(), format!("Package {target} does not have a state.")));
+    }
+    let not = if held { "" } else { "not " };
+    if is_held == held {
+        return Ok(entry(true.into(), Map::new(), format!("Package {target} is already set {not}to be held.")));
+    }
+    if ctx.opt("test").is_some_and(Value::truthy) {
+        return Ok(entry(Value::Null, Map::new(), format!("Package {target} is set {not}to be held.")));
+    }
+    let said = cmd::quiet(ctx, &["apt-mark", if held { "hold" } else { "unhold" }, target]).await?;
+    if let Some(reason) = failure(&said) {
+        return Ok(entry(false.into(), Map::new(), reason));
+    }
+    let (old, new) = if held { ("install", "hold") } else { ("hold", "install") };
+    let comment = if held { "is now being held" } else { "is no longer being held" };
+    Ok(entry(true.into(), map! { "old" => old, "new" => new }, format!("Package {target} {comment}.")))
+}
+
+/// What is to be installed: a package, `package=version`, or the path of a file.
+async fn wanted(
+    ctx: &Context,
+    name: Option<String>,
+    pkgs: &Value,
+    sources: &Value,
+    kwargs: &KwArgs,
+) -> Result<Vec<String>> {
+    let mut wanted = Vec::new();
+    let list = |value: &Value| match value {
+        Value::List(items) => items.clone(),
+        Value::Map(map) => map.iter().map(|(key, value)| Value::from(map! { key.clone() => value.clone() })).collect(),
+        Value::Null => Vec::new(),
+        single => util::split_input(single).into_iter().map(Value::from).collect(),
+    };
+    for item in list(sources) {
+        let source = item.as_map().and_then(|map| map.values().next()).unwrap_or(&item).to_string();
+        let cached =
+            ctx.call_with("cp.cache_file", Call { args: vec![source.clone().into()], kwargs: Map::new() }).await?;
+        let missing = || Error::execution(format!("failed to fetch {source}"));
+        wanted.push(cached.as_str().filter(|path| !path.is_empty()).ok_or_else(missing)?.to_owned());
+    }
+    for item in list(pkgs) {
+        match item.as_map() {
+            Some(map) => wanted.extend(map.iter().map(|(name, version)| pinned(&name.to_string(), version))),
+            None => wanted.push(item.to_string()),
+        }
+    }
+    if wanted.is_empty() {
+        let version = kwargs.0.get("version").cloned().unwrap_or_default();
+        wanted.extend(name.iter().flat_map(|name| name.split(',')).map(|name| pinned(name.trim(), &version)));
+    }
+    if let Some(bad) = wanted.iter().find(|target| target.starts_with('-') || target.is_empty()) {
+        return Err(Error::invocation(format!("'{bad}' is not the name of a package")));
+    }
+    Ok(wanted)
+}
+
+fn pinned(name: &str, version: &Value) -> String {
+    let version = if version.is_null() { String::new() } else { version.to_string() };
+    let version = version.trim_start_matches(['=', ' ']);
+    if version.is_empty() || version == "latest" { name.to_owned() } else { format!("{name}={version}") }
+}
+
+/// Installs or upgrades packages; returns what changed.
+///
+/// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``. With ``refresh=True`` the
+/// lists are read anew first.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.install <package name>
+///     salt '*' pkg.install pkgs='["foo", {"bar": "1.2.3-0ubuntu0"}]'
+#[function]
+async fn install(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(false)] refresh: bool,
+    fromrepo: Option<String>,
+    #[default(false)] skip_verify: bool,
+    #[default(Value::Null)] debconf: Value,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    #[default(false)] reinstall: bool,
+    #[default(false)] downloadonly: bool,
+    #[default(false)] ignore_epoch: bool,
+    #[default(true)] normalize: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    // apt understands names with and without the architecture, and compares versions itself.
+    let _ = (ignore_epoch, normalize);
+    if debconf.truthy() {
+        return Err(Error::execution("not supported: debconf"));
+    }
+    if refresh {
+        refresh_lists(ctx, &kwargs).await?;
+    }
+    let wanted = wanted(ctx, name, &pkgs, &sources, &kwargs).await?;
+    if wanted.is_empty() {
+        return Ok(Map::new());
+    }
+    let old = installed(ctx).await?;
+    let release = fromrepo.map(|release| format!("APT::Default-Release={release}"));
+    let mut args = vec!["-q", "-y"];
+    args.extend(keep_settings(flag(&kwargs, "force_conf_new", false)));
+    args.extend(release.iter().flat_map(|release| ["-o", release]));
+    let download = downloadonly || flag(&kwargs, "download_only", false);
+    for (word, on) in [
+        ("--allow-unauthenticated", skip_verify),
+        ("--reinstall", reinstall),
+        ("--download-only", download),
+        ("--no-install-recommends", !flag(&kwargs, "install_recommends", true)),
+        ("--only-upgrade", flag(&kwargs, "only_upgrade", false)),
+        // A version that was asked for may be an older one.
+        ("--allow-downgrades", wanted.iter().any(|target| target.contains('='))),
+    ] {
+        args.extend(on.then_some(word));
+    }
+    args.push("install");
+    args.extend(wanted.iter().map(String::as_str));
+    let said = apt(ctx, &args).await?;
+    let changes = differences(&old, &installed(ctx).await?);
+    match failure(&said) {
+        Some(reason) => {
+            let details = map! { "errors" => vec![reason], "changes" => changes };
+            Err(problem("Problem encountered installing package(s)", details))
+        }
+        None => Ok(changes),
+    }
+}
+
+/// Whether settings an operator changed stay, or are replaced by the package's.
+fn keep_settings(replace: bool) -> Vec<&'static str> {
+    if replace {
+        return vec!["-o", "DPkg::Options::=--force-confnew"];
+    }
+    vec!["-o", "DPkg::Options::=--force-confold", "-o", "DPkg::Options::=--force-confdef"]
+}
+
+/// Removes packages with their settings; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.purge <package name>
+#[function]
+async fn purge(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    uninstall(ctx, "purge", name, &pkgs).await
+}
+
+/// Removes packages and leaves their settings; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.remove <package name>
+#[function]
+async fn remove(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    uninstall(ctx, "remove", name, &pkgs).await
+}
+
+async fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Value) -> Result<Map> {
+    let names: Vec<String> = name.iter().flat_map(|name| name.split(',')).map(|name| name.trim().to_owned()).collect();
+    let names = if pkgs.truthy() { targets(None, pkgs, &Value::Null)? } else { names };
+    let before = query(ctx).await?;
+    let old: Packages = before.purge_desired.into_iter().chain(before.installed).collect();
+    let matching = |packages: &Packages| -> Vec<String> {
+        packages.keys().filter(|known| names.iter().any(|name| targeting::fnmatch(known, name))).cloned().collect()
+    };
+    let mut found = matching(&old);
+    if action == "purge" {
+        found.extend(matching(&before.removed));
+    }
+    if found.is_empty() {
+        return Ok(Map::new());
+    }
+    let mut args = vec!["-q", "-y", action];
+    args.extend(found.iter().map(String::as_str));
+    let said = apt(ctx, &args).await?;
+    let after = query(ctx).await?;
+    let new: Packages = after.purge_desired.into_iter().chain(after.installed).collect();
+    let mut changes = differences(&old, &new);
+    if action == "purge" {
+        changes = map! { "removed" => differences(&before.removed, &after.removed), "installed" => changes };
+    }
+    match failure(&said) {
+        Some(reason) => {
+            let details = map! { "errors" => vec![reason], "changes" => changes };
+            Err(problem("Problem encountered removing package(s)", details))
+        }
+        None => Ok(changes),
+    }
+}
+
+/// Reads the lists of packages anew. Returns for each whether it was new (True), the same (None) or could not be got
+/// (False). With ``cache_valid_time`` only if they are older than so many seconds.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.refresh_db
+#[function]
+async fn refresh_db(
+    ctx: &Context,
+    #[default(0)] cache_valid_time: u64,
+    #[default(false)] failhard: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    let age = || std::fs::metadata("/var/lib/apt/lists").ok()?.modified().ok();
+    let young = |changed: SystemTime| changed.elapsed().is_ok_and(|age| age < Duration::from_secs(cache_valid_time));
+    if cache_valid_time > 0 && age().is_some_and(young) {
+        return Ok(Map::new());
+    }
+    let said = cmd::quiet(ctx, &["apt-get", "-q", "update"]).await?;
+    if said.retcode != Some(0) {
+        return Err(Error::execution(said.stderr.trim_end()));
+    }
+    let lists = updated_lists(&said.stdout);
+    let failed: Vec<String> =
+        lists.iter().filter(|(_, state)| **state == Value::Bool(false)).map(|(name, _)| name.to_string()).collect();
+    if failhard && !failed.is_empty() {
+        return Err(Error::execution(format!("Error getting repos: {}", failed.join(", "))));
+    }
+    Ok(lists)
+}
+
+pub(super) async fn refresh_lists(ctx: &Context, kwargs: &KwArgs) -> Result<()> {
+    let valid = kwargs.0.get("cache_valid_time").and_then(Value::as_i64).and_then(|time| u64::try_from(time).ok());
+    refresh_db(ctx, valid.unwrap_or(0), false, KwArgs::default()).await.map(drop)
+}
+
+/// Reads lines such as "Get:1 http://deb.debian.org/debian bookworm InRelease [151 kB]".
+fn updated_lists(text: &str) -> Map {
+    let mut lists = Map::new();
+    for line in text.lines() {
+        let Some((word, rest)) = line.trim().split_once(' ') else { continue };
+        let name = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+        let without_size =
+            || name.rfind(" [").filter(|_| name.ends_with("B]")).map_or(name.as_str(), |end| &name[..end]).to_owned();
+        match word.split(':').next() {
+            Some("Get") => lists.insert(without_size(), true),
+            Some("Hit") => lists.insert(name, Value::Null),
+            Some("Ign" | "Err") => lists.insert(name, false),
+            _ => None,
+        };
+    }
+    lists
+}
+
+/// Upgrades all packages; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.upgrade
+///     salt '*' pkg.upgrade dist_upgrade=True
+#[function]
+async fn upgrade(
+    ctx: &Context,
+    #[default(true)] refresh: bool,
+    #[default(false)] dist_upgrade: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    if refresh {
+        refresh_lists(ctx, &kwargs).await?;
+    }
+    let old = installed(ctx).await?;
+    let mut args = vec!["-q", "-y"];
+    args.extend(keep_settings(flag(&kwargs, "force_conf_new", false)));
+    for (word, names) in [
+        ("--allow-unauthenticated", ["skip_verify", "skip_verify"]),
+        ("--download-only", ["download_only", "downloadonly"]),
+        ("--allow-downgrades", ["allow_downgrades", "allow_downgrades"]),
+    ] {
+        args.extend(names.iter().any(|name| flag(&kwargs, name, false)).then_some(word));
+    }
+    args.push(if dist_upgrade { "dist-upgrade" } else { "upgrade" });
+    let said = apt(ctx, &args).await?;
+    let changes = differences(&old, &installed(ctx).await?);
+    match failure(&said) {
+        Some(_) => {
+            let details = map! { "changes" => changes, "result" => said.into_map() };
+            Err(problem("Problem encountered upgrading packages", details))
+        }
+        None => Ok(changes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::list;
+
+    #[test]
+    fn versions_are_pinned() {
+        assert_eq!(pinned("a", &"1.2".into()), "a=1.2");
+        assert_eq!(pinned("a", &"=1.2".into()), "a=1.2");
+        assert_eq!(pinned("a", &Value::Null), "a");
+        assert_eq!(targets(None, &list!["a", map! { "b" => "1" }], &Value::Null).unwrap(), ["a", "b"]);
+        assert!(targets(None, &Value::Null, &Value::Null).is_err());
+    }
+
+    #[test]
+    fn answers_of_apt_are_read() {
+        let text = "Hit:1 http://x bookworm InRelease\nGet:2 http://y z InRelease [151 kB]\nErr:3 http://e f\n  404\nReading lists...\n";
+        let expected = map! { "http://x bookworm InRelease" => Value::Null, "http://y z InRelease" => true, "http://e f" => false };
+        assert_eq!(updated_lists(text), expected);
+        let text = "Reading\nThe following packages will be REMOVED:\n  b a\n  c\n0 upgraded\n";
+        assert_eq!(to_be_removed(text), ["a", "b", "c"]);
+    }
+}

@@ -1,0 +1,587 @@
+//! What is installed, and what could be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use exec::{Context, Error, KwArgs, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use super::changes::refresh_lists;
+use super::{Packages, failure, flag, installed, query, said, selections, shown};
+use crate::pkg::{debian_version, sources};
+use crate::{cmd, util};
+
+/// Returns the newest version that could be installed, or nothing if the newest one is there.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.available_version <package name>
+#[function]
+async fn available_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    newest(ctx, &names, &kwargs).await
+}
+
+/// Returns the newest version that could be installed, or nothing if the newest one is there. The lists are read anew
+/// first unless ``refresh=False``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.latest_version <package name>
+///     salt '*' pkg.latest_version <package1> <package2> fromrepo=unstable
+#[function]
+async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    newest(ctx, &names, &kwargs).await
+}
+
+async fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value> {
+    let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
+    if kwargs.0.contains_key("repo") {
+        return Err(Error::invocation("The 'repo' argument is invalid, use 'fromrepo' instead"));
+    }
+    if names.is_empty() {
+        return Ok(Value::from(""));
+    }
+    if flag(kwargs, "refresh", true) {
+        refresh_lists(ctx, kwargs).await?;
+    }
+    let release = kwargs.0.get_str("fromrepo").map(|release| format!("APT::Default-Release={release}"));
+    let mut words = vec!["apt-cache", "-q", "policy"];
+    words.extend(names.iter().map(String::as_str));
+    words.extend(release.iter().flat_map(|release| ["-o", release]));
+    let candidates = candidates(&said(ctx, &words).await?);
+    let installed = installed(ctx).await?;
+    let show_installed = flag(kwargs, "show_installed", false);
+    let newest = |name: &String| {
+        let candidate = candidates.get(name).cloned().unwrap_or_default();
+        let newer = |version: &String| debian_version::compare(version, &candidate).is_ge();
+        let current = installed.get(name).is_some_and(|versions| versions.iter().any(newer));
+        if current && !show_installed { String::new() } else { candidate }
+    };
+    Ok(one_or_all(&names, newest))
+}
+
+/// A single name is answered with a value, several with a map.
+fn one_or_all(names: &[String], answer: impl Fn(&String) -> String) -> Value {
+    match names {
+        [one] => Value::from(answer(one)),
+        names => Value::Map(names.iter().map(|name| (name, answer(name))).collect()),
+    }
+}
+
+/// Reads what `apt-cache policy` prints: a name with a colon, then lines with blanks in front.
+fn candidates(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut name = "";
+    for line in text.lines() {
+        match line.trim().strip_prefix("Candidate:") {
+            Some(version) if version.trim() != "(none)" => {
+                drop(found.insert(name.to_owned(), version.trim().to_owned()))
+            }
+            Some(_) => {}
+            None if !line.starts_with(' ') => name = line.strip_suffix(':').unwrap_or(name),
+            None => {}
+        }
+    }
+    found
+}
+
+/// Names of installed packages, or all of them; an error text when one is not there.
+async fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<String>, String>> {
+    let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
+    let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\n", "-W"];
+    words.extend(names.iter().map(String::as_str));
+    let said = cmd::quiet(ctx, &words).await?;
+    if said.retcode != Some(0) {
+        return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
+    }
+    let lines = said.stdout.lines().filter_map(|line| line.strip_prefix("installed\t"));
+    Ok(Ok(lines.map(str::to_owned).collect()))
+}
+
+async fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
+    Ok(said(ctx, &["dpkg", "-L", package]).await?.lines().map(str::to_owned).collect())
+}
+
+/// Returns the files of packages, by package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.file_dict httpd
+#[function]
+async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    let names = match installed_names(ctx, &packages).await? {
+        Ok(names) => names,
+        Err(text) => return Ok(Value::from(text)),
+    };
+    let mut found = Map::new();
+    for name in names {
+        let files = files_of(ctx, &name).await?;
+        found.insert(name, files);
+    }
+    Ok(Value::from(map! { "errors" => Vec::<String>::new(), "packages" => found }))
+}
+
+/// Returns the files of packages.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.file_list httpd
+#[function]
+async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    let names = match installed_names(ctx, &packages).await? {
+        Ok(names) => names,
+        Err(text) => return Ok(Value::from(text)),
+    };
+    let mut files = Vec::new();
+    for name in names {
+        files.extend(files_of(ctx, &name).await?);
+    }
+    files.sort();
+    files.dedup();
+    Ok(Value::from(map! { "errors" => Vec::<String>::new(), "files" => files }))
+}
+
+/// Returns the source of packages a line of ``sources.list`` describes, as far as it is set up.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.get_repo "deb http://deb.debian.org/debian bookworm main"
+#[function]
+async fn get_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    let Some(wanted) = sources::one_line(&repo, "") else { return Ok(Map::new()) };
+    let all = ctx.blocking(|| sources::all(Path::new("/etc/apt"))).await?;
+    let same = |shown: &Map| {
+        let text = |key| shown.get_str(key).unwrap_or_default();
+        let comps: Vec<&str> =
+            shown.get("comps").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str).collect();
+        text("type") == wanted.types[0]
+            && text("uri").trim_end_matches('/') == wanted.uris[0].trim_end_matches('/')
+            && text("dist") == wanted.suites[0]
+            && (wanted.comps.is_empty() || wanted.comps.iter().any(|comp| comps.contains(&comp.as_str())))
+    };
+    Ok(all.iter().flat_map(sources::Source::shown).map(|(_, shown)| shown).find(same).unwrap_or_default())
+}
+
+/// Returns what is wanted of packages (`install`, `hold`, `deinstall`, `purge`), with the packages of each.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.get_selections 'python-*'
+///     salt '*' pkg.get_selections state=hold
+#[function]
+async fn get_selections(ctx: &Context, pattern: Option<String>, state: Option<String>) -> Result<Map> {
+    selections(ctx, pattern.as_deref(), state.as_deref()).await
+}
+
+/// Returns what dpkg knows of installed packages.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.info_installed <package1> <package2> failhard=False
+#[function]
+async fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
+    let mut words = vec!["dpkg-query", "-W", INFO_FORMAT];
+    words.extend(names.iter().map(String::as_str));
+    let said = cmd::quiet(ctx, &words).await?;
+    if said.retcode != Some(0) && flag(&kwargs, "failhard", true) {
+        return Err(Error::execution(format!("Error getting packages information: {}", said.stderr.trim_end())));
+    }
+    if said.retcode != Some(0) {
+        return Ok(Map::new());
+    }
+    ctx.blocking(move || said.stdout.split(INFO_END).filter_map(package_info).collect()).await
+}
+
+/// What is asked of dpkg, one field a line; the description, which has several lines, comes last.
+const INFO_FORMAT: &str = "-f=name:${Package}\\nrevision:${binary:Revision}\\narchitecture:${Architecture}\\n\
+    packager:${Maintainer}\\nsummary:${Summary}\\nsource:${source:Package}\\nversion:${Version}\\ngroup:${Section}\\n\
+    size:${Size}\\nMD5:${MD5sum}\\nSHA1:${SHA1}\\nSHA256:${SHA256}\\nvendor:${Origin}\\nurl:${Homepage}\\n\
+    status:${db:Status-Abbrev}\\ninstall_date:${db-fsys:Last-Modified}\\ndescription:${Description}\\n\\n*/~^\\\\*\\n";
+
+/// What ends a package in the answer.
+const INFO_END: &str = "\n*/~^\\*\n";
+
+fn package_info(text: &str) -> Option<(String, Map)> {
+    let (fields, description) = text.trim_start_matches('\n').split_once("\ndescription:")?;
+    let mut info = Map::new();
+    for (key, value) in fields.lines().filter_map(|line| line.split_once(':')) {
+        match key {
+            "status" if value.as_bytes().get(1) != Some(&b'i') => return None,
+            "status" => {}
+            "install_date" => info.extend(value.parse().ok().map(|seconds| (key, utc(seconds)))),
+            _ if value.is_empty() => {}
+            _ => drop(info.insert(key, value)),
+        }
+    }
+    info.insert("description", description);
+    let name = info.get_str("name")?.to_owned();
+    info.extend(license(&name).map(|license| ("license", license)));
+    Some((name, info))
+}
+
+/// Writes seconds since 1970 as `2025-05-20T00:00:00Z`.
+fn utc(seconds: i64) -> String {
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // The civil calendar counted from March, in eras of 400 years.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// The licences the package's copyright file names.
+fn license(name: &str) -> Option<String> {
+    let bytes = std::fs::read(format!("/usr/share/doc/{name}/copyright")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("License:")).map(str::trim).collect();
+    names.sort_unstable();
+    names.dedup();
+    Some(names.join(", ")).filter(|names| !names.is_empty())
+}
+
+/// Returns the installed packages and their versions, with ``versions_as_list`` as lists; with ``removed`` those of which
+/// only settings are left, with ``purge_desired`` those about to be purged.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.list_pkgs
+#[function]
+async fn list_pkgs(
+    ctx: &Context,
+    #[default(false)] versions_as_list: bool,
+    #[default(false)] removed: bool,
+    #[default(false)] purge_desired: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    let found = query(ctx).await?;
+    let packages = match (removed, purge_desired) {
+        (true, _) => found.removed,
+        (false, true) => found.purge_desired,
+        (false, false) => found.purge_desired.into_iter().chain(found.installed).collect(),
+    };
+    Ok(shown(packages, versions_as_list))
+}
+
+/// Returns the versions of packages that could be installed, of all or of those named.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.list_repo_pkgs foo bar baz
+#[function]
+async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    let names: Vec<String> = args.0.iter().map(Value::to_string).collect();
+    let mut words = vec!["apt-cache"];
+    words.push(if names.is_empty() { "dump" } else { "show" });
+    words.extend(names.iter().map(String::as_str));
+    Ok(repo_versions(&said(ctx, &words).await?))
+}
+
+fn repo_versions(text: &str) -> Map {
+    let mut found = Map::new();
+    let mut name = None;
+    for line in text.lines() {
+        if let Some(package) = line.strip_prefix("Package: ") {
+            name = Some(package.trim());
+        } else if let (Some(version), Some(name)) = (line.trim().strip_prefix("Version: "), name)
+            && let Value::List(versions) = found.entry_or_insert_with(name, || Value::List(Vec::new()))
+        {
+            versions.push(Value::from(version.trim()));
+        }
+    }
+    found
+}
+
+/// Returns the sources of packages, by address.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.list_repos
+#[function]
+async fn list_repos(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    ctx.blocking(|| {
+        let mut repos = Map::new();
+        for (uri, shown) in sources::all(Path::new("/etc/apt")).iter().flat_map(sources::Source::shown) {
+            if let Value::List(list) = repos.entry_or_insert_with(uri, || Value::List(Vec::new())) {
+                list.push(Value::Map(shown));
+            }
+        }
+        repos
+    })
+    .await
+}
+
+/// Returns the packages that could be upgraded, with the new version.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.list_upgrades
+#[function]
+async fn list_upgrades(
+    ctx: &Context,
+    #[default(true)] refresh: bool,
+    #[default(true)] dist_upgrade: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    if refresh {
+        refresh_lists(ctx, &kwargs).await?;
+    }
+    let release = kwargs.0.get_str("fromrepo").map(|release| format!("APT::Default-Release={release}"));
+    let mut words = vec!["apt-get", "--just-print", if dist_upgrade { "dist-upgrade" } else { "upgrade" }];
+    words.extend(release.iter().flat_map(|release| ["-o", release]));
+    let said = cmd::quiet(ctx, &words).await?;
+    match failure(&said) {
+        Some(reason) => Err(Error::execution(format!("Failed to get upgrades: {reason}"))),
+        None => Ok(upgrades(&said.stdout)),
+    }
+}
+
+/// Reads lines such as "Conf bash (5.2.15-2+b13 Debian:12/stable [amd64])".
+fn upgrades(text: &str) -> Map {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("Conf ")?.split_once(" ("));
+    lines.map(|(name, rest)| (name, rest.split([' ', ')']).next().unwrap_or_default())).collect()
+}
+
+/// Returns the name of a package without the architecture of this machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.normalize_name zsh:amd64
+#[function]
+fn normalize_name(ctx: &Context, name: String) -> Result<String> {
+    let own = ctx.grains.get_str("osarch").unwrap_or_default();
+    Ok(match name.rsplit_once(':') {
+        Some((bare, arch)) if arch == own || ["all", "any"].contains(&arch) => bare.to_owned(),
+        _ => name,
+    })
+}
+
+/// Returns the package each file belongs to; nothing for files of no package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.owner /usr/bin/apachectl /usr/bin/basename
+#[function]
+async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    let mut found = Map::new();
+    for path in paths.0.iter().map(Value::to_string) {
+        let text = said(ctx, &["dpkg", "-S", &path]).await?;
+        found.insert(path, text.split(':').next().unwrap_or_default());
+    }
+    Ok(match found.len() {
+        0 => Value::from(""),
+        1 => found.values().next().cloned().unwrap_or_default(),
+        _ => Value::Map(found),
+    })
+}
+
+/// Splits the name of a package from its architecture.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.parse_arch zsh:amd64
+#[function]
+fn parse_arch(name: String) -> Result<Map> {
+    Ok(match name.rsplit_once(':') {
+        Some((bare, arch)) => map! { "name" => bare, "arch" => arch },
+        None => map! { "name" => name, "arch" => Value::Null },
+    })
+}
+
+/// Returns what the lists say of packages, by package and version. ``filter`` names the fields to return.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.show gawk
+///     salt '*' pkg.show 'nginx-*' filter=description,provides
+#[function]
+async fn show(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    if flag(&kwargs, "refresh", false) {
+        refresh_lists(ctx, &kwargs).await?;
+    }
+    let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
+    if names.is_empty() {
+        return Ok(Map::new());
+    }
+    let filter = kwargs.0.get("filter").map(util::split_input).unwrap_or_default();
+    let filter: Vec<String> = filter.iter().map(|field| field.to_lowercase()).collect();
+    let mut words = vec!["apt-cache", "show"];
+    words.extend(names.iter().map(String::as_str));
+    Ok(shown_packages(&said(ctx, &words).await?, &filter))
+}
+
+fn shown_packages(text: &str, filter: &[String]) -> Map {
+    let mut found = Map::new();
+    for paragraph in text.split("\n\n") {
+        let mut fields: Map = paragraph
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .filter(|(key, _)| {
+                let key = key.to_lowercase();
+                filter.is_empty() || ["package", "version"].contains(&key.as_str()) || filter.contains(&key)
+            })
+            .collect();
+        let (Some(name), Some(version)) = (fields.remove("Package"), fields.remove("Version")) else { continue };
+        let versions = found.entry_or_insert_with(name, || Value::Map(Map::new()));
+        if let Some(Value::Map(known)) =
+            versions.as_map_mut().map(|map| map.entry_or_insert_with(version, || Map::new().into()))
+        {
+            known.update(fields);
+        }
+    }
+    found
+}
+
+/// Says whether a newer version of a package could be installed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.upgrade_available <package name>
+#[function]
+async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let newest = newest(ctx, &VarArgs(vec![name.into()]), &kwargs).await?;
+    Ok(newest != Value::from(""))
+}
+
+/// Returns the version of a package, or nothing if it is not installed; for several, or a pattern, a map.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.version <package name>
+///     salt '*' pkg.version <package1> <package2> <package3>
+#[function]
+async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let installed = installed(ctx).await?;
+    let as_list = flag(&kwargs, "versions_as_list", false);
+    let mut found = Packages::new();
+    let mut pattern = false;
+    for name in names.0.iter().map(Value::to_string) {
+        if name.contains('*') {
+            pattern = true;
+            let matching = installed.iter().filter(|(known, _)| targeting::fnmatch(known, &name));
+            found.extend(matching.map(|(known, versions)| (known.clone(), versions.clone())));
+        } else {
+            let versions = installed.get(&name).cloned().unwrap_or_default();
+            found.insert(name, versions);
+        }
+    }
+    let shown = shown(found, as_list);
+    Ok(match shown.values().next() {
+        Some(single) if shown.len() == 1 && !pattern => single.clone(),
+        _ => Value::Map(shown),
+    })
+}
+
+/// Compares two versions: -1 when the first is older, 0 when they are equal, 1 when it is newer.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.version_cmp '0.2.4-0ubuntu1' '0.2.4.1-0ubuntu1'
+#[function]
+fn version_cmp(pkg1: String, pkg2: String, #[default(false)] ignore_epoch: bool, kwargs: KwArgs) -> Result<i64> {
+    let _ = kwargs;
+    let bare = |version: &str| match version.split_once(':') {
+        Some((_, rest)) if ignore_epoch => rest.to_owned(),
+        _ => version.to_owned(),
+    };
+    Ok(debian_version::compare(&bare(&pkg1), &bare(&pkg2)) as i64)
+}
+
+/// Returns the package a file belongs to: False if there is no such file, nothing if it belongs to none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.which /usr/bin/apt
+#[function]
+async fn which(ctx: &Context, path: String) -> Result<Value> {
+    if !path.starts_with('/') || !Path::new(&path).exists() {
+        return Ok(Value::Bool(false));
+    }
+    let text = said(ctx, &["dpkg", "-S", &path]).await?;
+    Ok(text.split_once(':').map_or(Value::Null, |(package, _)| Value::from(package)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::list;
+
+    #[test]
+    fn answers_of_apt_are_read() {
+        let text = "bash:\n  Installed: 5.2.15-2+b8\n  Candidate: 5.2.15-2+b13\n  Version table:\n     5.2 500\n\
+                    none:\n  Installed: (none)\n  Candidate: (none)\n";
+        assert_eq!(candidates(text), BTreeMap::from([("bash".to_owned(), "5.2.15-2+b13".to_owned())]));
+        let text = "Inst bash [5] (6 Debian:12 [amd64])\nConf bash (6 Debian:12 [amd64])\nConf x (1)\n";
+        assert_eq!(upgrades(text), map! { "bash" => "6", "x" => "1" });
+        assert_eq!(
+            repo_versions("Package: a\n Version: 1\nPackage: b\nVersion: 2\n"),
+            map! { "a" => list!["1"], "b" => list!["2"] }
+        );
+    }
+
+    #[test]
+    fn details_of_packages_are_read() {
+        let text = "name:bash\nrevision:\narchitecture:amd64\nstatus:ii \ninstall_date:1747699200\ndescription:A shell\n more\n";
+        let (name, info) = package_info(text).unwrap();
+        assert_eq!(name, "bash");
+        assert_eq!(info.get_str("install_date"), Some("2025-05-20T00:00:00Z"));
+        assert_eq!(info.get_str("description"), Some("A shell\n more\n"));
+        assert!(!info.contains_key("revision") && !info.contains_key("status"));
+        assert_eq!(package_info("name:x\nstatus:rc \ndescription:"), None);
+        assert_eq!(utc(951_782_399), "2000-02-28T23:59:59Z");
+        let text = "Package: a\nVersion: 1\nSize: 3\n\nPackage: a\nVersion: 2\nDescription: x\n";
+        let expected = map! { "a" => map! { "1" => map! {}, "2" => map! { "Description" => "x" } } };
+        assert_eq!(shown_packages(text, &["description".into()]), expected);
+    }
+}
