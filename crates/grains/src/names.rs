@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use value::{Map, map};
@@ -12,6 +13,9 @@ use crate::system;
 
 /// How long all look-ups together may take. The C library gives up on a dead name server after ten seconds or more.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// How many names are asked for at the same time.
+const WORKERS: usize = 16;
 
 /// Look-ups under way.
 pub struct Lookups {
@@ -38,14 +42,7 @@ impl Lookups {
             // Nobody waits any more when the time is over.
             let _ = sender.send(Named { fqdn, addresses });
         });
-        let reverse = addresses.map(|addresses| {
-            let (sender, names) = channel();
-            for address in addresses {
-                let sender = sender.clone();
-                in_background(move || drop(sender.send(full_name_of(address))));
-            }
-            names
-        });
+        let reverse = addresses.map(names_of);
         Lookups { hostname, deadline: Instant::now() + LIMIT, named, reverse }
     }
 
@@ -62,9 +59,29 @@ impl Lookups {
     }
 }
 
+/// Starts asking for the names of addresses; several are asked for at once, but not hundreds.
+fn names_of(addresses: Vec<IpAddr>) -> Receiver<Option<String>> {
+    let (sender, names) = channel();
+    let workers = addresses.len().min(WORKERS);
+    let open = Arc::new(Mutex::new(addresses.into_iter()));
+    for _ in 0..workers {
+        let (sender, open) = (sender.clone(), open.clone());
+        in_background(move || {
+            let next = || open.lock().map_or(None, |mut addresses| addresses.next());
+            while let Some(address) = next() {
+                if sender.send(full_name_of(address)).is_err() {
+                    // Nobody waits any more.
+                    return;
+                }
+            }
+        });
+    }
+    names
+}
+
 /// A thread for a call that cannot be interrupted. Without one, the look-up is as if unanswered.
 fn in_background(work: impl FnOnce() + Send + 'static) {
-    if let Err(error) = std::thread::Builder::new().name("lookup".into()).stack_size(256 * 1024).spawn(work) {
+    if let Err(error) = std::thread::Builder::new().name("lookup".into()).stack_size(1024 * 1024).spawn(work) {
         tracing::warn!("failed to start a thread for a look-up: {error}");
     }
 }
