@@ -138,7 +138,8 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
 fn publication(world: &World, request: &Request) -> Publication {
     let jid = Jid::at(world.rt.now());
     let mut load = map! {
-        "tgt" => world.identity.id.as_str(),
+        "pid" => std::process::id(),
+        "tgt" => "salt-call",
         "jid" => jid.as_str(),
         "fun" => request.fun.as_str(),
         "arg" => request.arg.clone(),
