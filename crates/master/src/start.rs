@@ -1,6 +1,8 @@
 //! Opening everything a master needs, in an order in which nothing is open too early: keys before ports, ports before
 //! the sockets that local programs take as a sign of life.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -40,6 +42,9 @@ pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
     let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
     let channel = Server::new(settings(config)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::prepare(config, &stores.user_keys, &rt);
+    if !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty() {
+        let_others_through(&[&config.paths.cachedir, &config.paths.sock_dir]);
+    }
     let (requests, mut publisher) = listen::open(config, &rt).await?;
     let bus = Bus::new(rt, config.network.max_event_size);
     let served = event::serve(&bus, &endpoints(config), serve_options(config)?).await?;
@@ -68,6 +73,24 @@ fn make_directories(config: &Master) -> Result<(), Error> {
         store::disk::make_directory(directory)?;
     }
     Ok(())
+}
+
+/// Users that `publisher_acl` names have to reach their key and the bus below these directories.
+fn let_others_through(directories: &[&Path]) {
+    const THROUGH: u32 = 0o001;
+    for directory in directories {
+        let changed = std::fs::metadata(directory).and_then(|found| {
+            let mode = found.permissions().mode();
+            match mode & THROUGH {
+                0 => std::fs::set_permissions(directory, Permissions::from_mode(mode | THROUGH)),
+                _ => Ok(()),
+            }
+        });
+        if let Err(error) = changed {
+            let path = directory.display();
+            tracing::warn!("Unable to set traversal permissions on {path} for publisher_acl users: {error}");
+        }
+    }
 }
 
 fn settings(config: &Master) -> Result<Settings, Error> {
