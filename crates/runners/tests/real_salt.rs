@@ -24,6 +24,8 @@ const RELEASE: &str = "3008.5";
 
 const JID: &str = "20240229131415678901";
 const LATER: &str = "20240301000000000000";
+/// A job of the master itself, which expects no minion.
+const ALONE: &str = "20240301000000000001";
 
 fn python() -> Option<PathBuf> {
     let root = std::env::var_os("SALTERN_SALT_DIR").map(PathBuf::from).unwrap_or_else(|| {
@@ -101,13 +103,16 @@ fn remember(cachedir: &Path) {
     data.store_mine(&id("web1"), map! { "test.ping" => true }).unwrap();
     data.store(&id("db1"), map! { "os" => "Debian" }, map! {}, None).unwrap();
     let jobs = JobCache::new(cachedir, "sha256".parse().unwrap());
-    for (jid, fun, tgt) in [(JID, "test.ping", "*"), (LATER, "state.apply", "web1")] {
+    for (jid, fun, tgt) in
+        [(JID, "test.ping", "*"), (LATER, "state.apply", "web1"), (ALONE, "runner.test.arg", "tester")]
+    {
         let arg = list!["x", map! { "__kwarg__" => true, "metadata" => map! { "foo" => fun } }];
         let load =
             map! { "fun" => fun, "tgt" => tgt, "tgt_type" => "glob", "jid" => jid, "user" => "root", "arg" => arg };
         jobs.prepare(jid, false).unwrap();
         jobs.save_load(jid, &load).unwrap();
-        jobs.save_minions(jid, &["web1".into(), "db1".into()], None).unwrap();
+        let expected: &[String] = if jid == ALONE { &[] } else { &["web1".into(), "db1".into()] };
+        jobs.save_minions(jid, expected, None).unwrap();
     }
     let returned = |value: Value, out: Option<&str>| JobReturn {
         value,
@@ -137,6 +142,8 @@ fn calls() -> Vec<(Kind, &'static str, Value, Map)> {
         runner("jobs.list_job", list![JID], map! {}),
         runner("jobs.list_job", list!["20000101000000000000"], map! {}),
         runner("jobs.print_job", list![LATER], map! {}),
+        runner("jobs.print_job", list![ALONE], map! {}),
+        runner("jobs.exit_success", list![ALONE], map! {}),
         runner("jobs.lookup_jid", list![JID], map! { "missing" => true }),
         runner("jobs.lookup_jid", list![JID], map! { "missing" => true, "returned" => false }),
         runner("jobs.lookup_jid", list![LATER], map! {}),

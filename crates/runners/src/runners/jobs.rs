@@ -425,7 +425,8 @@ fn described(jid: &str, load: Option<&Map>) -> Map {
         };
     };
     let mut job = summary(jid, load);
-    if let (Some(minions), Some(start)) = (load.get("Minions"), job.remove("StartTime")) {
+    if let Some(minions) = load.get("Minions") {
+        let start = job.remove("StartTime");
         job.insert("Minions", minions.clone());
         job.insert("StartTime", start);
     }
