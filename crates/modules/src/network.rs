@@ -45,6 +45,8 @@ pub static MODULE: Module = Module::new(
         &IPADDRS,
         &IPADDRS6,
         &addresses::IPHEXVAL,
+        &tables::IPNEIGHS,
+        &tables::IPNEIGHS6,
         &addresses::IS_LOOPBACK,
         &addresses::IS_PRIVATE,
         &tables::NETSTAT,

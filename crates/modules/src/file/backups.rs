@@ -116,6 +116,18 @@ pub async fn list_backups(ctx: &Context, path: String, #[default(Value::Null)] l
     ctx.blocking(move || numbered(copies(&root, &expand_user(&path), limit_of(&limit)))).await
 }
 
+/// Returns the copies kept of a file, as ``file.list_backups``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.list_backup /foo/bar/baz.txt
+#[function]
+pub async fn list_backup(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
+    list_backups(ctx, path, limit).await
+}
+
 /// Returns the copies kept of all files of a directory (named with a slash at its end).
 ///
 /// CLI Example:
@@ -196,6 +208,18 @@ pub async fn delete_backup(ctx: &Context, path: String, backup_id: Value) -> Res
         },
     })
     .await
+}
+
+/// Removes a kept copy, as ``file.delete_backup``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.remove_backup /foo/bar/baz.txt 0
+#[function]
+pub async fn remove_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
+    delete_backup(ctx, path, backup_id).await
 }
 
 fn answer(result: bool, comment: String) -> Map {

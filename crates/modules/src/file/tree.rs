@@ -247,6 +247,64 @@ pub async fn mknod(
     ctx.blocking(move || node.make(&expand_user(&name), test)).await?
 }
 
+/// Makes a block device.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.mknod_blkdev /dev/blk 8 999
+#[function]
+pub async fn mknod_blkdev(
+    ctx: &Context,
+    name: String,
+    major: u64,
+    minor: u64,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default("0660")] mode: Value,
+) -> Result<Map> {
+    mknod(ctx, name, "b".into(), major, minor, user, group, mode).await
+}
+
+/// Makes a character device.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.mknod_chrdev /dev/chr 180 31
+#[function]
+pub async fn mknod_chrdev(
+    ctx: &Context,
+    name: String,
+    major: u64,
+    minor: u64,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default("0660")] mode: Value,
+) -> Result<Map> {
+    mknod(ctx, name, "c".into(), major, minor, user, group, mode).await
+}
+
+/// Makes a named pipe.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.mknod_fifo /dev/fifo
+#[function]
+pub async fn mknod_fifo(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default("0660")] mode: Value,
+) -> Result<Map> {
+    mknod(ctx, name, "p".into(), 0, 0, user, group, mode).await
+}
+
 /// A special file to be made.
 struct Node {
     kind: SFlag,

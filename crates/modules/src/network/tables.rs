@@ -164,6 +164,30 @@ pub async fn ip_neighs6(ctx: &Context) -> Result<Map> {
     Ok(ip_neighbours(&said.stdout, ':'))
 }
 
+/// Returns the neighbours with an IPv4 address, as ``network.ip_neighs``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' network.ipneighs
+#[function]
+pub async fn ipneighs(ctx: &Context) -> Result<Map> {
+    ip_neighs(ctx).await
+}
+
+/// Returns the neighbours with an IPv6 address, as ``network.ip_neighs6``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' network.ipneighs6
+#[function]
+pub async fn ipneighs6(ctx: &Context) -> Result<Map> {
+    ip_neighs6(ctx).await
+}
+
 /// Reads "192.0.2.1 dev eth0 lladdr 02:… REACHABLE".
 fn ip_neighbours(text: &str, sign: char) -> Map {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
