@@ -111,7 +111,7 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     let ctx = world.context(&link, Job::new(job.load().clone()));
     let outcome = run(&ctx, &job).await;
     if request.return_event && world.config.login.pub_ret {
-        let load = jobs::return_load(&ctx.id().to_owned(), &job, vec![outcome.clone()], false);
+        let load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
         info!("Returning information for job: {}", job.jid());
         world.tell(&link, load).await;
     }

@@ -201,8 +201,8 @@ impl Trust for FileTrust {
         let text = clean_key(key);
         let written = match keep {
             Keep::Nothing => return Ok(()),
-            Keep::Replace => self.write(&text).and_then(|file| Ok(drop(file.persist(&self.record)?))),
-            Keep::First => self.write(&text).and_then(|file| Ok(drop(file.persist_noclobber(&self.record)?))),
+            Keep::Replace => self.write(&text).and_then(|file| Ok(file.persist(&self.record).map(drop)?)),
+            Keep::First => self.write(&text).and_then(|file| Ok(file.persist_noclobber(&self.record).map(drop)?)),
         };
         match written {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match self.known()? {

@@ -12,7 +12,9 @@ use wire::MinionId;
 
 /// The last good token of each minion, with the key it was good for.
 #[derive(Default)]
-pub struct VerifiedTokens(Mutex<HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>>);
+pub struct VerifiedTokens(Mutex<Known>);
+
+type Known = HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>;
 
 impl VerifiedTokens {
     /// Says whether the token proves that its sender has the private half of the key.
@@ -28,7 +30,7 @@ impl VerifiedTokens {
         good
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

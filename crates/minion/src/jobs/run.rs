@@ -164,7 +164,7 @@ mod tests {
         })
     });
     static ONE: Function = Function {
-        params: &[Param { name: "text", default: None }],
+        params: &[Param { name: "text", default: None, keyword_only: false }],
         ..entry("one", |_, mut bound| Box::pin(async move { bound.take::<Value>("text") }))
     };
     static MODULE: Module = Module::new("t", "", &[&FINE, &ONE, &PANIC, &WAIT]);

@@ -10,7 +10,7 @@ use exec::MasterState;
 use rt::Connect;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
-use transport::{Requester, Subscription, Target};
+use transport::{Heartbeat, Requester, Subscription, Target};
 use value::Map;
 
 use super::{AcceptanceWait, Link};
@@ -294,14 +294,19 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     }
 }
 
-/// Waits for the loss of the master's request port. Over tcp the next request finds it.
+/// The beat over tcp, where each one is a request the master has to answer.
+const TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
+
+/// Waits for the loss of the master's request port, by closing or by silence.
 async fn watch_requests(world: &World, link: &Link) -> transport::Error {
-    match (link.settings.transport, link.address_in_use()) {
-        (transport::Kind::Zeromq, Some(address)) => {
-            let target = target(link, address, 0);
-            transport::zeromq::watch(&world.rt, &target).await
+    let Some(address) = link.address_in_use() else { return std::future::pending().await };
+    let target = target(link, address, 0);
+    match link.settings.transport {
+        transport::Kind::Zeromq => transport::zeromq::watch(&world.rt, &target).await,
+        transport::Kind::Tcp => {
+            let target = Target { heartbeat: Some(TCP_BEAT), ..target };
+            transport::tcp::watch(&world.rt, &target).await
         }
-        _ => std::future::pending().await,
     }
 }
 
