@@ -24,6 +24,13 @@ pub fn tree(root: Pid) -> Vec<Pid> {
     found.into_iter().map(Pid::from_raw).collect()
 }
 
+/// Whether a process runs; one that has ended and waits for its parent to notice does not.
+pub fn runs(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The command name before the last bracket may hold spaces and brackets of its own.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// Proportional set size of a process tree in bytes: memory shared by several processes is counted once.
 pub fn pss(root: Pid) -> Result<u64> {
     sum(root, "smaps_rollup", "Pss:")

@@ -107,6 +107,7 @@ impl Program {
         let stdout = reader(child.stdout.take());
         let stderr = reader(child.stderr.take());
         let status = wait_or_kill(&mut child, self.limit)?;
+        self.watchman.forget(child.id());
         let took = begin.elapsed();
         let (stdout, stderr) = (text(stdout), text(stderr));
         match status {
@@ -127,7 +128,14 @@ impl Program {
         self.command.stdin(Stdio::null()).stdout(out).stderr(err);
         let child = self.command.spawn().with_context(|| format!("failed to start `{}`", self.line))?;
         self.watchman.watch(child.id());
-        Ok(Daemon { child, line: self.line, captured: captured.to_owned(), status: None })
+        Ok(Daemon {
+            child,
+            line: self.line,
+            captured: captured.to_owned(),
+            status: None,
+            watchman: self.watchman,
+            ended: false,
+        })
     }
 }
 
@@ -168,6 +176,9 @@ pub struct Daemon {
     line: String,
     captured: PathBuf,
     status: Option<ExitStatus>,
+    watchman: Arc<Watchman>,
+    /// Whether the whole group was killed: its number may mean another one now.
+    ended: bool,
 }
 
 impl Daemon {
@@ -196,8 +207,13 @@ impl Daemon {
 
     /// Kills all of it with SIGKILL, as a power failure would.
     pub fn kill(&mut self) {
+        if self.ended {
+            return;
+        }
         let _ = killpg(self.pid(), Signal::SIGKILL);
+        self.watchman.forget(self.child.id());
         self.status = self.status.or_else(|| self.child.wait().ok());
+        self.ended = true;
     }
 
     /// Ends it with SIGTERM and tells how long it took until every process of its group was gone.

@@ -1,7 +1,6 @@
 //! A scratch directory for one scenario, and everything that has to be gone when it ends.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,6 +18,9 @@ use crate::slots::Slot;
 /// Variable that marks every process a scenario starts, however it forks; the value is the scratch directory.
 pub(crate) const MARK: &str = "SALTERN_INTEROP_SANDBOX";
 
+/// Folder with a file for each living process group.
+const GROUPS: &str = ".groups";
+
 /// Lines of each log file shown when a scenario fails.
 const SHOWN_LINES: usize = 60;
 
@@ -31,17 +33,18 @@ pub struct Sandbox {
 
 /// A shell that outlives this process when it is killed itself, and then does what dropping would have done.
 ///
-/// It reads process groups from a pipe whose other end only this process has.
+/// It waits for the end of a pipe whose other end only this process has. Which process groups are to be killed then
+/// stands in a folder: a file each, which is removed when the group has ended, for its number may come to mean another.
 pub(crate) struct Watchman {
     root: PathBuf,
     shell: Mutex<Child>,
 }
 
-/// What the shell does: remember what it reads; at the end of the pipe kill these groups and remove the directory.
+/// What the shell does; its arguments are the folder and the scratch directory.
 const WATCH: &str = r#"
-while read -r group; do groups="$groups $group"; done
-for group in $groups; do kill -9 -- "-$group" 2>/dev/null; done
-[ -n "$KEEP" ] || rm -rf "$1"
+cat >/dev/null
+for group in $(ls "$1"); do kill -9 -- "-$group" 2>/dev/null; done
+[ -n "$KEEP" ] || rm -rf "$2"
 "#;
 
 /// Runs a scenario in its own [`Sandbox`] when a slot is free; shows the logs and panics when it fails.
@@ -123,7 +126,10 @@ impl Sandbox {
 impl Watchman {
     fn post(root: &Path) -> Result<Self> {
         let mut command = Command::new("sh");
-        command.args(["-c", WATCH, "watchman"]).arg(root).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        let groups = root.join(GROUPS);
+        fs::create_dir(&groups).with_context(|| format!("failed to create {}", groups.display()))?;
+        command.args(["-c", WATCH, "watchman"]).arg(&groups).arg(root);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         if keep() {
             command.env("KEEP", "1");
         }
@@ -138,9 +144,12 @@ impl Watchman {
 
     /// Has a process group killed at the end, whatever the end is.
     pub(crate) fn watch(&self, group: u32) {
-        if let Some(pipe) = self.shell.lock().expect("no panic while writing").stdin.as_mut() {
-            let _ = writeln!(pipe, "{group}");
-        }
+        let _ = fs::write(self.root.join(GROUPS).join(group.to_string()), "");
+    }
+
+    /// Tells that a process group has ended; to be called before its number can be given away again.
+    pub(crate) fn forget(&self, group: u32) {
+        let _ = fs::remove_file(self.root.join(GROUPS).join(group.to_string()));
     }
 
     /// Lets the shell do its work and waits for it.

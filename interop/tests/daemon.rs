@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use interop::{Master, Minion, Program, Salt, Sandbox, Transport, scenario, until};
+use interop::{Master, Minion, Program, Salt, Sandbox, Transport, measure, scenario, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -80,7 +80,7 @@ fn daemons_go_to_the_background_and_write_their_pid() {
             let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
             ensure!(mode & 0o022 == 0, "{} has the mode {mode:o}", path.display());
             kill(pid, Signal::SIGTERM)?;
-            until("the daemon to be gone", gone(&ours), || kill(pid, None).is_err())?;
+            until("the daemon to be gone", gone(&ours), || !measure::runs(pid))?;
         }
         Ok(())
     });

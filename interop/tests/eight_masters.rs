@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Master, Minion, Salt, Transport, missing, scenario, until};
+use interop::{Master, Minion, Salt, Transport, scenario, until};
 use serde_json::{Value, json};
 
 const MASTERS: usize = 8;
@@ -15,27 +15,18 @@ const JOBS_EACH: usize = 25;
 const MINION: &str = "everybodys";
 
 #[test]
-fn eight_masters_and_our_minion_over_zeromq() {
-    eight("ours", Transport::Zeromq);
+fn eight_masters_over_zeromq() {
+    eight(Transport::Zeromq);
 }
 
 #[test]
-fn eight_masters_and_our_minion_over_tcp() {
-    eight("ours", Transport::Tcp);
+fn eight_masters_over_tcp() {
+    eight(Transport::Tcp);
 }
 
-#[test]
-fn eight_masters_and_a_minion_of_the_real_salt() {
-    eight("3008.5", Transport::Zeromq);
-}
-
-fn eight(minion: &str, transport: Transport) {
-    if minion != "ours" && missing(&[minion]) {
-        return;
-    }
-    scenario(&format!("eight masters over {} and a minion of {minion}", transport.name()), |sandbox| {
+fn eight(transport: Transport) {
+    scenario(&format!("eight masters over {}", transport.name()), |sandbox| {
         let ours = Salt::ours()?;
-        let kind = Salt::real(minion).unwrap_or_else(|| ours.clone());
         let pair = Master::make_key_pair(&ours, sandbox)?;
         let mut masters = Vec::new();
         for number in 0..MASTERS {
@@ -45,7 +36,7 @@ fn eight(minion: &str, transport: Transport) {
             masters.push(master);
         }
         masters.iter_mut().try_for_each(Master::wait_ready)?;
-        let _minion = Minion::build(&kind, MINION).masters(&masters).start(sandbox)?;
+        let _minion = Minion::build(&ours, MINION).masters(&masters).start(sandbox)?;
         masters.iter().try_for_each(|master| master.wait_answering(&[MINION]))?;
 
         let before = jobs_of(&masters)?;

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 /// Grains that tell about the program itself, or change from one moment to the next.
 const OWN: &[&str] = &[
+    "ca_truststore",
+    "salternversion",
     "pid",
     "pythonexecutable",
     "pythonpath",
