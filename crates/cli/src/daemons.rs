@@ -108,7 +108,12 @@ where
             daemon::notify_stopping();
             until_stopped.cancel();
         });
-        run(stop, Box::new(move || daemon::notify_ready(&format!("{name} is ready")))).await
+        let ready = move || {
+            daemon::notify_ready(&format!("{name} is ready"));
+            // What only the start needed goes.
+            daemon::map_only_what_is_used();
+        };
+        run(stop, Box::new(ready)).await
     });
     // Whatever still blocks a thread is not waited for.
     runtime.shutdown_background();
