@@ -184,7 +184,7 @@ impl Cluster {
         let text = format!(
             "id: {id}\nmaster:\n{}root_dir: {root}\npki_dir: /pki/minion\ncachedir: /cache/minion\n\
              sock_dir: /run/minion\npidfile: /run/minion.pid\nlog_file: /log/minion\nuser: {user}\n\
-             acceptance_wait_time: 1\n",
+             acceptance_wait_time: 1\nrecon_max: 1000\n",
             masters.concat(),
             root = dir.display(),
             user = user_name(),
