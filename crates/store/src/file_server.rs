@@ -195,8 +195,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = FileServerCache::new(dir.path(), "roots");
         let lists = map! { "files" => list!["a"], "dirs" => list![], "empty_dirs" => list![], "links" => map! {} };
-        let (age, now) = (Duration::from_secs(20), SystemTime::now());
         cache.store_lists("base/x", &lists).unwrap();
+        // Taken after the file was written, so that the file is not of the future.
+        let (age, now) = (Duration::from_secs(20), SystemTime::now());
         assert_eq!(cache.lists("base/x", age, now).unwrap(), Some(lists));
         assert_eq!(cache.lists("base/x", age, now + age * 2).unwrap(), None);
         assert_eq!(cache.lists("base/x", age, now - age).unwrap(), None);
