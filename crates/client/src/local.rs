@@ -329,6 +329,9 @@ fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
         return Err(Error::Refused(text));
     }
     let load = map.get("load").cloned().ok_or_else(|| Error::Answer("there is no load".into()))?;
+    if let (None, Some(error)) = (load.get("jid"), load.get("error")) {
+        return Err(Error::Refused(error.to_string()));
+    }
     let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
     // A load with an error beside an empty job id means that nobody matched.
     Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions }))

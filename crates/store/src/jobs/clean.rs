@@ -41,6 +41,8 @@ impl JobCache {
     fn clean_job(&self, job: &Path, keep: Duration, now: SystemTime, cleaned: &mut Cleaned) {
         let jid = job.join("jid");
         let count = match jid.is_file() {
+            // The directory is made a moment before the file, so a young one may be a job being published.
+            false if !older(job, BEING_MADE, now) => return,
             false => &mut cleaned.broken,
             true if older(&jid, keep, now) => &mut cleaned.old,
             true => return,
@@ -51,6 +53,9 @@ impl JobCache {
         }
     }
 }
+
+/// How long a job's directory may be without the file that names the job.
+const BEING_MADE: Duration = Duration::from_secs(60);
 
 fn older(path: &Path, keep: Duration, now: SystemTime) -> bool {
     let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
