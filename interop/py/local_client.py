@@ -27,6 +27,9 @@ seen["cmd_batch"] = [part for part in client.cmd_batch(minion, "test.ping", batc
 seen["cmd_subset"] = client.cmd_subset(minion, "test.ping", subset=1)
 jid = client.cmd_async(minion, "test.echo", ["later"])
 seen["cmd_async jid"] = len(jid)
+# Who listens only after publishing may be late for the return, so this job has its listener first.
+job = client.run_job(minion, "test.echo", ["later"], listen=True)
+jid = job["jid"]
 seen["get_cli_returns"] = [part[minion]["ret"] for part in client.get_cli_returns(jid, {minion}, timeout=20)]
 # The event may be there before the file.
 for _ in range(100):

@@ -10,6 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use wire::ipc::Form;
 
@@ -38,11 +39,11 @@ impl FromStr for FormChoice {
 }
 
 impl FormChoice {
-    /// The form for a program that listens on our publish socket.
-    pub(crate) async fn to_listener(self, pid: Option<i32>) -> Form {
+    /// How to write to a program that listens on our publish socket.
+    pub(crate) async fn to_listener(self, pid: Option<i32>) -> Manner {
         match self {
-            FormChoice::Always(form) => form,
-            FormChoice::Auto => release_of(pid).await.map_or(Form::Bare, Release::listens_for),
+            FormChoice::Always(form) => Manner { form, lead: Duration::ZERO },
+            FormChoice::Auto => release_of(pid).await.map_or_else(Manner::default, Release::manner),
         }
     }
 
@@ -54,6 +55,23 @@ impl FormChoice {
         }
     }
 }
+
+/// How a listening program is written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// The form of frames.
+    pub form: Form,
+    /// How long the first event is left alone before the next ones are written.
+    pub lead: Duration,
+}
+
+/// What programs of 3007 need between the first event and the next.
+///
+/// They connect, publish, and then ask the operating system again and again whether there is something to read. What
+/// came first was read already, by the loop that had connected, and is looked at only when more comes. With a real
+/// master the return comes much later than the first event; one as fast as ours would come together with it, and would
+/// be noticed when the client's timeout is over.
+const LEAD_OF_3007: Duration = Duration::from_millis(100);
 
 /// A release of Salt, for instance 3008.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +86,11 @@ impl Release {
     /// The form its programs read from a publish socket.
     pub fn listens_for(self) -> Form {
         if self.line == 3006 && self.minor >= 26 { Form::LengthPrefix } else { Form::Bare }
+    }
+
+    fn manner(self) -> Manner {
+        let lead = if self.line == 3007 { LEAD_OF_3007 } else { Duration::ZERO };
+        Manner { form: self.listens_for(), lead }
     }
 
     /// The form its daemons read from their pull socket.

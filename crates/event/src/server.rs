@@ -13,6 +13,7 @@ use tracing::{debug, error, warn};
 use wire::ipc::{self, Form};
 
 use crate::endpoint::{Door, Peer};
+use crate::peer::Manner;
 use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Subscription};
 
 /// How many frames are written with one call.
@@ -137,18 +138,31 @@ impl Listeners {
         let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
         let events = self.bus.subscribe_within(Filter::all(), limits);
         async move {
-            let form = self.options.form.to_listener(peer.pid).await;
+            let manner = self.options.form.to_listener(peer.pid).await;
             let (read, write) = tokio::io::split(peer.stream);
             tokio::select! {
                 () = until_gone(read) => {}
-                () = self.send_all(events, write, form, peer.pid) => {}
+                () = self.send_all(events, write, manner, peer.pid) => {}
             }
         }
     }
 
-    async fn send_all(&self, mut events: Subscription, mut stream: WriteHalf<BoxStream>, form: Form, pid: Option<i32>) {
+    async fn send_all(
+        &self,
+        mut events: Subscription,
+        mut stream: WriteHalf<BoxStream>,
+        manner: Manner,
+        pid: Option<i32>,
+    ) {
         let overrun = events.overrun();
+        let Manner { form, lead } = manner;
         let sending = async {
+            if !lead.is_zero()
+                && let Some(first) = events.next().await
+            {
+                write_frames(&mut stream, vec![first.frame(form)]).await?;
+                tokio::time::sleep(lead).await;
+            }
             while let Some(event) = events.next().await {
                 write_frames(&mut stream, batch(event, &mut events, form)).await?;
             }
