@@ -13,7 +13,7 @@ conf, minion = sys.argv[1:3]
 client = salt.client.LocalClient(conf)
 seen = {}
 seen["cmd"] = client.cmd(minion, "test.arg", [1, "two", [3]], kwarg={"four": {"five": None}}, timeout=20)
-seen["cmd list"] = client.cmd([minion, "nobody"], "test.ping", tgt_type="list", timeout=20)
+seen["cmd list"] = client.cmd([minion, "nobody"], "test.ping", tgt_type="list", timeout=2)
 seen["cmd full_return"] = {
     key: value for key, value in client.cmd(minion, "cmd.retcode", ["exit 3"], full_return=True, timeout=20)[minion].items()
     if key != "jid"
