@@ -18,9 +18,7 @@ fn salt_3006_over_zeromq() {
     matrix("3006.30", Transport::Zeromq);
 }
 
-/// Not run as a test yet: a real 3006 master over tcp never sends our minions jobs for lists, globs and expressions.
-/// COMPATIBILITY.md says so.
-#[expect(dead_code, reason = "known not to hold; to become a test again with its fix")]
+#[test]
 fn salt_3006_over_tcp() {
     matrix("3006.30", Transport::Tcp);
 }

@@ -1,14 +1,12 @@
 //! Listening over tcp.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rt::{BoxStream, Rt};
-use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 use value::Value;
 use wire::envelope::Envelope;
+use wire::msgpack::{self, Packing};
 use wire::tcp::Frame;
 
 use super::stream::{FrameReader, FrameWriter, split};
@@ -33,45 +31,51 @@ pub(super) async fn open(rt: &Rt, target: &Target) -> Result<BoxStream, Error> {
 pub async fn subscribe(rt: &Rt, target: &Target, introduction: &Envelope) -> Result<Box<dyn Subscription>, Error> {
     let stream = open(rt, target).await?;
     let (reader, mut writer) = split(stream, target.message_limit, None);
-    let frame = Frame::plain(introduction.to_value()).encode();
-    writer.write(frame.clone()).await?;
-    let task = AbortOnDropHandle::new(tokio::spawn(introduce_again(writer, frame)));
-    Ok(Box::new(TcpSubscription { reader, _task: task }))
-}
-
-/// The pauses between further introductions, in seconds.
-const AGAIN: [u64; 4] = [1, 3, 10, 45];
-
-/// Says who we are a few times more, and keeps our half of the connection open.
-///
-/// A master of Salt that cannot check the first introduction, because the key was accepted or its own key renewed that very
-/// moment, says nothing, and then never sends this connection a job for a list, a glob or a regular expression.
-async fn introduce_again(mut writer: FrameWriter, frame: Bytes) {
-    for pause in AGAIN {
-        tokio::time::sleep(Duration::from_secs(pause)).await;
-        if let Err(error) = writer.write(frame.clone()).await {
-            debug!("an introduction was not sent: {error}");
-        }
-    }
-    std::future::pending().await
+    writer.write(Frame::plain(introduction.to_value()).encode()).await?;
+    Ok(Box::new(TcpSubscription { reader, _writer: writer }))
 }
 
 struct TcpSubscription {
     reader: FrameReader,
-    /// Holds the other half, because dropping that would close it.
-    _task: AbortOnDropHandle<()>,
+    /// Kept, because dropping it would close our half.
+    _writer: FrameWriter,
 }
 
 impl Subscription for TcpSubscription {
     fn next(&mut self) -> BoxFuture<'_, Result<Bytes, Error>> {
         Box::pin(async {
             loop {
-                match self.reader.next().await?.body {
-                    Value::Bytes(payload) => return Ok(payload),
-                    Value::Str(text) => return Ok(text.into()),
-                    other => debug!("a publication that is a {} is dropped", other.type_name()),
+                match payload(self.reader.next().await?.body) {
+                    Ok(payload) => return Ok(payload),
+                    Err(other) => debug!("a publication that is a {} is dropped", other.type_name()),
                 }
             }
         })
+    }
+}
+
+/// A publication as bytes. Masters of 3006 put it into the frame as a map, later ones packed once more; seen in their frames.
+fn payload(body: Value) -> Result<Bytes, Value> {
+    match body {
+        Value::Bytes(payload) => Ok(payload),
+        Value::Str(text) => Ok(text.into()),
+        map @ Value::Map(_) => Ok(msgpack::pack(&map, Packing::Wire).into()),
+        other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn publications_come_packed_or_as_maps() {
+        let publication = map! { "enc" => "aes", "load" => Bytes::from_static(b"\xff\x00") };
+        let packed = Bytes::from(msgpack::pack(&publication.clone().into(), Packing::Wire));
+        assert_eq!(payload(publication.into()).unwrap(), packed);
+        assert_eq!(payload(packed.clone().into()).unwrap(), packed);
+        assert_eq!(payload(Value::Int(1)).unwrap_err(), Value::Int(1));
     }
 }
