@@ -4,15 +4,17 @@
 //! format), in replies the 32 characters of the request's nonce, then MessagePack.
 
 use bytes::Bytes;
+use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
 use openssl::memcmp;
 use openssl::pkey::{PKey, Private};
 use openssl::sign::Signer;
-use openssl::symm::{Cipher, Crypter, Mode};
+use openssl::symm::Cipher;
 use value::{Map, Value};
 use wire::msgpack::{self, Decode, Packing};
 
+use crate::bulk::BulkKey;
 use crate::{InvalidKeyString, KeyString, random};
 
 const PREFIX: &[u8] = b"pickle::";
@@ -26,6 +28,7 @@ const AES_KEY_LEN: usize = 24;
 pub struct Crypticle {
     aes: [u8; AES_KEY_LEN],
     hmac: PKey<Private>,
+    pub(crate) bulk: BulkKey,
 }
 
 /// Why a sealed message could not be opened.
@@ -58,9 +61,10 @@ impl Crypticle {
     /// Returns the key that a key string stands for.
     pub fn new(key: &KeyString) -> Result<Self, InvalidKeyString> {
         let raw = key.raw()?;
+        let bulk = BulkKey::derive(&raw).map_err(|_| InvalidKeyString)?;
         let (aes, hmac) = raw.split_at(AES_KEY_LEN);
         let aes = aes.try_into().map_err(|_| InvalidKeyString)?;
-        Ok(Crypticle { aes, hmac: PKey::hmac(hmac).map_err(|_| InvalidKeyString)? })
+        Ok(Crypticle { aes, hmac: PKey::hmac(hmac).map_err(|_| InvalidKeyString)?, bulk })
     }
 
     /// Seals a value; replies carry the nonce of their request.
@@ -70,11 +74,12 @@ impl Crypticle {
 
     /// Seals a value with a given IV, which must never repeat under one key.
     pub fn seal_with_iv(&self, value: &Value, nonce: Option<&str>, iv: [u8; IV_LEN]) -> Bytes {
-        let mut plaintext = Vec::with_capacity(256);
-        plaintext.extend_from_slice(PREFIX);
-        plaintext.extend_from_slice(nonce.unwrap_or_default().as_bytes());
-        msgpack::pack_into(&mut plaintext, value, Packing::Wire);
-        self.encrypt(&plaintext, iv).expect("AES and HMAC of the vendored library always work")
+        let mut message = Vec::with_capacity(256);
+        message.extend_from_slice(&iv);
+        message.extend_from_slice(PREFIX);
+        message.extend_from_slice(nonce.unwrap_or_default().as_bytes());
+        msgpack::pack_into(&mut message, value, Packing::Wire);
+        self.encrypt(message, iv).expect("AES and HMAC of the vendored library always work")
     }
 
     /// Opens a message; with a nonce given it must be the answer to that request.
@@ -88,19 +93,20 @@ impl Crypticle {
         }
     }
 
-    fn encrypt(&self, plaintext: &[u8], iv: [u8; IV_LEN]) -> Result<Bytes, ErrorStack> {
-        let cipher = Cipher::aes_192_cbc();
-        let padded = plaintext.len() / cipher.block_size() * cipher.block_size() + cipher.block_size();
-        // OpenSSL wants room for one more block than it fills.
-        let mut out = vec![0; IV_LEN + padded + cipher.block_size().max(HMAC_LEN)];
-        out[..IV_LEN].copy_from_slice(&iv);
-        let mut crypter = Crypter::new(cipher, Mode::Encrypt, &self.aes, Some(&iv))?;
-        let mut end = IV_LEN + crypter.update(plaintext, &mut out[IV_LEN..])?;
-        end += crypter.finalize(&mut out[end..])?;
-        let hmac = self.hmac(&out[..end])?;
-        out.truncate(end);
-        out.extend_from_slice(&hmac);
-        Ok(out.into())
+    /// Encrypts in place what follows the IV.
+    fn encrypt(&self, mut message: Vec<u8>, iv: [u8; IV_LEN]) -> Result<Bytes, ErrorStack> {
+        let len = message.len() - IV_LEN;
+        // Room for the padding, for one more block that OpenSSL asks for, and for the HMAC.
+        message.reserve_exact(2 * IV_LEN + HMAC_LEN);
+        message.resize(message.len() + 2 * IV_LEN, 0);
+        let mut cipher = CipherCtx::new()?;
+        cipher.encrypt_init(Some(openssl::cipher::Cipher::aes_192_cbc()), Some(&self.aes), Some(&iv))?;
+        let mut end = IV_LEN + cipher.cipher_update_inplace(&mut message[IV_LEN..], len)?;
+        end += cipher.cipher_final(&mut message[end..])?;
+        message.truncate(end);
+        let hmac = self.hmac(&message)?;
+        message.extend_from_slice(&hmac);
+        Ok(message.into())
     }
 
     fn decrypt(&self, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
@@ -316,7 +322,7 @@ mod tests {
     #[test]
     fn what_lacks_the_prefix_is_an_empty_map() {
         let key = Crypticle::new(&KeyString::generate()).unwrap();
-        let sealed = key.encrypt(b"something else", random()).unwrap();
+        let sealed = key.encrypt([[7; IV_LEN].as_slice(), b"something else"].concat(), [7; IV_LEN]).unwrap();
         assert_eq!(key.open(&sealed, None, Decode::Default), Ok(Map::new().into()));
     }
 }

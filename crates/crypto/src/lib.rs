@@ -4,6 +4,7 @@
 //! Salt's own (the layout of sealed messages, X9.31 without a hash, fingerprints) is written here after the reference.
 //! Secrets never appear in `Debug` output or errors.
 
+mod bulk;
 mod checksum;
 mod crypticle;
 mod digest;
@@ -12,6 +13,7 @@ mod rsa;
 mod secret;
 mod x931;
 
+pub use bulk::{BULK_FIELD, BULK_NAME, is_bulk};
 pub use checksum::{adler32, crc32};
 pub use crypticle::{Crypticle, OpenError, SealedForm, SerialMemory, Serialised, open_tls_optimised, sealed_form};
 pub use digest::{HashType, Hasher, UnknownHashType, filter_topic, socket_hash};

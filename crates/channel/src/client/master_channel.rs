@@ -18,6 +18,9 @@ use wire::msgpack::{self, Decode, Packing};
 use super::sign_in::Attempt;
 use super::{Credentials, Error, SignIn, Trust, TrustSettings};
 
+/// The request whose answers are large: a piece of a file.
+const PIECE: &str = "_serve_file";
+
 /// What the minion's options say about the channel.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -136,7 +139,11 @@ impl MasterChannel {
     ///
     /// # Errors
     /// When no answer comes within the tries, or none that opens.
-    pub async fn request(&self, load: Map, timeout: Option<Duration>, decode: Decode) -> Result<Value, Error> {
+    pub async fn request(&self, mut load: Map, timeout: Option<Duration>, decode: Decode) -> Result<Value, Error> {
+        if load.get_str("cmd") == Some(PIECE) {
+            // A peer that does not know the field passes over it.
+            load.insert(crypto::BULK_FIELD, crypto::BULK_NAME);
+        }
         let tries = if timeout.is_some() { 1 } else { self.settings.request_tries.max(1) };
         let timeout = timeout.unwrap_or(self.settings.request_timeout);
         let mut failure = Error::Timeout(timeout);
@@ -218,11 +225,11 @@ impl MasterChannel {
     async fn request_once(&self, load: &Map, timeout: Duration, decode: Decode) -> Result<Value, Error> {
         let credentials = self.signed_in().await?;
         let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
-        match open(&credentials, &reply, &nonce, decode) {
+        match open(&credentials, reply, &nonce, decode) {
             Err(Error::Authentication(_)) => {
                 let credentials = self.renew(Some(&credentials)).await?;
                 let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
-                open(&credentials, &reply, &nonce, decode)
+                open(&credentials, reply, &nonce, decode)
             }
             other => other,
         }
@@ -304,23 +311,23 @@ impl MasterChannel {
     }
 }
 
-fn open(credentials: &Credentials, reply: &Value, nonce: &str, decode: Decode) -> Result<Value, Error> {
+fn open(credentials: &Credentials, reply: Value, nonce: &str, decode: Decode) -> Result<Value, Error> {
+    let sealer = credentials.sealer().0;
     match reply {
-        Value::Bytes(_) | Value::Str(_) => {
-            let sealed = reply.as_bytes().unwrap_or_default();
-            if sealed.is_empty() {
-                return Ok(reply.clone());
-            }
-            let opened = credentials.sealer().0.open(sealed, Some(nonce), decode);
-            opened.map_err(|error| match (error, reply) {
+        Value::Bytes(sealed) if crypto::is_bulk(&sealed) => {
+            sealer.open_bulk(sealed, nonce, decode).map_err(Error::from)
+        }
+        Value::Bytes(sealed) if !sealed.is_empty() => sealer.open(&sealed, Some(nonce), decode).map_err(Error::from),
+        Value::Str(text) if !text.is_empty() => {
+            sealer.open(text.as_bytes(), Some(nonce), decode).map_err(|error| match error {
                 // A short plain answer such as `bad load` says more than a failed digest.
-                (crypto::OpenError::Authentication, Value::Str(text)) if text.len() < 100 => {
+                crypto::OpenError::Authentication if text.len() < 100 => {
                     Error::Authentication(format!("the master says {text:?}"))
                 }
-                (error, _) => error.into(),
+                error => error.into(),
             })
         }
-        other if !other.truthy() => Ok(other.clone()),
+        other if !other.truthy() => Ok(other),
         other => Err(Error::Malformed(format!("a {} in the clear", other.type_name()))),
     }
 }

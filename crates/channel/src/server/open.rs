@@ -101,8 +101,9 @@ impl Server {
         };
         let nonce = load.remove("nonce").and_then(Value::into_string).filter(|_| sealed.version > 1);
         let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
-        let seal =
-            Seal { sealer, nonce, enc_algo: sealed.enc_algo, sig_algo: sealed.sig_algo, version: sealed.version };
+        let bulk = load.remove(crypto::BULK_FIELD).is_some_and(|form| form.as_str() == Some(crypto::BULK_NAME));
+        let Sealed { enc_algo, sig_algo, version, .. } = sealed;
+        let seal = Seal { sealer, nonce, enc_algo, sig_algo, version, bulk };
         Ok(SealedRequest { id, cmd, load, token: token.is_some(), seal })
     }
 

@@ -41,6 +41,8 @@ pub struct Seal {
     pub(super) enc_algo: Option<String>,
     pub(super) sig_algo: Option<String>,
     pub(super) version: i64,
+    /// Whether the sender takes the form for large answers.
+    pub(super) bulk: bool,
 }
 
 pub(super) enum Sealer {
@@ -60,7 +62,11 @@ impl Sealer {
 impl Seal {
     /// Seals an answer for the sender of the request.
     pub fn seal(&self, answer: &Value) -> Answer {
-        Answer::Sealed(self.sealer.crypticle().seal(answer, self.nonce.as_deref()))
+        let crypticle = self.sealer.crypticle();
+        Answer::Sealed(match &self.nonce {
+            Some(nonce) if self.bulk => crypticle.seal_bulk(answer, nonce),
+            nonce => crypticle.seal(answer, nonce.as_deref()),
+        })
     }
 
     /// The version of the request's envelope.
