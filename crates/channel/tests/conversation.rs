@@ -14,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use transport::{Limits, RequestServer, Requester, Target};
 use value::{Map, Value, map};
 use wire::MinionId;
+use wire::loads::Abilities;
 use wire::msgpack::Decode;
 
 #[derive(Default)]
@@ -73,6 +74,7 @@ async fn master(key: PrivateKey, accept: bool, kind: transport::Kind) -> Master 
         publish_port: 4505,
         sign_pub_messages: true,
         publish_signing_algorithm: Signature::default(),
+        abilities: Abilities::all("m1_master", "1"),
     };
     let public_text = crypto::clean_key(&key.public().to_pem());
     let identity = Identity { key, public_text, signature: MasterKeySignature::None };
@@ -119,6 +121,7 @@ fn channel(master: &Master, key: PrivateKey, pki: &std::path::Path, kind: transp
         request_timeout: Duration::from_secs(5),
         request_tries: 1,
         trust: TrustSettings::default(),
+        abilities: Some(Abilities::all("", "2")),
     };
     let identity = Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key).unwrap());
     let (rt, target) = (Rt::real(), Target::plain(master.address));
@@ -136,6 +139,8 @@ async fn converse(kind: transport::Kind) {
     let echoed = minion.request(map! { "cmd" => "echo", "text" => "hello" }, None, Decode::Default).await.unwrap();
     assert_eq!((echoed.get("text"), echoed.get("id")), (Some(&"hello".into()), Some(&"web1".into())));
     assert_eq!((echoed.get("tok"), echoed.get("nonce")), (None, None));
+    let abilities = minion.credentials().unwrap().abilities.clone();
+    assert_eq!(abilities, Some(Abilities::all("m1_master", "1")), "peers of ours know each other");
 
     let pillar = minion.request_private(map! { "cmd" => "_pillar" }, "pillar", None).await.unwrap();
     assert_eq!(pillar, map! { "role" => "web" }.into());

@@ -11,10 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use transport::SubscriberStatus;
 use wire::MinionId;
+use wire::loads::{Abilities, Ability};
 
-/// The addresses minions were last heard from.
+/// The addresses minions were last heard from, and what they can do beyond Salt.
 #[derive(Debug, Default)]
-pub struct Presence(Mutex<HashMap<MinionId, IpAddr>>);
+pub struct Presence(Mutex<HashMap<MinionId, IpAddr>>, Mutex<HashMap<MinionId, Abilities>>);
 
 impl Presence {
     /// Notes that a minion proved itself from an address. Returns whether that is news.
@@ -38,8 +39,24 @@ impl Presence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(minion).copied()
     }
 
+    /// Notes what a minion said at its last sign-in; `None` for a stock minion.
+    pub fn note_abilities(&self, minion: &MinionId, abilities: Option<Abilities>) {
+        let mut known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        match abilities {
+            Some(abilities) => drop(known.insert(minion.clone(), abilities)),
+            None => drop(known.remove(minion)),
+        }
+    }
+
+    /// Says whether a minion can do something beyond Salt.
+    pub fn can(&self, minion: &MinionId, ability: Ability) -> bool {
+        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(minion).is_some_and(|abilities| abilities.can(ability))
+    }
+
     /// Forgets a minion whose key is gone.
     pub fn forget(&self, minion: &MinionId) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
     }
 

@@ -14,6 +14,7 @@ use rt::Rt;
 use tokio::sync::mpsc::Receiver;
 use transport::{Introduction, RequestServer};
 use wire::jid::JidSource;
+use wire::loads::Abilities;
 
 use crate::books::{Keys, Sessions};
 use crate::presence::Presence;
@@ -40,7 +41,7 @@ pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
     let config = &stores.config;
     stores.keys.store().prepare()?;
     let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
-    let channel = Server::new(settings(config)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
+    let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::prepare(config, &stores.user_keys, &rt);
     if !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty() {
         let_others_through(&[&config.paths.cachedir, &config.paths.sock_dir]);
@@ -93,7 +94,7 @@ fn let_others_through(directories: &[&Path]) {
     }
 }
 
-fn settings(config: &Master) -> Result<Settings, Error> {
+fn settings(config: &Master, rt: &Rt) -> Result<Settings, Error> {
     let keys = &config.keys;
     let algorithm = &keys.publish_signing_algorithm;
     Ok(Settings {
@@ -105,6 +106,7 @@ fn settings(config: &Master) -> Result<Settings, Error> {
         publish_signing_algorithm: algorithm
             .parse()
             .map_err(|_| Error::option("publish_signing_algorithm", algorithm))?,
+        abilities: Abilities::all(config.raw.get_str("id").unwrap_or_default(), rt.nonce()),
     })
 }
 

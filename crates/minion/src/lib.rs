@@ -25,6 +25,7 @@ use rt::Rt;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use value::{Map, Value};
+use wire::loads::Abilities;
 
 pub use bus::endpoints;
 pub use call::{Answer, Request, arg_list, call, registry};
@@ -69,7 +70,12 @@ pub async fn run(
     let identity = identity::load(&config).await?;
     let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
     let now = rt.now();
-    let links = new_links(&config, masters::links(&config, &grains)?, now);
+    let mut settings = masters::links(&config, &grains)?;
+    let abilities = Abilities::all("", rt.nonce());
+    for settings in &mut settings {
+        settings.channel.abilities = Some(abilities.clone());
+    }
+    let links = new_links(&config, settings, now);
     let world = Arc::new(World::new(Parts { rt, config, identity, grains, links }));
     let sockets = bus::open(&world).await?;
     for link in &world.links {

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crypto::{Crypticle, InvalidKeyString, KeyString, SerialMemory, Serialised};
 use value::Value;
+use wire::loads::Abilities;
 
 /// The keys of one master, from one sign-in to the next.
 pub struct Credentials {
@@ -16,6 +17,8 @@ pub struct Credentials {
     session_text: Option<KeyString>,
     /// Where publications come from.
     pub publish_port: u16,
+    /// What the master can do beyond Salt; `None` for a stock master.
+    pub abilities: Option<Abilities>,
     /// The publications seen with this key.
     serials: Mutex<SerialMemory>,
 }
@@ -32,6 +35,7 @@ impl Credentials {
             aes_text: aes,
             session_text: session,
             publish_port,
+            abilities: None,
             serials: Mutex::default(),
         })
     }

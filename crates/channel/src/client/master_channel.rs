@@ -12,7 +12,7 @@ use transport::Requester;
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::{Envelope, Sealed};
-use wire::loads::AuthReply;
+use wire::loads::{Abilities, Ability, AuthReply};
 use wire::msgpack::{self, Decode, Packing};
 
 use super::sign_in::Attempt;
@@ -46,6 +46,8 @@ pub struct Settings {
     pub request_tries: u32,
     /// What keys are trusted.
     pub trust: TrustSettings,
+    /// What masters of ours are told that this minion can do beyond Salt; nothing for callers that do not stay.
+    pub abilities: Option<Abilities>,
 }
 
 /// Who the minion is.
@@ -106,6 +108,14 @@ impl MasterChannel {
     /// The keys in force, if signed in.
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         self.credentials.borrow().clone()
+    }
+
+    /// Says whether the master can do something beyond Salt.
+    pub fn master_can(&self, ability: Ability) -> bool {
+        self.credentials
+            .borrow()
+            .as_ref()
+            .is_some_and(|credentials| credentials.abilities.as_ref().is_some_and(|abilities| abilities.can(ability)))
     }
 
     /// Signs in once, repeating unanswered requests. New keys are in force at once.

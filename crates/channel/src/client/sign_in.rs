@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use crypto::{KeyString, PublicKey};
 use rt::Rt;
 use value::Map;
-use wire::loads::{AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
+use wire::loads::{ABILITIES_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
 
 use super::{Credentials, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
 
@@ -64,7 +64,10 @@ impl<'a> Attempt<'a> {
             autosign_grains: self.settings.autosign_grains.clone(),
             token,
             pub_key: self.identity.public_text.clone(),
-            extra: Map::new(),
+            extra: match &self.settings.abilities {
+                Some(abilities) => value::map! { ABILITIES_FIELD => abilities.to_value() },
+                None => Map::new(),
+            },
         };
         Ok(request.into_map())
     }
@@ -160,6 +163,8 @@ impl<'a> Attempt<'a> {
         let session = accepted.session.as_deref().map(key_string).transpose()?;
         self.trust.keep(judgement.keep, &accepted.pub_key)?;
         let credentials = Credentials::new(aes, session, accepted.publish_port);
-        Ok(SignIn::Accepted(Arc::new(credentials.map_err(|error| Error::Malformed(error.to_string()))?)))
+        let mut credentials = credentials.map_err(|error| Error::Malformed(error.to_string()))?;
+        credentials.abilities = Abilities::find(&accepted.extra);
+        Ok(SignIn::Accepted(Arc::new(credentials)))
     }
 }

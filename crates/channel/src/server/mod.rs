@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crypto::{PrivateKey, Signature};
 use rt::Rt;
+use wire::loads::Abilities;
 
 pub use aes::{AesKey, Generation};
 pub use keybook::{KeyBook, Session, SessionBook, Verdict};
@@ -35,6 +36,8 @@ pub struct Settings {
     pub sign_pub_messages: bool,
     /// How publications are signed (`publish_signing_algorithm`).
     pub publish_signing_algorithm: Signature,
+    /// What minions of ours are told that this master can do beyond Salt.
+    pub abilities: Abilities,
 }
 
 /// The keys a master shows.

@@ -11,7 +11,7 @@ use tracing::{error, warn};
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::Clear;
-use wire::loads::{AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word};
+use wire::loads::{ABILITIES_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word};
 
 use super::{Answer, Server, Verdict};
 
@@ -53,6 +53,8 @@ pub struct SignedIn {
     pub answer: Answer,
     /// What the `salt/auth` event says; `None` when the id was unusable.
     pub event: Option<SignInEvent>,
+    /// What the minion can do beyond Salt; `None` for a stock minion.
+    pub abilities: Option<Abilities>,
 }
 
 /// What the `salt/auth` event says.
@@ -83,6 +85,7 @@ struct Request<'a> {
     enc_algo: Result<Encryption, ()>,
     sig_algo: Result<Signature, ()>,
     version: i64,
+    abilities: Option<Abilities>,
 }
 
 impl Server {
@@ -92,8 +95,13 @@ impl Server {
             let nonce = request.load.get_str("nonce");
             let algorithm = signature_algorithm(&request.load).unwrap_or_default();
             warn!("Authentication request from invalid id {}", shown(request.load.get("id")));
-            return SignedIn { answer: self.refusal(Word::Rejected, nonce, algorithm, request.version), event: None };
+            return SignedIn {
+                answer: self.refusal(Word::Rejected, nonce, algorithm, request.version),
+                event: None,
+                abilities: None,
+            };
         };
+        let abilities = request.abilities.clone();
         let (verdict, act) = self.keys.sign_in(&request.id, &request.public, request.grains);
         let event = SignInEvent {
             id: request.id.clone(),
@@ -105,7 +113,7 @@ impl Server {
         let (Ok(encryption), Ok(signature)) = (request.enc_algo, request.sig_algo) else {
             let word = if request.enc_algo.is_err() { "enc" } else { "sig" };
             let answer = Answer::Plain(AuthReply::bad_algorithm(word).to_value());
-            return SignedIn { answer, event: Some(event) };
+            return SignedIn { answer, event: Some(event), abilities };
         };
         let refuse = |word: Word| self.refusal(word, request.nonce, signature, request.version);
         let answer = match verdict {
@@ -117,7 +125,7 @@ impl Server {
             Verdict::Refused => refuse(Word::Rejected),
             Verdict::Full => refuse(Word::Full),
         };
-        SignedIn { answer, event: Some(event) }
+        SignedIn { answer, event: Some(event), abilities }
     }
 
     fn welcome(&self, request: &Request<'_>, encryption: Encryption, signature: Signature) -> Result<Answer, String> {
@@ -139,7 +147,10 @@ impl Server {
             session: Some(encrypt(session.key.expose().as_bytes())?),
             sig: Some(generation.proof(&self.identity.key).map_err(say)?.into()),
             nonce: request.nonce.map(str::to_owned),
-            extra: Map::new(),
+            extra: match request.abilities {
+                Some(_) => value::map! { ABILITIES_FIELD => self.settings.abilities.to_value() },
+                None => Map::new(),
+            },
         };
         Ok(self.signed(AuthAnswer::Accepted(inner), signature, request.version))
     }
@@ -200,6 +211,7 @@ fn read(request: &Clear) -> Option<Request<'_>> {
         },
         sig_algo: signature_algorithm(load),
         version: request.version,
+        abilities: Abilities::find(load),
     })
 }
 

@@ -127,6 +127,7 @@ impl Master {
             request_timeout: Duration::from_secs(20),
             request_tries: 1,
             trust: TrustSettings::default(),
+            abilities: None,
         };
         let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key).unwrap());
         let requester = Arc::new(ZmqRequester::new(Rt::real(), Target::plain(self.requests)));

@@ -147,6 +147,7 @@ pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<Channel
             open_mode: trust.open_mode,
             finger: trust.master_finger.clone().filter(|finger| !finger.is_empty()),
         },
+        abilities: None,
     })
 }
 

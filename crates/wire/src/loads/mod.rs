@@ -7,6 +7,7 @@
 //!
 //! [`command`] says which type a received load is.
 
+mod abilities;
 mod auth;
 mod event;
 mod field;
@@ -19,6 +20,7 @@ mod publish;
 mod r#return;
 mod token;
 
+pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD};
 pub use auth::{AuthAccepted, AuthAnswer, AuthRefused, AuthReply, AuthRequest, Verdict};
 pub use event::{EventItem, MinionEvent, MinionEvents};
 pub use field::{LoadError, Nullable, Problem};

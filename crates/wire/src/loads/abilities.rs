@@ -1,0 +1,99 @@
+//! What peers of this program tell each other when a minion signs in: what they can do beyond Salt.
+//!
+//! The minion adds the field [`FIELD`] to its `_auth` load, which other masters pass over; only a master that finds it there
+//! adds its own to the signed answer, so no other peer ever sees any of it.
+
+use std::collections::BTreeSet;
+
+use value::{Map, Value, map};
+
+/// The field of `_auth` loads and of their answers.
+pub const FIELD: &str = "saltern";
+
+/// Longest name that is taken from a peer, in bytes.
+const LONGEST: usize = 256;
+
+/// One thing a peer can do beyond Salt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ability {
+    /// The master takes returns of jobs that other masters published.
+    PeerReturns,
+    /// The master tells which valid jobs a minion missed.
+    Missed,
+    /// The master says so when it stops; the minion understands it.
+    Goodbye,
+    /// The minion confirms jobs that ask for it before it runs them.
+    Receipts,
+}
+
+impl Ability {
+    const ALL: [Ability; 4] = [Ability::PeerReturns, Ability::Missed, Ability::Goodbye, Ability::Receipts];
+
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ability::PeerReturns => "peer_returns",
+            Ability::Missed => "missed",
+            Ability::Goodbye => "goodbye",
+            Ability::Receipts => "receipts",
+        }
+    }
+}
+
+/// What a peer can do, and who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// What it can do.
+    pub can: BTreeSet<Ability>,
+    /// The master's id (`id` of its options, `<host>_master`); empty for minions.
+    pub id: String,
+    /// Random text that is another one after each start of the peer.
+    pub boot: String,
+}
+
+impl Abilities {
+    /// All there are, for this peer.
+    pub fn all(id: impl Into<String>, boot: impl Into<String>) -> Self {
+        Abilities { can: Ability::ALL.into(), id: id.into(), boot: boot.into() }
+    }
+
+    /// Says whether the peer can do something.
+    pub fn can(&self, ability: Ability) -> bool {
+        self.can.contains(&ability)
+    }
+
+    /// Reads what a peer says in a load. Abilities that are not known are passed over; nothing at all is no peer of ours.
+    pub fn find(load: &Map) -> Option<Self> {
+        let said = load.get(FIELD)?.as_map()?;
+        let names = said.get("can").and_then(Value::as_list).unwrap_or_default();
+        let named = |ability: &Ability| names.iter().any(|name| name.as_str() == Some(ability.name()));
+        let text = |name: &str| said.get_str(name).filter(|text| text.len() <= LONGEST).unwrap_or_default().to_owned();
+        Some(Abilities { can: Ability::ALL.into_iter().filter(named).collect(), id: text("id"), boot: text("boot") })
+    }
+
+    /// Returns the value of the field.
+    pub fn to_value(&self) -> Value {
+        let can: Vec<Value> = self.can.iter().map(|ability| ability.name().into()).collect();
+        map! { "can" => can, "id" => self.id.as_str(), "boot" => self.boot.as_str() }.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abilities_survive_the_way() {
+        let all = Abilities::all("m1_master", "77");
+        assert_eq!(Abilities::find(&map! { FIELD => all.to_value() }), Some(all));
+    }
+
+    #[test]
+    fn strangers_and_newer_peers_are_understood() {
+        assert_eq!(Abilities::find(&map! { "cmd" => "_auth" }), None);
+        assert_eq!(Abilities::find(&map! { FIELD => "yes" }), None);
+        let newer = map! { "can" => value::list!["missed", "fly", 7], "id" => "x".repeat(1000), "boot" => 1 };
+        let found = Abilities::find(&map! { FIELD => newer }).unwrap();
+        assert_eq!(found, Abilities { can: [Ability::Missed].into(), ..Abilities::default() });
+    }
+}
