@@ -96,6 +96,8 @@ pub enum MasterState {
     Live,
     /// Lost; the next try is waited for.
     Backoff,
+    /// Not followed now.
+    Idle,
     /// Refused for good until something is changed by hand.
     Refused,
 }
@@ -109,7 +111,33 @@ impl MasterState {
             MasterState::Pending => "pending",
             MasterState::Live => "live",
             MasterState::Backoff => "backoff",
+            MasterState::Idle => "idle",
             MasterState::Refused => "refused",
+        }
+    }
+}
+
+/// What a master is to its minion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MasterRole {
+    /// One of several followed at the same time.
+    Hot,
+    /// The one that is followed, of several of which only one is.
+    Active,
+    /// Followed when the active one is lost.
+    Standby,
+    /// Like a standby, but gone back to as soon as it is healthy.
+    Preferred,
+}
+
+impl MasterRole {
+    /// Returns the word an operator sees.
+    pub fn word(self) -> &'static str {
+        match self {
+            MasterRole::Hot => "hot",
+            MasterRole::Active => "active",
+            MasterRole::Standby => "standby",
+            MasterRole::Preferred => "preferred",
         }
     }
 }
@@ -119,6 +147,10 @@ impl MasterState {
 pub struct MasterStatus {
     /// The address as configured, host and port.
     pub address: String,
+    /// What the master calls itself, if it said so.
+    pub id: Option<String>,
+    /// What it is to us.
+    pub role: MasterRole,
     /// The host alone, as Salt's option `master` of that connection.
     pub host: String,
     /// The resolved address, when known.
@@ -129,6 +161,14 @@ pub struct MasterStatus {
     pub since: SystemTime,
     /// When something was last received from it.
     pub last_heard: Option<SystemTime>,
+    /// How long it took to answer lately.
+    pub round_trip: Option<Duration>,
+    /// The fingerprint of the key it proved to have.
+    pub fingerprint: Option<String>,
+    /// How many jobs it has given us since the minion started.
+    pub jobs: u64,
+    /// How many returns wait to be delivered to it.
+    pub returns_waiting: usize,
     /// Whether this is the master of the asking job.
     pub asking: bool,
 }

@@ -19,7 +19,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The release of Salt whose behaviour this program follows where the lines differ.
 pub const SALT_LINE: &str = "3008.5";
 
-pub use agent::{Agent, MasterState, MasterStatus, Refresh, RunningJob, Scope};
+pub use agent::{Agent, MasterRole, MasterState, MasterStatus, Refresh, RunningJob, Scope};
 pub use args::{FromArg, KwArgs, VarArgs};
 pub use bind::{Call, bind};
 pub use context::{Context, Job, Progress};

@@ -643,7 +643,7 @@ fn proxy_reconnect(proxy_name: String, opts: Option<Value>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use exec::MasterStatus;
+    use exec::{MasterRole, MasterStatus};
     use exec::testing::{FakeAgent, context};
     use std::sync::Arc;
     use value::list;
@@ -746,11 +746,17 @@ mod tests {
     fn status(host: &str, state: MasterState) -> MasterStatus {
         MasterStatus {
             address: format!("{host}:4506"),
+            id: None,
+            role: MasterRole::Hot,
             host: host.to_owned(),
             ip: Some("10.0.0.1".parse().unwrap()),
             state,
             since: SystemTime::now(),
             last_heard: None,
+            round_trip: None,
+            fingerprint: None,
+            jobs: 0,
+            returns_waiting: 0,
             asking: false,
         }
     }

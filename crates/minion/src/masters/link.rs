@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use channel::client::MasterChannel;
-use exec::{MasterState, MasterStatus};
+use exec::{MasterRole, MasterState, MasterStatus};
 use tokio::sync::{Notify, watch};
 use value::Map;
 
@@ -146,11 +146,17 @@ impl Link {
         let state = self.state.borrow().clone();
         MasterStatus {
             address: self.address(),
+            id: None,
+            role: MasterRole::Hot,
             host: self.settings.address.host.clone(),
             ip: state.address.map(|address| address.ip()),
             state: state.state,
             since: state.since,
             last_heard: *self.heard.lock().unwrap_or_else(PoisonError::into_inner),
+            round_trip: None,
+            fingerprint: None,
+            jobs: 0,
+            returns_waiting: 0,
             asking,
         }
     }
