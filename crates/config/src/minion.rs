@@ -124,6 +124,8 @@ options! {
         publish_port: Option<u16>;
         /// Time between checks that a master answers; zero for none.
         master_alive_interval: Duration;
+        /// Time between signs of life on each connection to a master; three missing ones end it. Not an option of Salt.
+        master_heartbeat: Duration;
         /// Whether the list is shuffled.
         random_master: bool;
         /// Old name of it.

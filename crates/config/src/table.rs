@@ -1,4 +1,5 @@
-//! The tables of known options: name, types, default. One line each in `options/*.txt`.
+//! The tables of known options: name, types, default. One line each in `options/*.txt`; those that Salt does not have lie
+//! apart in `options/ours-*.txt`.
 
 use std::sync::LazyLock;
 
@@ -30,8 +31,10 @@ pub(crate) struct Known {
     pub(crate) default: Option<&'static str>,
 }
 
-static MASTER: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/master.txt")));
-static MINION: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/minion.txt")));
+static MASTER: LazyLock<Vec<Known>> =
+    LazyLock::new(|| parse(concat!(include_str!("options/master.txt"), include_str!("options/ours-master.txt"))));
+static MINION: LazyLock<Vec<Known>> =
+    LazyLock::new(|| parse(concat!(include_str!("options/minion.txt"), include_str!("options/ours-minion.txt"))));
 static UNSET: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/unset.txt")));
 
 /// Returns the options that have a default, in the order in which they are shown.

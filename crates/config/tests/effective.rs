@@ -10,6 +10,15 @@ use value::{Map, Value};
 /// What depends on who runs the test, and the directory of the main file, which Salt's programs add themselves.
 const OURS: [&str; 4] = ["config_dir", "__cli", "ssh_config_file", "user"];
 
+/// The options that Salt does not have.
+const ADDED: [&str; 2] =
+    [include_str!("../src/options/ours-minion.txt"), include_str!("../src/options/ours-master.txt")];
+
+fn is_ours(option: &str) -> bool {
+    let mut added = ADDED.iter().flat_map(|table| table.lines()).filter(|line| !line.starts_with('#'));
+    OURS.contains(&option) || added.any(|line| line.split_whitespace().next() == Some(option))
+}
+
 #[test]
 fn options_are_those_of_salt() {
     let mut bases: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
@@ -79,8 +88,7 @@ fn from_files(role: &str, files: &serde_json::Map<String, Json>) -> BTreeMap<Str
         _ => Minion::load(&Source { path: dir.path().join("minion") }, &load).unwrap().raw,
     };
     let kept = files[role].as_str().unwrap().contains("user");
-    let shown =
-        raw.iter().filter(|(key, _)| !OURS.contains(&key.to_string().as_str()) || kept && key.as_str() == Some("user"));
+    let shown = raw.iter().filter(|(key, _)| !is_ours(&key.to_string()) || kept && key.as_str() == Some("user"));
     shown.map(|(key, value): (&Value, &Value)| (key.to_string(), repr(value).replace(&root, "@DIR@"))).collect()
 }
 
@@ -101,6 +109,6 @@ fn ours(role: &str, options: &str) -> BTreeMap<String, String> {
         "master" => Master::from_options(options).unwrap_or_else(|error| panic!("{text}: {error}")).raw,
         _ => Minion::from_options(options).unwrap_or_else(|error| panic!("{text}: {error}")).raw,
     };
-    let shown = raw.iter().filter(|(key, _)| !OURS.contains(&key.to_string().as_str()));
+    let shown = raw.iter().filter(|(key, _)| !is_ours(&key.to_string()));
     shown.map(|(key, value): (&Value, &Value)| (key.to_string(), repr(value))).collect()
 }
