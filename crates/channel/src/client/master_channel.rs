@@ -110,6 +110,11 @@ impl MasterChannel {
         self.credentials.borrow().clone()
     }
 
+    /// What the master can do beyond Salt; `None` for a stock master, and before a sign-in.
+    pub fn abilities(&self) -> Option<Abilities> {
+        self.credentials.borrow().as_ref().and_then(|credentials| credentials.abilities.clone())
+    }
+
     /// Says whether the master can do something beyond Salt.
     pub fn master_can(&self, ability: Ability) -> bool {
         self.credentials

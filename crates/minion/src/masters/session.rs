@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use channel::client::{Distrust, Error as ChannelError, FileTrust, MasterChannel, SignIn};
 use exec::MasterState;
-use rt::Connect;
+use rt::{Connect, Keepalive};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use transport::{Heartbeat, Requester, Subscription, Target};
@@ -253,12 +253,23 @@ async fn subscribe(
             }
             transport::Kind::Tcp => {
                 let introduction = channel.introduction()?;
+                let target = Target { keepalive: probed(&target), ..target };
                 Ok(transport::tcp::subscribe(&world.rt, &target, &introduction).await?)
             }
         }
     };
     // A publish port that takes connections but does not speak would hold us for ever.
     tokio::time::timeout(CONNECT * 2, subscribing).await.map_err(|_| transport::Error::Timeout(CONNECT * 2))?
+}
+
+/// The transport tcp has no heartbeats, and a subscriber has nothing to ask; so the kernel probes a silent publisher as often
+/// as heartbeats would come.
+fn probed(target: &Target) -> Option<Keepalive> {
+    let (keepalive, beat) = (target.keepalive?, target.heartbeat?.every);
+    // The kernel counts in seconds.
+    let often = Duration::from_secs(beat.as_secs().max(1));
+    let idle = keepalive.idle.map_or(often, |idle| idle.min(often));
+    Some(Keepalive { idle: Some(idle), interval: Some(often), count: Some(3) })
 }
 
 async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
@@ -294,8 +305,8 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     }
 }
 
-/// The beat over tcp, where each one is a request the master has to answer.
-const TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
+/// The beat over tcp at a stock master, for whose workers each one is a request like any other.
+const STOCK_TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
 
 /// Waits for the loss of the master's request port, by closing or by silence.
 async fn watch_requests(world: &World, link: &Link) -> transport::Error {
@@ -304,8 +315,9 @@ async fn watch_requests(world: &World, link: &Link) -> transport::Error {
     match link.settings.transport {
         transport::Kind::Zeromq => transport::zeromq::watch(&world.rt, &target).await,
         transport::Kind::Tcp => {
-            let target = Target { heartbeat: Some(TCP_BEAT), ..target };
-            transport::tcp::watch(&world.rt, &target).await
+            let ours = link.channel().is_some_and(|channel| channel.abilities().is_some());
+            let heartbeat = if ours { target.heartbeat } else { Some(STOCK_TCP_BEAT) };
+            transport::tcp::watch(&world.rt, &Target { heartbeat, ..target }).await
         }
     }
 }

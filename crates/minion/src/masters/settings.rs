@@ -74,6 +74,9 @@ pub struct ReturnSettings {
     pub patience: Duration,
 }
 
+/// Beats faster than this would cost more than they tell.
+const SHORTEST_BEAT: Duration = Duration::from_millis(100);
+
 /// A return waits an hour for its master.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -99,7 +102,7 @@ pub fn links(config: &config::Minion, grains: &Map) -> Result<Vec<LinkSettings>,
         },
         tls: tls.clone(),
         keepalive: keepalive(&config.keepalive),
-        heartbeat: Heartbeat::default(),
+        heartbeat: Heartbeat::every(config.links.master_heartbeat.max(SHORTEST_BEAT)),
         ipv6: config.network.ipv6,
         source: source.clone(),
         publish_port: config.links.publish_port,
