@@ -32,7 +32,7 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
         let fail = |source: io::Error| Error::Directory { path: path.clone(), source };
         if !path.is_dir() {
             let mode = if directories.keys.contains(path) { 0o700 } else { 0o755 };
-            fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(fail)?;
+            make(path, mode).map_err(fail)?;
         }
         if getuid().is_root() {
             owner.take(path).map_err(fail)?;
@@ -43,6 +43,16 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Makes a directory with exactly this mode. Those missing above it let the daemon's user through, whatever the umask of
+/// who starts it: they stay with the one who made them.
+fn make(path: &Path, mode: u32) -> io::Result<()> {
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.is_dir()) {
+        make(above, 0o755)?;
+    }
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// Keys are for their owner, at most readable by a group.
@@ -130,13 +140,14 @@ mod tests {
         fs::create_dir(at("old")).unwrap();
         fs::set_permissions(at("old"), fs::Permissions::from_mode(0o755)).unwrap();
         let wanted = Directories {
-            all: vec![at("pki/minions"), at("pki"), at("cache/jobs"), at("old"), PathBuf::new()],
-            keys: vec![at("pki"), at("old")],
+            all: vec![at("pki/minions"), at("pki"), at("cache/jobs"), at("old"), at("above/keys"), PathBuf::new()],
+            keys: vec![at("pki"), at("old"), at("above/keys")],
             user: current_user(),
             permissive: false,
         };
         verify_env(&wanted).unwrap();
         assert_eq!((mode(&at("pki")), mode(&at("pki/minions")), mode(&at("old"))), (0o700, 0o755, 0o700));
+        assert_eq!((mode(&at("above")), mode(&at("above/keys"))), (0o755, 0o700), "another user gets to its keys");
         fs::set_permissions(at("pki"), fs::Permissions::from_mode(0o750)).unwrap();
         verify_env(&wanted).unwrap();
         assert_eq!(mode(&at("pki")), 0o750);

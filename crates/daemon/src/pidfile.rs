@@ -129,6 +129,11 @@ mod tests {
         use std::os::unix::process::CommandExt as _;
         let mut twin = twin.arg0(own).args(["-c", "read x"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
         fs::write(&path, twin.id().to_string()).unwrap();
+        // Its name is there a moment after the process is.
+        let named = || fs::read_to_string(format!("/proc/{}/cmdline", twin.id())).unwrap().starts_with(own);
+        while !named() {
+            std::thread::yield_now();
+        }
         let error = PidFile::check(&path).unwrap_err();
         assert!(error.to_string().starts_with("An instance is already running. Exiting"), "{error}");
         twin.kill().unwrap();

@@ -68,13 +68,17 @@ impl LogFile {
     /// Opens a file, making it and its directories as far as they miss; a new file is `0640` and belongs to the user.
     pub(crate) fn open(path: &Path, max_bytes: u64, backups: u32, user: Option<&str>) -> Result<Self, Error> {
         let fail = |source: io::Error| Error::Open { path: path.to_owned(), source };
-        if let Some(directory) = path.parent() {
+        let missing = path.parent().filter(|directory| !directory.is_dir());
+        if let Some(directory) = missing {
             create_directories(directory).map_err(fail)?;
         }
         let file = open(path).map_err(fail)?;
         if let Some(owner) = user.and_then(|user| User::from_name(user).ok().flatten()) {
-            // Only root may give files away; for others the file is theirs already.
-            let _ = nix::unistd::chown(path, Some(owner.uid), None);
+            // Only root may give files away; for others the file is theirs already. A directory made here goes along:
+            // the user has to open the file anew when it was moved away.
+            for path in missing.into_iter().chain([path]) {
+                let _ = nix::unistd::chown(path, Some(owner.uid), None);
+            }
         }
         let identity = identity(&file).map_err(fail)?;
         Ok(LogFile { path: path.to_owned(), file, identity, max_bytes, backups })
@@ -130,8 +134,15 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
     file.metadata().map(|found| (found.dev(), found.ino()))
 }
 
+/// Makes the directory of a log, which is closed to others, and those above it, which are not.
 fn create_directories(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(above)?;
+    }
     std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)
 }
 
