@@ -157,15 +157,22 @@ async fn begin(world: &Arc<World>, link: &Arc<Link>) -> Result<Box<dyn Subscript
 /// # Errors
 /// Why the master cannot be used, in words.
 pub async fn sign_in_once(world: &Arc<World>, link: &Arc<Link>) -> Result<(), String> {
+    let (channel, address) = sign_in_apart(world, link).await?;
+    link.set_state(MasterState::Live, Some(address), world.rt.now());
+    link.set_channel(Some(channel));
+    Ok(())
+}
+
+/// Signs in at a master once, on a connection of its own that the link knows nothing of. It closes with the channel.
+///
+/// # Errors
+/// Why the master cannot be used, in words.
+pub async fn sign_in_apart(world: &World, link: &Link) -> Result<(Arc<MasterChannel>, SocketAddr), String> {
     let addresses = resolve(world, link).await.map_err(|error| error.to_string())?;
     let address = first_reachable(world, link, &addresses).await.map_err(|error| error.to_string())?;
     let channel = Arc::new(open_channel(world, link, address));
     match channel.sign_in().await.map_err(|error| error.to_string())? {
-        SignIn::Accepted(_) => {
-            link.set_state(MasterState::Live, Some(address), world.rt.now());
-            link.set_channel(Some(channel));
-            Ok(())
-        }
+        SignIn::Accepted(_) => Ok((channel, address)),
         SignIn::Pending => Err(format!(
             "Minion failed to authenticate with the master {}, has the minion key been accepted?",
             link.settings.address
