@@ -113,11 +113,11 @@ impl FromOption for Roots {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertReqs {
     /// Certificates are not checked.
-    #[default]
     None,
     /// Checked when there is one.
     Optional,
     /// Must be there and valid.
+    #[default]
     Required,
 }
 
@@ -146,6 +146,11 @@ impl FromOption for Option<Tls> {
             Some(Value::Map(map)) => map,
             Some(_) => return Err("true, false or a map".into()),
         };
+        // Left out silently, they would make checks weaker than wished.
+        let unknown = ["verify_flags", "verify_locations"].into_iter().find(|name| map.contains_key(name));
+        if let Some(name) = unknown {
+            return Err(format!("a map without '{name}', which is not supported"));
+        }
         let path = |name: &str| {
             Option::<PathBuf>::from_option(map.get(name)).map_err(|_| format!("a map with a path under '{name}'"))
         };
@@ -163,11 +168,12 @@ impl FromOption for Option<Tls> {
     }
 }
 
+/// Certificates are demanded unless something else is said, as Salt does since 3008.
 fn cert_reqs(value: Option<&Value>) -> Result<CertReqs, String> {
-    match value.map(Value::to_string).as_deref() {
-        None | Some("None" | "CERT_NONE" | "0") => Ok(CertReqs::None),
+    match value.filter(|value| !value.is_null()).map(Value::to_string).as_deref() {
+        Some("CERT_NONE" | "0") => Ok(CertReqs::None),
         Some("CERT_OPTIONAL" | "1") => Ok(CertReqs::Optional),
-        Some("CERT_REQUIRED" | "2") => Ok(CertReqs::Required),
+        None | Some("CERT_REQUIRED" | "2") => Ok(CertReqs::Required),
         Some(_) => Err("a map whose 'cert_reqs' is CERT_NONE, CERT_OPTIONAL or CERT_REQUIRED".into()),
     }
 }

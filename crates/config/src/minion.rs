@@ -272,6 +272,12 @@ options! {
         return_retry_timer_max: Duration;
         /// How often a return is sent.
         return_retry_tries: u32;
+        /// How long a return that no master has acknowledged is kept. Not an option of Salt.
+        return_keep: Duration;
+        /// Most bytes of such returns. Not an option of Salt.
+        return_keep_size: u64;
+        /// How long a return waits for its master before another one gets a copy. Not an option of Salt.
+        return_peer_after: Duration;
         /// Whether results are sent at all.
         pub_ret: bool;
         /// Whether the old start event is fired as well.

@@ -99,6 +99,7 @@ fn wrong_types_are_refused_with_file_and_line() {
         ("file_roots: [a]\n", "option 'file_roots' must be a map, not ['a']", 1),
         ("transport: ws\n", "option 'transport' must be zeromq or tcp, not 'ws'", 1),
         ("key_pass: [hidden]\n", "option 'key_pass' must be empty or text, not what stands there", 1),
+        ("ssl: {verify_flags: [VERIFY_CRL_CHECK_LEAF]}\n", "without 'verify_flags', which is not supported", 1),
         ("ssl: {cert_reqs: CERT_MAYBE}\n", "CERT_NONE, CERT_OPTIONAL or CERT_REQUIRED", 1),
         ("publish_signing_algorithm: MD5\n", "must be one of PKCS1v15-SHA1, PKCS1v15-SHA224, not 'MD5'", 1),
     ];
@@ -205,5 +206,12 @@ fn tls_is_read_from_its_map() {
     let tls = Tree::new(&[("master", text)]).master().unwrap().network.tls.unwrap();
     assert_eq!(tls.ca_certs.as_deref(), Some(Path::new("/a")));
     assert_eq!(tls.cert_reqs, saltern_config::CertReqs::Required);
+    for (text, wanted) in [
+        ("ssl: {certfile: /c}\n", saltern_config::CertReqs::Required),
+        ("ssl: true\n", saltern_config::CertReqs::Required),
+        ("ssl: {cert_reqs: CERT_NONE}\n", saltern_config::CertReqs::None),
+    ] {
+        assert_eq!(Tree::new(&[("master", text)]).master().unwrap().network.tls.unwrap().cert_reqs, wanted, "{text}");
+    }
     assert!(Tree::new(&[("master", "ssl: false\n")]).master().unwrap().network.tls.is_none());
 }

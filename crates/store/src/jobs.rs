@@ -26,6 +26,8 @@ const MINIONS: &str = ".minions.p";
 const RETURN: &str = "return.p";
 const OUT: &str = "out.p";
 const END_TIME: &str = "endtime";
+/// Beside a return that came as a copy, for a job of another master.
+const COPY: &str = "copy";
 
 /// The job cache of a master.
 #[derive(Clone, Debug)]
@@ -120,23 +122,48 @@ impl JobCache {
 
     /// Keeps a return. Once this says [`Stored::New`] the return can be read after any crash of the process.
     pub fn store_return(&self, jid: &str, id: &MinionId, returned: &JobReturn) -> Result<Stored> {
+        self.store(jid, id, returned, false)
+    }
+
+    /// As [`JobCache::store_return`], for a return that is kept here in place of the master that published the job. It is
+    /// marked until [`JobCache::take_copy_mark`].
+    pub fn store_copy(&self, jid: &str, id: &MinionId, returned: &JobReturn) -> Result<Stored> {
+        self.store(jid, id, returned, true)
+    }
+
+    /// Says whether the return of a minion is here as a copy only, and that no longer.
+    pub fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool> {
+        disk::remove(&self.directory(jid).join(id.as_str()).join(COPY))
+    }
+
+    fn store(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
         let job = self.directory(jid);
         if job.join("nocache").exists() {
             return Ok(Stored::NotKept);
         }
         let directory = job.join(id.as_str());
-        match std::fs::create_dir(&directory) {
-            Ok(()) => {}
+        let left_over = match std::fs::create_dir(&directory) {
+            Ok(()) => false,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
             // A directory without a return is what a process left that died in the middle: the return is still wanted.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 if directory.join(RETURN).exists() {
                     return Ok(Stored::Duplicate { same: self.same(&directory, returned) });
                 }
+                true
             }
             Err(error) => return Err(Error::io("create directory", &directory)(error)),
+        };
+        let mark = directory.join(COPY);
+        // The mark comes before the return, so that no copy is ever without one.
+        if copy {
+            disk::write(&mark, b"", self.writing())?;
         }
-        self.commit(&directory, returned)
+        let stored = self.commit(&directory, returned)?;
+        if left_over && stored == Stored::New && !copy || copy && stored != Stored::New {
+            disk::remove(&mark)?;
+        }
+        Ok(stored)
     }
 
     /// Writes the outputter first, so that whoever sees the return sees all of it.
@@ -151,8 +178,11 @@ impl JobCache {
         Ok(Stored::Duplicate { same: self.same(directory, returned) })
     }
 
+    /// Compares bytes first: a value with NaN inside equals nothing, not even itself.
     fn same(&self, directory: &Path, returned: &JobReturn) -> bool {
-        read_return(directory).is_ok_and(|kept| kept.as_ref() == Some(returned))
+        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
+        let bytes = disk::read(&directory.join(RETURN)).is_ok_and(|kept| kept.as_deref() == Some(&content[..]));
+        bytes || read_return(directory).is_ok_and(|kept| kept.as_ref() == Some(returned))
     }
 
     /// Returns the publication of a job, with all expected ids under `Minions`; nothing when the job is unknown.

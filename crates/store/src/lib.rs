@@ -8,6 +8,7 @@
 //! * [`minion_data`]: grains, pillar and mine of minions, in the layout of 3006 and 3007 or of 3008;
 //! * [`tokens`], [`sessions`], [`user_keys`], [`drop_file`], [`publish_auth`]: who may speak;
 //! * [`proc_dir`]: what is running;
+//! * [`returns`]: what a minion has not yet been rid of (not Salt's);
 //! * [`file_server`]: what the file server remembers between runs.
 //!
 //! Everything here blocks on the disk, and nothing reads the clock or makes random bytes: times and keys come from the
@@ -22,6 +23,7 @@ mod local_fs;
 pub mod minion_data;
 pub mod proc_dir;
 pub mod publish_auth;
+pub mod returns;
 pub mod sessions;
 pub mod tokens;
 pub mod user_keys;

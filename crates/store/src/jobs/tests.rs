@@ -166,3 +166,39 @@ fn summaries_show_what_people_ask_for() {
     assert_eq!(summary.get("Metadata").and_then(|metadata| metadata.get("ticket")), Some(&Value::Int(7)));
     assert_eq!(super::summary(JID, &Map::new()).get_str("Function"), Some("unknown-function"));
 }
+
+#[test]
+fn a_copy_is_marked_until_the_return_comes_itself() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
+    assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
+    assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(1))]);
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
+    assert!(f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
+    assert!(!f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
+}
+
+#[test]
+fn a_return_that_was_here_first_gets_no_mark() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap();
+    assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
+    assert!(!f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
+    // A mark that a crash left without its return goes when the return comes itself.
+    let directory = f.jobs.directory(JID).join("web2");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join(COPY), "").unwrap();
+    assert_eq!(f.jobs.store_return(JID, &id("web2"), &returned(2)).unwrap(), Stored::New);
+    assert!(!f.jobs.take_copy_mark(JID, &id("web2")).unwrap());
+}
+
+#[test]
+fn a_return_with_a_number_that_is_none_is_the_same_when_it_comes_again() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    f.jobs.store_return(JID, &id("web1"), &returned(f64::NAN)).unwrap();
+    let again = f.jobs.store_return(JID, &id("web1"), &returned(f64::NAN)).unwrap();
+    assert_eq!(again, Stored::Duplicate { same: true });
+}

@@ -1,0 +1,264 @@
+//! Returns a minion has not yet been rid of: `saltern/returns/`, one file of MessagePack each.
+//!
+//! A file is a map with `version`, `minion`, `created` (milliseconds since 1970), `publisher` (the master whose job it was),
+//! `job` (what the publication said beyond the return) and `load` (the return as it is sent). It is written aside and
+//! renamed, so it is whole after the death of the process at any moment; it is not forced to the disk itself, so a power cut
+//! may lose the returns of the last seconds, or leave a file that is set aside when it is read.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crypto::HashType;
+use value::{Map, Value, map};
+use wire::msgpack::{Packing, pack};
+
+use crate::disk::{self, Writing};
+use crate::{Error, Result};
+
+/// The layout of the files.
+const VERSION: i64 = 1;
+/// What a file is called that cannot be used.
+const BROKEN: &str = ".broken";
+/// Returns of one job and master that may wait at the same time.
+const MOST_ALIKE: usize = 1000;
+
+/// The returns that wait.
+#[derive(Clone, Debug)]
+pub struct ReturnSpool {
+    directory: PathBuf,
+}
+
+/// A return and what is known of its job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spooled {
+    /// The minion.
+    pub minion: String,
+    /// When the job was done.
+    pub created: SystemTime,
+    /// Whose job it was.
+    pub publisher: Publisher,
+    /// What the publication said beyond what is in the return: target and returners.
+    pub job: Map,
+    /// The return.
+    pub load: Map,
+}
+
+/// A master that publishes jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Publisher {
+    /// The configured address, host and port.
+    pub address: String,
+    /// Its id, when it told it.
+    pub id: Option<String>,
+    /// The fingerprint of its key, when known.
+    pub fingerprint: Option<String>,
+    /// Whether it has peers that may take returns in its place.
+    pub has_peers: bool,
+}
+
+impl ReturnSpool {
+    /// Returns the spool below a `cachedir`.
+    pub fn new(cachedir: &Path) -> Self {
+        ReturnSpool { directory: cachedir.join("saltern/returns") }
+    }
+
+    /// Where the files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Writes a return and tells the name and size of its file.
+    pub fn write(&self, returned: &Spooled) -> Result<(String, u64)> {
+        let content = pack(&returned.to_value(), Packing::Bin);
+        for number in 0..MOST_ALIKE {
+            let name = file_name(returned, number);
+            if self.write_new(&self.directory.join(&name), &content)? {
+                return Ok((name, content.len() as u64));
+            }
+        }
+        Err(Error::malformed(&self.directory, format!("{MOST_ALIKE} returns of one job")))
+    }
+
+    fn write_new(&self, path: &Path, content: &[u8]) -> Result<bool> {
+        match disk::write_new(path, content, Writing::PRIVATE) {
+            Err(error) if error.is_not_found() => {
+                let mut builder = std::fs::DirBuilder::new();
+                let made = builder.recursive(true).mode(0o700).create(&self.directory);
+                made.map_err(Error::io("create directory", &self.directory))?;
+                disk::write_new(path, content, Writing::PRIVATE)
+            }
+            other => other,
+        }
+    }
+
+    /// Reads a return; nothing when the file is gone.
+    pub fn read(&self, name: &str) -> Result<Option<Spooled>> {
+        let path = disk::join_name(&self.directory, name, "return")?;
+        let Some(value) = disk::read_value(&path)? else { return Ok(None) };
+        Spooled::from_value(value).map(Some).map_err(|reason| Error::malformed(&path, reason))
+    }
+
+    /// Returns the size of a file.
+    pub fn size(&self, name: &str) -> Result<u64> {
+        let path = disk::join_name(&self.directory, name, "return")?;
+        std::fs::metadata(&path).map(|meta| meta.len()).map_err(Error::io("read", &path))
+    }
+
+    /// Removes a return and says whether it was there.
+    pub fn remove(&self, name: &str) -> Result<bool> {
+        disk::remove(&disk::join_name(&self.directory, name, "return")?)
+    }
+
+    /// Gives a file that cannot be used another name, so that it is looked at once only, and returns its new path.
+    pub fn set_aside(&self, name: &str) -> Result<PathBuf> {
+        let path = disk::join_name(&self.directory, name, "return")?;
+        let aside = self.directory.join(format!("{name}{BROKEN}"));
+        std::fs::rename(&path, &aside).map_err(Error::io("rename", &path))?;
+        Ok(aside)
+    }
+
+    /// Returns the names of the returns, oldest job first, and removes what a process left that died while it wrote.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names = disk::text_names(&self.directory)?;
+        names.retain(|name| !name.ends_with(BROKEN));
+        let (litter, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(".tmp"));
+        for name in litter {
+            self.remove(&name)?;
+        }
+        Ok(names)
+    }
+}
+
+/// Job ids that are no file names are hashed, as are masters, whose addresses may hold anything.
+fn file_name(returned: &Spooled, number: usize) -> String {
+    let jid = returned.jid();
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let plain = !jid.is_empty() && jid.len() <= 64 && jid.bytes().all(good);
+    let jid = if plain { jid.to_owned() } else { HashType::Sha256.hex(jid.as_bytes())[..32].to_owned() };
+    let master = HashType::Sha256.hex(returned.publisher.address.as_bytes());
+    let number = if number == 0 { String::new() } else { format!("-{number}") };
+    format!("{jid}-{}{number}.p", &master[..16])
+}
+
+impl Spooled {
+    /// The job's id.
+    pub fn jid(&self) -> &str {
+        self.load.get_str("jid").unwrap_or_default()
+    }
+
+    fn to_value(&self) -> Value {
+        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        map! {
+            "version" => VERSION,
+            "minion" => self.minion.as_str(),
+            "created" => i64::try_from(created.as_millis()).unwrap_or(i64::MAX),
+            "publisher" => self.publisher.to_value(),
+            "job" => self.job.clone(),
+            "load" => self.load.clone(),
+        }
+        .into()
+    }
+
+    fn from_value(value: Value) -> std::result::Result<Self, String> {
+        let mut map = value.into_map().ok_or("no map")?;
+        match map.get("version").and_then(Value::as_i64) {
+            Some(VERSION) => {}
+            other => return Err(format!("version {other:?} is not known")),
+        }
+        let created = map.get("created").and_then(Value::as_i64).and_then(|at| u64::try_from(at).ok());
+        let created = created.map(Duration::from_millis).and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        let minion = map.get_str("minion").map(str::to_owned);
+        let publisher = map.get("publisher").and_then(Value::as_map).and_then(Publisher::from_map);
+        let mut part = |name: &str| map.remove(name).and_then(Value::into_map);
+        let (job, load) = (part("job"), part("load"));
+        let load = load.filter(|load| load.contains_key("return") && load.get_str("jid").is_some());
+        match (minion, created, publisher, job, load) {
+            (Some(minion), Some(created), Some(publisher), Some(job), Some(load)) => {
+                Ok(Spooled { minion, created, publisher, job, load })
+            }
+            _ => Err("a field is missing or wrong".to_owned()),
+        }
+    }
+}
+
+impl Publisher {
+    fn to_value(&self) -> Value {
+        map! {
+            "address" => self.address.as_str(),
+            "id" => self.id.clone(),
+            "fingerprint" => self.fingerprint.clone(),
+            "has_peers" => self.has_peers,
+        }
+        .into()
+    }
+
+    fn from_map(map: &Map) -> Option<Self> {
+        let text = |name: &str| map.get_str(name).map(str::to_owned);
+        let has_peers = map.get("has_peers").is_some_and(Value::truthy);
+        Some(Publisher { address: text("address")?, id: text("id"), fingerprint: text("fingerprint"), has_peers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn spooled(jid: &str, address: &str) -> Spooled {
+        let publisher = Publisher { address: address.to_owned(), id: Some("m1".to_owned()), ..Publisher::default() };
+        Spooled {
+            minion: "web1".to_owned(),
+            created: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
+            publisher,
+            job: map! { "tgt" => "*" },
+            load: map! { "cmd" => "_return", "jid" => jid, "return" => Value::Bytes(vec![0xff, 0].into()) },
+        }
+    }
+
+    #[test]
+    fn a_return_comes_back_as_it_was_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = ReturnSpool::new(dir.path());
+        let one = spooled("20240229131415678901", "[::1]:4506");
+        let (name, size) = spool.write(&one).unwrap();
+        assert!(name.starts_with("20240229131415678901-"), "{name}");
+        assert_eq!(spool.read(&name).unwrap(), Some(one.clone()));
+        assert_eq!(spool.size(&name).unwrap(), size);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(spool.directory()), mode(&spool.directory().join(&name))), (0o700, 0o600));
+        assert_ne!(spool.write(&spooled("20240229131415678901", "b:4506")).unwrap().0, name);
+        let again = spool.write(&one).unwrap().0;
+        assert_ne!(again, name, "a job that came twice has two returns");
+        assert!(spool.remove(&name).unwrap() && spool.remove(&again).unwrap() && !spool.remove(&name).unwrap());
+    }
+
+    #[test]
+    fn names_are_safe_and_litter_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = ReturnSpool::new(dir.path());
+        assert!(spool.names().unwrap().is_empty());
+        let hostile = spool.write(&spooled("../../etc/passwd", "a/../b")).unwrap().0;
+        std::fs::write(spool.directory().join(".tmpabc"), "half").unwrap();
+        assert_eq!(spool.names().unwrap(), [hostile]);
+        assert!(!spool.directory().join(".tmpabc").exists());
+        assert!(spool.read("../x").is_err());
+    }
+
+    #[test]
+    fn broken_files_are_named_and_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = ReturnSpool::new(dir.path());
+        let name = spool.write(&spooled("1", "a:1")).unwrap().0;
+        let path = spool.directory().join(&name);
+        let whole = std::fs::read(&path).unwrap();
+        for broken in [&whole[..whole.len() - 1], &[], b"\x80"] {
+            std::fs::write(&path, broken).unwrap();
+            let error = spool.read(&name).unwrap_err().to_string();
+            assert!(error.contains(&name), "{error}");
+        }
+        let aside = spool.set_aside(&name).unwrap();
+        assert!(aside.exists() && spool.names().unwrap().is_empty());
+    }
+}
