@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -23,13 +23,18 @@ pub enum Audience {
     Minions(HashSet<MinionId>),
 }
 
+/// Subscribers whose emptied queues may wait to be noticed.
+pub(crate) const DRAINED: usize = 1024;
+
 /// What became of a publication.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// Subscribers in whose queue it is.
     pub queued: usize,
     /// Subscribers whose queue was full.
     pub dropped: usize,
+    /// The numbers of their connections, each of which [`Publisher::drained`] tells of when its queue is empty again.
+    pub lost: Vec<u64>,
 }
 
 /// A subscriber, as an operator sees it.
@@ -82,6 +87,30 @@ pub(crate) struct Subscriber {
     wanted: Mutex<Vec<Bytes>>,
     queue: mpsc::Sender<Bytes>,
     dropped: AtomicU64,
+    /// Whether something was dropped since the queue was last empty.
+    lost: AtomicBool,
+    drained: mpsc::Sender<u64>,
+}
+
+/// The publications that wait for one subscriber.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    waiting: mpsc::Receiver<Bytes>,
+    subscriber: Arc<Subscriber>,
+}
+
+impl Queue {
+    /// Returns the next frame to be written, and says so when a queue that was too full has become empty. May be dropped
+    /// and called again.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        if self.waiting.is_empty() && self.subscriber.lost.swap(false, Ordering::AcqRel) {
+            // When too many are waiting to be looked after, the next empty moment will tell.
+            if self.subscriber.drained.try_send(self.subscriber.number).is_err() {
+                self.subscriber.lost.store(true, Ordering::Release);
+            }
+        }
+        self.waiting.recv().await
+    }
 }
 
 impl Subscriber {
@@ -109,8 +138,10 @@ impl Subscriber {
             Ok(()) => delivery.queued += 1,
             Err(TrySendError::Full(_)) => {
                 delivery.dropped += 1;
+                delivery.lost.push(self.number);
+                self.lost.store(true, Ordering::Release);
                 if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-                    tracing::warn!(peer = %self.peer, "the queue of a subscriber is full; publications to it are dropped");
+                    tracing::warn!(peer = %self.peer, "the queue of a subscriber is full; it gets the rest later");
                 }
             }
             // The connection ends; its task takes it off the list.
@@ -132,13 +163,20 @@ impl Subscriber {
 }
 
 /// All subscribers of a publisher.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Roll {
     next: AtomicU64,
     subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
+    drained: mpsc::Sender<u64>,
 }
 
 impl Roll {
+    /// An empty roll, and where it tells of queues that were too full and have become empty.
+    pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<u64>) {
+        let (drained, receiver) = mpsc::channel(DRAINED);
+        (Arc::new(Roll { next: AtomicU64::new(0), subscribers: Mutex::default(), drained }), receiver)
+    }
+
     /// Puts a connection on the roll for as long as the guard lives.
     pub(crate) fn enter(
         self: &Arc<Self>,
@@ -146,8 +184,8 @@ impl Roll {
         claimed: Option<String>,
         since: SystemTime,
         queue: usize,
-    ) -> (RollGuard, mpsc::Receiver<Bytes>) {
-        let (sender, receiver) = mpsc::channel(queue.max(1));
+    ) -> (RollGuard, Queue) {
+        let (sender, waiting) = mpsc::channel(queue.max(1));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let subscriber = Arc::new(Subscriber {
             number,
@@ -158,9 +196,12 @@ impl Roll {
             wanted: Mutex::default(),
             queue: sender,
             dropped: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
+            drained: self.drained.clone(),
         });
         lock(&self.subscribers).insert(number, subscriber.clone());
-        (RollGuard { roll: self.clone(), subscriber }, receiver)
+        let queue = Queue { waiting, subscriber: subscriber.clone() };
+        (RollGuard { roll: self.clone(), subscriber }, queue)
     }
 
     fn all(&self) -> Vec<Arc<Subscriber>> {
@@ -185,6 +226,7 @@ pub struct Publisher {
     pub(crate) roll: Arc<Roll>,
     pub(crate) frame: fn(topic: Option<&Bytes>, payload: &Bytes) -> Bytes,
     pub(crate) introductions: Option<mpsc::Receiver<Introduction>>,
+    pub(crate) drained: Option<mpsc::Receiver<u64>>,
     pub(crate) _task: AbortOnDropHandle<()>,
 }
 
@@ -196,19 +238,28 @@ impl Publisher {
 
     /// Puts a payload into the queues of its audience. It is framed once per topic and shared by all.
     pub fn publish(&self, payload: &Bytes, audience: &Audience) -> Delivery {
+        self.send_to(&self.roll.all(), payload, audience)
+    }
+
+    /// The same for one connection alone, if it is still there and belongs to the audience.
+    pub fn publish_to(&self, number: u64, payload: &Bytes, audience: &Audience) -> Delivery {
+        let subscriber = lock(&self.roll.subscribers).get(&number).cloned();
+        self.send_to(subscriber.as_slice(), payload, audience)
+    }
+
+    fn send_to(&self, subscribers: &[Arc<Subscriber>], payload: &Bytes, audience: &Audience) -> Delivery {
         let mut delivery = Delivery::default();
         match audience {
             Audience::All => {
                 let frame = (self.frame)(None, payload);
-                for subscriber in self.roll.all().iter().filter(|subscriber| subscriber.wants(payload)) {
+                for subscriber in subscribers.iter().filter(|subscriber| subscriber.wants(payload)) {
                     subscriber.send(&frame, &mut delivery);
                 }
             }
             Audience::Topics(topics) => {
-                let all = self.roll.all();
                 for topic in topics {
                     let frame = (self.frame)(Some(topic), payload);
-                    for subscriber in all.iter().filter(|subscriber| subscriber.wants(topic)) {
+                    for subscriber in subscribers.iter().filter(|subscriber| subscriber.wants(topic)) {
                         subscriber.send(&frame, &mut delivery);
                     }
                 }
@@ -218,12 +269,41 @@ impl Publisher {
                 let named = |subscriber: &&Arc<Subscriber>| {
                     lock(&subscriber.minion).as_ref().is_some_and(|minion| ids.contains(minion))
                 };
-                for subscriber in self.roll.all().iter().filter(named) {
+                for subscriber in subscribers.iter().filter(named) {
                     subscriber.send(&frame, &mut delivery);
                 }
             }
         }
         delivery
+    }
+
+    /// Asks to be told by [`Publisher::drained`] when the queue of a connection is empty. Says whether it is so already.
+    pub fn watch_queue(&self, number: u64) -> bool {
+        let Some(subscriber) = lock(&self.roll.subscribers).get(&number).cloned() else { return false };
+        // In this order: who empties the queue after we looked sees the wish.
+        subscriber.lost.store(true, Ordering::Release);
+        subscriber.queue.capacity() == subscriber.queue.max_capacity()
+    }
+
+    /// Says whether a connection is still there.
+    pub fn is_there(&self, number: u64) -> bool {
+        lock(&self.roll.subscribers).contains_key(&number)
+    }
+
+    /// Waits until everything that was queued until now has been taken up for writing. A subscriber that takes nothing
+    /// makes this wait for as long; bound it.
+    pub async fn flushed(&self) {
+        let empty = self.roll.all().into_iter().map(|subscriber| async move {
+            // An error means that the connection is gone, and nothing waits for it any more.
+            let _ = subscriber.queue.reserve_many(subscriber.queue.max_capacity()).await.map(drop);
+        });
+        futures_util::future::join_all(empty).await;
+    }
+
+    /// Takes the stream of connections that lost publications to a full queue and have taken all that was in it;
+    /// `None` when it was taken.
+    pub fn drained(&mut self) -> Option<mpsc::Receiver<u64>> {
+        self.drained.take()
     }
 
     /// Returns all subscribers, oldest first.

@@ -30,7 +30,7 @@ const WAITING: usize = 1024;
 pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
     let address = listener.local_addr()?;
-    let roll = Arc::new(Roll::default());
+    let (roll, drained) = Roll::new();
     let (said, introductions) = mpsc::channel(WAITING);
     let entered = roll.clone();
     let task = accept(listener, limits.half_open, "subscriber", move |connection, place| {
@@ -38,7 +38,7 @@ pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -
         attend(connection, place, limits, tls.clone(), hall)
     });
     let frame = |_: Option<&Bytes>, payload: &Bytes| Frame::encode_bytes(Map::new(), payload);
-    Ok(Publisher { address, roll, frame, introductions: Some(introductions), _task: task })
+    Ok(Publisher { address, roll, frame, introductions: Some(introductions), drained: Some(drained), _task: task })
 }
 
 /// What a connection needs of its publisher.
@@ -62,7 +62,7 @@ async fn attend(
     // Everything is for everybody until the master knows better.
     guard.subscriber.subscribe(Bytes::new());
     let write = async {
-        while let Some(frame) = queue.recv().await {
+        while let Some(frame) = queue.next().await {
             writer.write(frame).await?;
         }
         Ok(())

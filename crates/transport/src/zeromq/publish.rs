@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rt::{Connection, Listen, Rt};
-use tokio::sync::mpsc;
 use wire::zmtp::{Command, Incoming as Frame, SocketType, encode_message, subscription};
 
 use super::stream::{Setup, ZmtpStream, admit};
 use crate::accept::{Place, accept};
-use crate::publish::{Roll, RollGuard, Subscriber};
+use crate::publish::{Queue, Roll, RollGuard, Subscriber};
 use crate::{Error, Heartbeat, Limits, Publisher};
 
 /// Subscriptions a connection may have; minions have one or two.
@@ -30,7 +29,7 @@ pub async fn publish(
 ) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
     let address = listener.local_addr()?;
-    let roll = Arc::new(Roll::default());
+    let (roll, drained) = Roll::new();
     let entered = roll.clone();
     let task = accept(listener, limits.half_open, "subscriber", move |connection, place| {
         attend(connection, place, limits, heartbeat, entered.clone(), rt.clone())
@@ -39,7 +38,7 @@ pub async fn publish(
         Some(topic) => encode_message(&[topic, payload]),
         None => encode_message(&[payload]),
     };
-    Ok(Publisher { address, roll, frame, introductions: None, _task: task })
+    Ok(Publisher { address, roll, frame, introductions: None, drained: Some(drained), _task: task })
 }
 
 async fn attend(
@@ -63,7 +62,7 @@ async fn attend(
 }
 
 /// Writes what is published, and notes what the subscriber wants.
-async fn feed(mut stream: ZmtpStream, entered: (RollGuard, mpsc::Receiver<Bytes>)) -> Result<(), Error> {
+async fn feed(mut stream: ZmtpStream, entered: (RollGuard, Queue)) -> Result<(), Error> {
     let (guard, mut queue) = entered;
     let mut subscriptions = 0;
     loop {
@@ -75,7 +74,7 @@ async fn feed(mut stream: ZmtpStream, entered: (RollGuard, mpsc::Receiver<Bytes>
                 };
                 note(&guard.subscriber, command, &mut subscriptions)?;
             }
-            frame = queue.recv() => match frame {
+            frame = queue.next() => match frame {
                 Some(frame) => stream.write(frame).await?,
                 None => return Ok(()),
             },

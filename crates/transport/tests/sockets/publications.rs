@@ -187,3 +187,36 @@ async fn a_subscriber_may_have_but_so_many_topics() {
     closed(&mut peer.stream).await;
     tokio::time::timeout(Duration::from_secs(5), on_the_roll(&publisher, 0)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_subscriber_that_lost_something_is_told_of_once_it_has_taken_the_rest() {
+    for kind in BOTH {
+        let mut publisher = publish_with(kind, Limits { queue: 2, ..Limits::default() }).await;
+        let mut drained = publisher.drained().expect("nobody took it before");
+        let mut subscription = subscribe(kind, publisher.address(), "web1").await;
+        let first = Bytes::from_static(b"\x81first");
+        reaches(&publisher, &first, &Audience::All, 1).await;
+        // More than the sockets in between take.
+        let large = Bytes::from(vec![0x81; 4 << 20]);
+        let lost = loop {
+            let delivery = publisher.publish(&large, &Audience::All);
+            match delivery.lost.first() {
+                Some(number) => break *number,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert!(!publisher.watch_queue(lost), "something waits");
+        assert!(drained.try_recv().is_err(), "nothing was taken yet");
+        let taking = async { while subscription.next().await.is_ok() {} };
+        tokio::select! {
+            () = taking => panic!("the connection ended"),
+            told = tokio::time::timeout(PATIENCE, drained.recv()) => assert_eq!(told.unwrap(), Some(lost), "{kind:?}"),
+        }
+        let again = Bytes::from_static(b"\x81again");
+        assert_eq!(publisher.publish_to(lost, &again, &Audience::All).queued, 1);
+        assert_eq!(publisher.publish_to(lost + 7, &again, &Audience::All), Delivery::default());
+        while next(&mut *subscription).await != again {}
+        tokio::time::timeout(PATIENCE, publisher.flushed()).await.expect("nothing waits");
+        assert!(publisher.is_there(lost) && publisher.watch_queue(lost));
+    }
+}
