@@ -301,6 +301,11 @@ options! {
         schedule: Map;
         /// Whether minions may be other masters' relays.
         order_masters: bool;
+        /// How long after publishing a minion that comes back still gets a job. Not an option of Salt.
+        job_grace: Duration;
+        /// How long `salt` lets its jobs be held for minions that are away: seconds, or text with a unit. Not an option
+        /// of Salt.
+        job_hold: Value;
     }
 
     /// Events a master fires and keeps.
