@@ -31,10 +31,11 @@ where
     AbortOnDropHandle::new(tokio::spawn(async move {
         let lobby = Lobby::new(half_open);
         let mut guests = JoinSet::new();
+        let mut complaints = Complaints::default();
         loop {
             let mut connection = tokio::select! {
                 Some(ended) = guests.join_next() => {
-                    report(kind, ended);
+                    report(kind, ended, &mut complaints);
                     continue;
                 }
                 accepted = listener.accept() => match accepted {
@@ -61,12 +62,41 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>) {
+fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>, complaints: &mut Complaints) {
     match ended {
         Ok((_, Ok(()))) => {}
+        Ok((peer, Err(Error::Tls(reason)))) if complaints.is_new(peer.ip(), Instant::now()) => {
+            warn!(%peer, "{kind} connection refused: TLS: {reason}");
+        }
         Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
         Err(reason) if reason.is_panic() => error!("{kind} connection ended: {reason}"),
         Err(_) => {}
+    }
+}
+
+/// Addresses whose certificates were complained about: one line in the log for each, and not soon another.
+#[derive(Default)]
+struct Complaints(HashMap<IpAddr, Instant>);
+
+impl Complaints {
+    /// How long an address is not complained about again.
+    const QUIET: Duration = Duration::from_secs(600);
+
+    /// Most addresses remembered; beyond it only the log's debug level hears of more.
+    const REMEMBERED: usize = 1024;
+
+    fn is_new(&mut self, address: IpAddr, now: Instant) -> bool {
+        if self.0.get(&address).is_some_and(|last| now.duration_since(*last) < Self::QUIET) {
+            return false;
+        }
+        if self.0.len() >= Self::REMEMBERED {
+            self.0.retain(|_, last| now.duration_since(*last) < Self::QUIET);
+        }
+        let room = self.0.len() < Self::REMEMBERED;
+        if room {
+            self.0.insert(address, now);
+        }
+        room
     }
 }
 
@@ -205,6 +235,17 @@ mod tests {
 
     fn address(last: u8) -> IpAddr {
         [127, 0, 0, last].into()
+    }
+
+    #[test]
+    fn an_address_is_complained_about_once() {
+        let (mut complaints, now) = (Complaints::default(), Instant::now());
+        assert_eq!([1, 1, 2].map(|last| complaints.is_new(address(last), now)), [true, false, true]);
+        assert!(complaints.is_new(address(1), now + Complaints::QUIET));
+        for number in 0..2 * Complaints::REMEMBERED as u32 {
+            complaints.is_new(std::net::Ipv4Addr::from(number).into(), now);
+        }
+        assert_eq!(complaints.0.len(), Complaints::REMEMBERED);
     }
 
     async fn silent(place: Place) -> Result<(), Error> {

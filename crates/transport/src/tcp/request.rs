@@ -1,7 +1,7 @@
 //! Asking over tcp: any number of questions on one connection, told apart by their number.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,11 +28,34 @@ pub struct TcpRequester {
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
 }
 
-type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Value>>>>;
+/// What those who ask and the task on the connection share.
+#[derive(Default)]
+struct Waiting {
+    asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    /// Why the peer's TLS sent us away, which with TLS 1.3 is heard only after the handshake.
+    refusal: OnceLock<String>,
+}
+
+impl Waiting {
+    /// Says why there is no answer.
+    fn ended(&self) -> Error {
+        self.refusal.get().map_or(Error::Closed, |reason| Error::Tls(reason.clone()))
+    }
+
+    /// Remembers it if TLS was the reason.
+    fn note(&self, error: &Error) {
+        if let Error::Io(reason) = error
+            && reason.get_ref().is_some_and(|inner| inner.is::<openssl::ssl::Error>())
+        {
+            // A connection ends once.
+            let _ = self.refusal.set(format!("the peer refused the connection: {reason}"));
+        }
+    }
+}
 
 struct Connection {
     frames: mpsc::Sender<Bytes>,
-    waiting: Waiting,
+    waiting: Arc<Waiting>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -59,7 +82,7 @@ impl TcpRequester {
         let stream = super::subscribe::open(&self.rt, &self.target).await?;
         let (reader, writer) = split(stream, self.target.message_limit, None);
         let (frames, to_write) = mpsc::channel(WAITING);
-        let waiting = Waiting::default();
+        let waiting = Arc::<Waiting>::default();
         let task = AbortOnDropHandle::new(tokio::spawn(drive(reader, writer, to_write, waiting.clone())));
         let connection = Arc::new(Connection { frames, waiting, _task: task });
         *current = Some(connection.clone());
@@ -82,8 +105,8 @@ impl TcpRequester {
         let (answer, answered) = oneshot::channel();
         let _asked = Asked::enter(&connection.waiting, &number, answer);
         let frame = Frame::with_mid(&number, envelope.to_value()).encode();
-        connection.frames.send(frame).await.map_err(|_| Error::Closed)?;
-        answered.await.map_err(|_| Error::Closed)
+        connection.frames.send(frame).await.map_err(|_| connection.waiting.ended())?;
+        answered.await.map_err(|_| connection.waiting.ended())
     }
 }
 
@@ -116,10 +139,15 @@ impl Drop for Asked<'_> {
 }
 
 fn lock(waiting: &Waiting) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    waiting.asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn drive(mut reader: FrameReader, mut writer: FrameWriter, mut frames: mpsc::Receiver<Bytes>, waiting: Waiting) {
+async fn drive(
+    mut reader: FrameReader,
+    mut writer: FrameWriter,
+    mut frames: mpsc::Receiver<Bytes>,
+    waiting: Arc<Waiting>,
+) {
     let read = async {
         loop {
             let frame = reader.next().await?;
@@ -142,6 +170,7 @@ async fn drive(mut reader: FrameReader, mut writer: FrameWriter, mut frames: mps
     };
     if let Err(error) = ended {
         debug!("request connection ended: {error}");
+        waiting.note(&error);
     }
     frames.close();
     lock(&waiting).clear();
