@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask test`, `demo`, `bench`, `fuzz`.
+//! Chores of the project: `cargo xtask test`, `demo`, `bench`, `outage`, `fuzz`.
 //!
 //! Each sets up what it needs on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
 //! standard library is used, so the chores themselves are built in a moment.
@@ -20,6 +20,7 @@ Usage: cargo xtask <CHORE>
   test [--no-fuzz]           set up, check format and lints, run all tests, end with the counts
   demo [--keep]              build, then show two masters and three minions; --keep leaves them running
   bench [ARGUMENTS]          measure against the real Salt on this machine
+  outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
   fuzz [TARGET] [SECONDS]    run the fuzz targets (60 seconds each by default)
   salt                       install the real Salt releases the tests compare with
 ";
@@ -43,7 +44,11 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
     match chore {
         "test" => test::run(rest),
         "demo" => demo(rest),
-        "bench" => bench(rest),
+        "bench" => measured("bench", &["--features", "bench"], rest),
+        "outage" => {
+            packages::ensure(&[packages::OUTAGE])?;
+            measured("outage", &[], rest)
+        }
         "fuzz" => fuzz::chore(rest),
         "salt" => real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release)),
         "help" | "--help" | "-h" => {
@@ -60,21 +65,14 @@ fn demo(rest: &[String]) -> Result<(), Failure> {
     run::Step::new(program_under_test()).arg("demo").args(rest).run()
 }
 
-fn bench(rest: &[String]) -> Result<(), Failure> {
+/// Runs a program of `interop` that measures the real Salt and ours.
+fn measured(name: &str, features: &[&str], rest: &[String]) -> Result<(), Failure> {
     packages::ensure(&[packages::BUILD, packages::REAL_SALT])?;
     real_salt::ensure(real_salt::NEWEST)?;
     cargo(&["build", "--release", "--package", "saltern-cli"]).run()?;
-    let bench = cargo(&[
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "saltern-interop",
-        "--features",
-        "bench",
-        "--bin",
-        "bench",
-        "--",
-    ]);
-    bench.env("SALTERN_BIN", program_under_test()).env("SALTERN_SALT_DIR", real_salt::folder()).args(rest).run()
+    let mut args = vec!["run", "--quiet", "--release", "--package", "saltern-interop"];
+    args.extend(features);
+    args.extend(["--bin", name, "--"]);
+    let program = cargo(&args).env("SALTERN_BIN", program_under_test());
+    program.env("SALTERN_SALT_DIR", real_salt::folder()).args(rest).run()
 }

@@ -25,6 +25,9 @@ pub const REAL_SALT: Need = &[
     ("command -v setpriv", "util-linux"),
 ];
 
+/// For faults in network namespaces: a clock that can be moved for one process.
+pub const OUTAGE: Need = &[("command -v ip", "iproute2"), ("command -v faketime", "faketime")];
+
 /// Installs what is missing with apt, through sudo when that is needed.
 pub fn ensure(needs: &[Need]) -> Result<(), Failure> {
     let wanted = needs.iter().flat_map(|need| need.iter());

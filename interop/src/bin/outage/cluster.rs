@@ -1,0 +1,307 @@
+//! Three masters and ten minions of one installation, each on a host of its own.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use interop::{Salt, Settings, Transport, until};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::lab::{Host, Lab};
+
+/// How many masters.
+pub const MASTERS: usize = 3;
+/// How many minions.
+pub const MINIONS: usize = 10;
+
+/// How long a set may take to come up.
+const START: Duration = Duration::from_secs(240);
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Master,
+    Minion,
+}
+
+/// A daemon on its host.
+pub struct Node {
+    pub host: Host,
+    root: PathBuf,
+    child: Option<Child>,
+}
+
+/// The set.
+pub struct Cluster<'a> {
+    pub lab: &'a Lab,
+    salt: Salt,
+    pub masters: Vec<Node>,
+    pub minions: Vec<Node>,
+    /// A library that shifts the clock of the first master, if there is one.
+    clock: Option<PathBuf>,
+}
+
+/// A job that was accepted.
+pub struct Job {
+    pub master: usize,
+    pub jid: String,
+}
+
+impl<'a> Cluster<'a> {
+    /// Writes the configurations and the keys, and mounts the caches.
+    pub fn prepare(lab: &'a Lab, hosts: &[Host], salt: &Salt, transport: Transport, root: &Path) -> Result<Self> {
+        let node = |host: &Host| -> Result<Node> {
+            let root = root.join(&host.name);
+            for folder in ["conf", "pki", "cache", "run", "srv/salt", "srv/pillar"] {
+                fs::create_dir_all(root.join(folder)).with_context(|| format!("failed to make {folder}"))?;
+            }
+            mount(&root.join("cache"))?;
+            Ok(Node { host: host.clone(), root, child: None })
+        };
+        let (first, rest) = hosts.split_at(MASTERS);
+        let masters = first.iter().map(&node).collect::<Result<Vec<_>>>()?;
+        let minions = rest.iter().map(&node).collect::<Result<Vec<_>>>()?;
+        let cluster = Cluster { lab, salt: salt.clone(), masters, minions, clock: find_clock() };
+        cluster.masters.iter().try_for_each(|node| configure_master(node, transport))?;
+        cluster.minions.iter().try_for_each(|node| configure_minion(node, transport, first, salt.is_ours()))?;
+        let pair = root.join("pair");
+        fs::create_dir_all(&pair)?;
+        let mut keygen = Command::new(salt.program("salt-key"));
+        keygen.arg("-c").arg(cluster.masters[0].conf()).arg("--gen-keys=master").arg("--gen-keys-dir").arg(&pair);
+        ensure!(keygen.stdout(Stdio::null()).status()?.success(), "salt-key made no key pair");
+        for node in &cluster.masters {
+            for name in ["master.pem", "master.pub"] {
+                fs::copy(pair.join(name), node.root.join("pki").join(name))?;
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// Starts everything and waits until all minions answer every master.
+    pub fn start(&mut self) -> Result<()> {
+        for at in 0..MASTERS {
+            self.launch(Role::Master, at)?;
+        }
+        for at in 0..MINIONS {
+            self.launch(Role::Minion, at)?;
+        }
+        for at in 0..MASTERS {
+            self.all_answer(at, START).with_context(|| format!("{} at the start", self.masters[at].host.name))?;
+        }
+        Ok(())
+    }
+
+    /// Starts one daemon.
+    pub fn launch(&mut self, role: Role, at: usize) -> Result<()> {
+        let (salt, lab) = (self.salt.clone(), self.lab);
+        let shifted = self.clock.clone().filter(|_| role == Role::Master && at == 0);
+        let node = self.node(role, at);
+        let program = if role == Role::Master { "salt-master" } else { "salt-minion" };
+        let output = fs::OpenOptions::new().create(true).append(true).open(node.root.join("out"))?;
+        let mut command = lab.command(&node.host, &salt.program(program));
+        command.arg("-c").arg(node.conf()).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        if let Some(library) = shifted {
+            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", node.root.join("clock"));
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            fs::write(node.root.join("clock"), "+0")?;
+        }
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        node.child = Some(command.spawn().with_context(|| format!("failed to start {program}"))?);
+        Ok(())
+    }
+
+    fn node(&mut self, role: Role, at: usize) -> &mut Node {
+        match role {
+            Role::Master => &mut self.masters[at],
+            Role::Minion => &mut self.minions[at],
+        }
+    }
+
+    /// Says whether a clock can be moved here.
+    pub fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Runs one of the programs on a master's host.
+    pub fn program(&self, at: usize, name: &str, args: &[&str]) -> Result<String> {
+        let node = &self.masters[at];
+        let mut command = self.lab.command(&node.host, &self.salt.program(name));
+        let output = command.arg("-c").arg(node.conf()).args(args).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// How many minions answer a `test.ping` of a master.
+    pub fn answering(&self, at: usize, timeout: u32) -> Result<usize> {
+        let timeout = timeout.to_string();
+        let text = self.program(at, "salt", &["--out=json", "--static", "-t", &timeout, "*", "test.ping"])?;
+        let answers: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(answers.as_object().map_or(0, |map| map.values().filter(|value| **value == json!(true)).count()))
+    }
+
+    /// Waits until all minions answer a master, and says how long that took.
+    pub fn all_answer(&self, at: usize, limit: Duration) -> Result<Duration> {
+        let begun = Instant::now();
+        let mut last = 0;
+        loop {
+            let asked = Instant::now();
+            last = self.answering(at, 5).map(|count| last.max(count))?;
+            if last == MINIONS && self.answered_now(at)? {
+                return Ok(asked.duration_since(begun) + asked.elapsed().min(Duration::from_secs(5)));
+            }
+            if begun.elapsed() > limit {
+                bail!("only {last} of {MINIONS} minions answer after {:.0} s", begun.elapsed().as_secs_f64());
+            }
+        }
+    }
+
+    fn answered_now(&self, at: usize) -> Result<bool> {
+        Ok(self.answering(at, 5)? == MINIONS)
+    }
+
+    /// Publishes a job and does not wait for it.
+    pub fn send(&self, at: usize, call: &[&str]) -> Result<Option<Job>> {
+        let mut args = vec!["--async", "*"];
+        args.extend(call);
+        let text = self.program(at, "salt", &args)?;
+        let jid = text.split_whitespace().last().unwrap_or_default();
+        let good = jid.len() == 20 && jid.bytes().all(|byte| byte.is_ascii_digit());
+        Ok(good.then(|| Job { master: at, jid: jid.to_owned() }))
+    }
+
+    /// How many returns of a job can be read at any master.
+    pub fn returns(&self, job: &Job) -> Result<usize> {
+        let count = |at: usize| -> Result<usize> {
+            let text = self.program(at, "salt-run", &["--out=json", "jobs.lookup_jid", &job.jid])?;
+            let found: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+            Ok(found.as_object().map_or(0, |map| map.len()))
+        };
+        count(job.master)
+    }
+
+    /// The text of a minion's log.
+    pub fn log_len(&self, at: usize) -> u64 {
+        fs::metadata(self.minions[at].root.join("log")).map_or(0, |data| data.len())
+    }
+
+    /// What a minion logged after a place.
+    pub fn log_since(&self, at: usize, place: u64) -> String {
+        let bytes = fs::read(self.minions[at].root.join("log")).unwrap_or_default();
+        let from = usize::try_from(place).unwrap_or(usize::MAX).min(bytes.len());
+        String::from_utf8_lossy(&bytes[from..]).into_owned()
+    }
+}
+
+impl Node {
+    /// Its configuration folder.
+    pub fn conf(&self) -> PathBuf {
+        self.root.join("conf")
+    }
+
+    /// Its keys.
+    pub fn pki(&self) -> PathBuf {
+        self.root.join("pki")
+    }
+
+    /// Sends a signal to all processes of the daemon.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let child = self.child.as_ref().context("not started")?;
+        killpg(Pid::from_raw(child.id() as i32), signal).context("failed to send a signal")
+    }
+
+    /// Ends the daemon at once.
+    pub fn kill(&mut self) -> Result<()> {
+        self.signal(Signal::SIGKILL)?;
+        self.child.take().context("not started")?.wait().context("failed to wait")?;
+        Ok(())
+    }
+
+    /// Fills the disk its cache is on.
+    pub fn fill_disk(&self) -> Result<()> {
+        let filler = fs::File::create(self.root.join("cache/filler"))?;
+        let chunk = vec![0; 1 << 16];
+        while std::io::Write::write_all(&mut &filler, &chunk).is_ok() {}
+        // What is left of the last page.
+        while std::io::Write::write_all(&mut &filler, &chunk[..512]).is_ok() {}
+        Ok(())
+    }
+
+    /// Frees the disk again.
+    pub fn free_disk(&self) -> Result<()> {
+        fs::remove_file(self.root.join("cache/filler")).context("failed to free the disk")
+    }
+
+    /// Sets the clock that much forward.
+    pub fn set_clock(&self, shift: &str) -> Result<()> {
+        fs::write(self.root.join("clock"), shift).context("failed to set the clock")
+    }
+}
+
+impl Drop for Cluster<'_> {
+    fn drop(&mut self) {
+        for node in self.masters.iter_mut().chain(&mut self.minions) {
+            let _ = node.signal(Signal::SIGCONT);
+            let _ = node.kill();
+            let _ = Command::new("umount").arg("-l").arg(node.root.join("cache")).status();
+        }
+    }
+}
+
+fn mount(at: &Path) -> Result<()> {
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=48m,mode=0755", "tmpfs"]).arg(at).status()?;
+    ensure!(mounted.success(), "failed to mount a small disk at {}", at.display());
+    Ok(())
+}
+
+fn common(node: &Node, transport: Transport) -> Settings {
+    let mut settings = Settings::default();
+    let path = |name: &str| node.root.join(name).display().to_string();
+    settings.set("root_dir", path("")).set("pki_dir", path("pki")).set("cachedir", path("cache"));
+    settings.set("sock_dir", path("run")).set("log_file", path("log")).set("log_level_logfile", "info");
+    settings.set("pidfile", path("pid")).set("transport", transport.name()).set("user", "root");
+    settings
+}
+
+fn configure_master(node: &Node, transport: Transport) -> Result<()> {
+    let mut settings = common(node, transport);
+    settings.set("interface", "0.0.0.0").set("auto_accept", true).set("worker_threads", 3).set("timeout", 5);
+    settings.set("file_roots", json!({"base": [node.root.join("srv/salt").display().to_string()]}));
+    settings.set("pillar_roots", json!({"base": [node.root.join("srv/pillar").display().to_string()]}));
+    settings.write(&node.root.join("conf/master"))
+}
+
+fn configure_minion(node: &Node, transport: Transport, masters: &[Host], ours: bool) -> Result<()> {
+    let mut settings = common(node, transport);
+    let names: Vec<&str> = masters.iter().map(|host| host.name.as_str()).collect();
+    settings.set("id", node.host.name.as_str()).set("master", names).set("retry_dns", 1);
+    if !ours {
+        // The most a person can ask of the real one.
+        settings.set("master_alive_interval", 5);
+    }
+    settings.write(&node.root.join("conf/minion"))
+}
+
+/// A library that lets one process see another time, where it is installed.
+fn find_clock() -> Option<PathBuf> {
+    let places = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    ];
+    places.iter().map(PathBuf::from).find(|path| path.exists())
+}
+
+/// The addresses a host moves to.
+pub fn other_address(host: &Host) -> Ipv4Addr {
+    let [a, b, c, d] = host.address.octets();
+    Ipv4Addr::new(a, b, c, d + 100)
+}
+
+/// Waits until something holds; tells how long that took, or nothing when it did not come.
+pub fn time_until(limit: Duration, what: impl FnMut() -> bool) -> Option<Duration> {
+    let begun = Instant::now();
+    until("a condition", limit, what).ok().map(|()| begun.elapsed())
+}

@@ -1,0 +1,155 @@
+//! Faults in a set of three masters and ten minions, each in a network namespace: how soon they are noticed, how soon commands
+//! are answered again, and what is lost; ours beside the real Salt.
+//!
+//! `cargo xtask outage [--side ours|real] [--transport zeromq|tcp] [--fault WORD] [--down SECONDS]` prints one table. It needs
+//! to be root on Linux, for the namespaces.
+
+mod cluster;
+mod lab;
+mod trial;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use cluster::{Cluster, MASTERS, MINIONS};
+use interop::{Salt, Sandbox, Slot, Transport};
+use lab::Lab;
+use trial::{Fault, Outcome};
+
+/// What the caller wants to see.
+struct Wish {
+    sides: Vec<Salt>,
+    transports: Vec<Transport>,
+    faults: Vec<Fault>,
+    /// How long all masters stay down.
+    down: Duration,
+}
+
+fn main() -> ExitCode {
+    match outages() {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(bad) => {
+            println!("{bad} rows of ours are not as wanted");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the table, and says how many rows of ours are not as wanted.
+fn outages() -> Result<usize> {
+    let wish = wish(std::env::args().skip(1).collect())?;
+    if !nix::unistd::geteuid().is_root() {
+        bail!("network namespaces need root");
+    }
+    let _alone = Slot::all()?;
+    let mut bad = 0;
+    println!(
+        "| {:<32} | {:<12} | {:<8} | {:>10} | {:>10} | {:>10} | {:>5} | {:>5} |",
+        "fault", "side", "wire", "noticed", "other", "back", "jobs", "lost"
+    );
+    println!("|{:-<34}|{:-<14}|{:-<10}|{:->12}|{:->12}|{:->12}|{:->7}|{:->7}|", "", "", "", "", "", "", "", "");
+    for transport in &wish.transports {
+        for fault in &wish.faults {
+            for side in &wish.sides {
+                let outcome = one(side, *transport, *fault, wish.down);
+                bad += print(side, *transport, *fault, &outcome);
+            }
+        }
+    }
+    Ok(bad)
+}
+
+/// A fresh set for each fault, so that none is seen through the traces of another.
+fn one(side: &Salt, transport: Transport, fault: Fault, down: Duration) -> Result<Outcome> {
+    let sandbox = Sandbox::new()?;
+    let mut lab = Lab::new();
+    let masters = (1..=MASTERS).map(|number| format!("m{number}"));
+    let names = masters.chain((1..=MINIONS).map(|number| format!("n{number:02}")));
+    let hosts = names.map(|name| lab.host(&name)).collect::<Result<Vec<_>>>()?;
+    let known: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.address)).collect();
+    lab.names(&known)?;
+    let mut cluster = Cluster::prepare(&lab, &hosts, side, transport, sandbox.root())?;
+    if fault == Fault::Clock && !cluster.has_clock() {
+        bail!("libfaketime is not installed");
+    }
+    let outcome = cluster.start().and_then(|()| {
+        let length = (fault == Fault::AllDown).then_some(down);
+        trial::run(&mut cluster, fault, length)
+    });
+    let puzzling = outcome.as_ref().map_or(true, |outcome| outcome.lost > 0 && side.is_ours());
+    if let (true, Ok(dir)) = (puzzling, std::env::var("SALTERN_OUTAGE_LOGS")) {
+        keep_logs(sandbox.root(), &dir);
+    }
+    outcome
+}
+
+fn keep_logs(root: &std::path::Path, to: &str) {
+    let script = format!(
+        "mkdir -p {to}; for h in {0}/*/; do n=$(basename $h); cp $h/log {to}/$n.log; cp $h/out {to}/$n.out; done",
+        root.display()
+    );
+    let _ = std::process::Command::new("sh").args(["-c", &script]).stderr(std::process::Stdio::null()).status();
+}
+
+/// Prints a row, and says whether it is one of ours that is not as wanted.
+fn print(side: &Salt, transport: Transport, fault: Fault, outcome: &Result<Outcome>) -> usize {
+    let (name, wire) = (side.name(), transport.name());
+    let head = format!("| {:<32} | {name:<12} | {wire:<8} |", fault.name());
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            println!("{head} {error:#} |");
+            return usize::from(side.is_ours());
+        }
+    };
+    let seconds = |time: Option<Duration>, none: &str| {
+        time.map_or_else(|| none.to_owned(), |time| format!("{:.1} s", time.as_secs_f64()))
+    };
+    let noticed = seconds(outcome.noticed, if fault.is_loss() { "never" } else { "-" });
+    let (other, back) = (seconds(outcome.other, "-"), seconds(outcome.back, "never"));
+    println!("{head} {noticed:>10} | {other:>10} | {back:>10} | {:>5} | {:>5} |", outcome.jobs, outcome.lost);
+    let bound = Duration::from_secs(5);
+    let late = fault.is_loss() && outcome.noticed.is_none_or(|time| time > bound);
+    let bad = outcome.lost > 0 || outcome.back.is_none() || late;
+    usize::from(side.is_ours() && bad)
+}
+
+fn wish(args: Vec<String>) -> Result<Wish> {
+    let real = || Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask salt` installs it");
+    let mut wish =
+        Wish { sides: Vec::new(), transports: Vec::new(), faults: Vec::new(), down: Duration::from_secs(300) };
+    let mut args = args.into_iter();
+    while let Some(flag) = args.next() {
+        let value = args.next().with_context(|| format!("{flag} needs a value"))?;
+        match (flag.as_str(), value.as_str()) {
+            ("--side", "ours") => wish.sides.push(Salt::ours()?),
+            ("--side", "real") => wish.sides.push(real()?),
+            ("--transport", "zeromq") => wish.transports.push(Transport::Zeromq),
+            ("--transport", "tcp") => wish.transports.push(Transport::Tcp),
+            ("--fault", word) => {
+                let found: Vec<_> = Fault::ALL.into_iter().filter(|fault| fault.name().contains(word)).collect();
+                if found.is_empty() {
+                    bail!("no fault's name contains {word:?}");
+                }
+                wish.faults.extend(found);
+            }
+            ("--down", seconds) => wish.down = Duration::from_secs(seconds.parse().context("--down takes seconds")?),
+            _ => bail!("what is {flag} {value}?"),
+        }
+    }
+    if wish.sides.is_empty() {
+        wish.sides = vec![Salt::ours()?, real()?];
+    }
+    if wish.transports.is_empty() {
+        wish.transports = vec![Transport::Zeromq, Transport::Tcp];
+    }
+    if wish.faults.is_empty() {
+        wish.faults = Fault::ALL.to_vec();
+    }
+    Ok(wish)
+}
