@@ -8,7 +8,7 @@ use crypto::{Crypticle, Encryption, HashType, KeyString, PrivateKey, PublicKey, 
 use rt::{Listen, Rt};
 use saltern_channel::client::{Error, FileTrust, MasterChannel, MinionIdentity, Settings, SignIn, TrustSettings};
 use saltern_channel::server::{
-    self, Identity, KeyBook, MasterKeySignature, Opened, Server, Session, SessionBook, Verdict,
+    self, Identity, KeyBook, MasterKeySignature, Opened, Rotation, Server, Session, SessionBook, Verdict,
 };
 use tokio_util::task::AbortOnDropHandle;
 use transport::{Limits, RequestServer, Requester, Target};
@@ -39,7 +39,7 @@ impl KeyBook for Keys {
 }
 
 #[derive(Default)]
-struct Sessions(Mutex<HashMap<MinionId, Arc<Session>>>);
+struct Sessions(Mutex<HashMap<MinionId, Arc<Session>>>, Mutex<HashMap<MinionId, Arc<Session>>>);
 
 impl SessionBook for Sessions {
     fn session(&self, id: &MinionId, _life: Duration) -> std::io::Result<Arc<Session>> {
@@ -50,6 +50,15 @@ impl SessionBook for Sessions {
         });
         Ok(session.clone())
     }
+
+    fn previous(&self, id: &MinionId) -> Option<Arc<Session>> {
+        self.1.lock().unwrap().get(id).cloned()
+    }
+}
+
+fn published(server: &Server, load: Map) -> bytes::Bytes {
+    let number = server.number_publication();
+    server.seal_publication(load, &number).unwrap()
 }
 
 struct Master {
@@ -118,6 +127,7 @@ fn channel(master: &Master, key: PrivateKey, pki: &std::path::Path, kind: transp
         autosign_grains: None,
         auth_timeout: Duration::from_secs(5),
         auth_tries: 1,
+        reauth_delay: std::time::Duration::ZERO,
         request_timeout: Duration::from_secs(5),
         request_tries: 1,
         trust: TrustSettings::default(),
@@ -168,12 +178,45 @@ async fn publications_open_once_and_survive_a_rotation() {
     let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
     minion.sign_in().await.unwrap();
     let job = || map! { "fun" => "test.ping" };
-    let payload = master.server.seal_publication(job()).unwrap();
+    let payload = published(&master.server, job());
     assert_eq!(minion.open(&payload).await.unwrap(), Some(job()));
     assert_eq!(minion.open(&payload).await.unwrap(), None, "a replay");
-    master.server.rotate();
-    let payload = master.server.seal_publication(job()).unwrap();
+    master.server.rotate(Rotation::LockOut);
+    let payload = published(&master.server, job());
     assert_eq!(minion.open(&payload).await.unwrap(), Some(job()), "signed in again for the new key");
+}
+
+#[tokio::test]
+async fn what_was_published_before_a_sign_in_with_new_keys_is_read_after_it() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    let job = || map! { "fun" => "test.ping" };
+    let on_its_way = published(&master.server, job());
+    master.server.rotate(Rotation::Age);
+    minion.sign_in().await.unwrap();
+    assert_eq!(minion.open(&on_its_way).await.unwrap(), Some(job()));
+    assert_eq!(minion.open(&on_its_way).await.unwrap(), None, "a replay");
+}
+
+#[tokio::test]
+async fn requests_with_the_old_keys_count_after_a_rotation_by_age_only() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    let before = minion.credentials().unwrap();
+    let old = master.sessions.0.lock().unwrap().drain().collect::<HashMap<_, _>>();
+    *master.sessions.1.lock().unwrap() = old;
+    minion.request(map! { "cmd" => "echo" }, None, Decode::Default).await.unwrap();
+    assert!(Arc::ptr_eq(&before, &minion.credentials().unwrap()), "the session before still counts");
+
+    let first = master.server.aes().current();
+    master.server.rotate(Rotation::Age);
+    assert!(Arc::ptr_eq(&master.server.aes().previous().unwrap(), &first));
+    master.server.rotate(Rotation::LockOut);
+    assert!(master.server.aes().previous().is_none());
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use channel::server::{KeyBook, Session, SessionBook, Verdict};
 use crypto::{Crypticle, KeyString, PublicKey};
 use keys::{Admission, Answer, Applicant, Seats};
+use tokio::time::Instant;
 use tracing::error;
 use value::Map;
 use wire::MinionId;
@@ -82,23 +83,32 @@ fn word(act: &str) -> &'static str {
     all.into_iter().map(Act::word).find(|word| *word == act).unwrap_or_default()
 }
 
+/// How long the session key before counts after a minion got another because of its age.
+const OVERLAP: Duration = Duration::from_secs(60);
+
 /// The session keys of minions, with what seals with them.
 pub struct Sessions {
     stores: Arc<Stores>,
     ready: Mutex<HashMap<MinionId, Arc<Session>>>,
+    previous: Mutex<HashMap<MinionId, (Arc<Session>, Instant)>>,
 }
 
 impl Sessions {
     pub fn new(stores: Arc<Stores>) -> Self {
-        Sessions { stores, ready: Mutex::default() }
+        Sessions { stores, ready: Mutex::default(), previous: Mutex::default() }
     }
 
     /// Forgets the session of a minion whose key is gone.
     pub fn forget(&self, id: &MinionId) {
         self.ready().remove(id);
+        self.replaced().remove(id);
         if let Err(error) = self.stores.sessions.remove(id) {
             error!(minion = %id, "failed to remove the session key of {id}: {}", crate::chain(&error));
         }
+    }
+
+    fn replaced(&self) -> std::sync::MutexGuard<'_, HashMap<MinionId, (Arc<Session>, Instant)>> {
+        self.previous.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ready(&self) -> std::sync::MutexGuard<'_, HashMap<MinionId, Arc<Session>>> {
@@ -117,7 +127,15 @@ impl SessionBook for Sessions {
         let key = KeyString::parse(text.as_bytes()).map_err(io::Error::other)?;
         let crypticle = Crypticle::new(&key).map_err(io::Error::other)?;
         let session = Arc::new(Session { key, crypticle });
-        self.ready().insert(id.clone(), session.clone());
+        if let Some(old) = self.ready().insert(id.clone(), session.clone()) {
+            let mut replaced = self.replaced();
+            replaced.retain(|_, (_, until)| *until > Instant::now());
+            replaced.insert(id.clone(), (old, Instant::now() + OVERLAP));
+        }
         Ok(session)
+    }
+
+    fn previous(&self, id: &MinionId) -> Option<Arc<Session>> {
+        self.replaced().get(id).filter(|(_, until)| *until > Instant::now()).map(|(session, _)| session.clone())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use channel::server::Generation;
 use tokio::sync::mpsc::Receiver;
 use tracing::debug;
 use transport::Introduction;
@@ -35,8 +36,10 @@ pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introductio
 /// The frame is sealed with the key of publications and holds the id and its token.
 fn check(shared: &Shared, introduction: &Introduction) -> Result<MinionId, String> {
     let Ok(Envelope::Sealed(sealed)) = &introduction.envelope else { return Err("it said something else".into()) };
-    let key = shared.channel.aes().current();
-    let load = key.crypticle().open(&sealed.load, None, Decode::Default).map_err(|error| error.to_string())?;
+    let aes = shared.channel.aes();
+    let open = |key: Arc<Generation>| key.crypticle().open(&sealed.load, None, Decode::Default);
+    let opened = open(aes.current()).or_else(|failure| aes.previous().map_or(Err(failure), open));
+    let load = opened.map_err(|error| error.to_string())?;
     let id = MinionId::try_from(load.get("id").unwrap_or(&Value::Null)).map_err(|error| error.to_string())?;
     let public = shared.stores.keys.accepted_key(&id).map_err(|error| error.to_string())?;
     let token = load.get("tok").and_then(Value::as_bytes);

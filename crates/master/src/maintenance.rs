@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use channel::server::Rotation;
 use event::Filter;
 use keys::DropFile;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -33,7 +34,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
             () = drop_file.changed() => {}
             () = tokio::time::sleep_until(rotation), if !life.is_zero() => {
                 rotation = Instant::now() + life;
-                rotate(&shared).await;
+                rotate(&shared, Rotation::Age).await;
             }
             _ = tick.tick() => {
                 clean(&shared).await;
@@ -42,7 +43,8 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
         }
         if asked_to_rotate(&shared).await {
             rotation = Instant::now() + life;
-            rotate(&shared).await;
+            // The wish for a new key comes from the deletion of a minion's.
+            rotate(&shared, Rotation::LockOut).await;
         }
     }
 }
@@ -82,9 +84,9 @@ async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
 }
 
 /// Makes a new key for publications. Minions sign in again when they meet a publication they cannot open.
-async fn rotate(shared: &Arc<Shared>) {
+async fn rotate(shared: &Arc<Shared>, reason: Rotation) {
     info!("Rotating master AES key");
-    shared.channel.rotate();
+    shared.channel.rotate(reason);
     shared.fire("key", map! { "rotate_aes_key" => true });
     if shared.stores.config.keys.ping_on_rotate {
         debug!("Pinging all connected minions due to key rotation");

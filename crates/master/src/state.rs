@@ -9,6 +9,7 @@ use wire::jid::JidSource;
 use wire::{Jid, MinionId};
 
 use crate::Stores;
+use crate::jobs::keep::Announced;
 use crate::presence::Presence;
 use crate::users::Users;
 
@@ -22,10 +23,14 @@ pub struct Shared {
     pub channel: Arc<channel::server::Server>,
     /// Who listens to it.
     pub publisher: Publisher,
+    /// In which order publications leave.
+    pub(crate) order: crate::jobs::Order,
     /// Which minions are connected.
     pub presence: Presence,
     /// Local users and what they may do.
     pub users: Users,
+    /// Returns that were announced though the job cache does not have them.
+    pub(crate) announced: Announced,
     /// Job ids, each once.
     pub(crate) jids: Mutex<JidSource>,
 }

@@ -1,12 +1,13 @@
 //! Sealed requests to one master, and the sign-ins they need.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use crypto::{Encryption, HashType, KeyString, PrivateKey, Signature};
 use rt::Rt;
 use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 use tracing::debug;
 use transport::Requester;
 use value::{Map, Value};
@@ -20,6 +21,9 @@ use super::{Credentials, Error, SignIn, Trust, TrustSettings};
 
 /// The request whose answers are large: a piece of a file.
 const PIECE: &str = "_serve_file";
+
+/// How long after a sign-in with new keys publications may still come that were sealed before.
+const OVERLAP: Duration = Duration::from_secs(10);
 
 /// What the minion's options say about the channel.
 #[derive(Clone, Debug)]
@@ -46,6 +50,8 @@ pub struct Settings {
     pub request_tries: u32,
     /// What keys are trusted.
     pub trust: TrustSettings,
+    /// The longest random wait before a sign-in for which the master's new key is the reason (`random_reauth_delay`).
+    pub reauth_delay: Duration,
     /// What masters of ours are told that this minion can do beyond Salt; nothing for callers that do not stay.
     pub abilities: Option<Abilities>,
 }
@@ -81,6 +87,8 @@ pub struct MasterChannel {
     ask: Arc<dyn Requester>,
     rt: Rt,
     credentials: watch::Sender<Option<Arc<Credentials>>>,
+    /// Those before, with the time they were replaced.
+    previous: std::sync::Mutex<Option<(Arc<Credentials>, Instant)>>,
     /// Held while signing in, so that there is never more than one sign-in at a time.
     gate: Mutex<()>,
 }
@@ -101,6 +109,7 @@ impl MasterChannel {
             ask,
             rt,
             credentials: watch::Sender::new(None),
+            previous: std::sync::Mutex::default(),
             gate: Mutex::new(()),
         }
     }
@@ -121,6 +130,11 @@ impl MasterChannel {
             .borrow()
             .as_ref()
             .is_some_and(|credentials| credentials.abilities.as_ref().is_some_and(|abilities| abilities.can(ability)))
+    }
+
+    /// Waits a moment, so that a fleet does not sign in at once at a master that has new keys.
+    pub(super) async fn hesitate(&self) {
+        tokio::time::sleep(self.rt.between(Duration::ZERO, self.settings.reauth_delay)).await;
     }
 
     /// Signs in once, repeating unanswered requests. New keys are in force at once.
@@ -226,8 +240,16 @@ impl MasterChannel {
         {
             return Ok(SignIn::Accepted(current));
         }
-        self.credentials.send_replace(Some(new.clone()));
+        let old = self.credentials.send_replace(Some(new.clone()));
+        let mut previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner);
+        *previous = old.map(|old| (old, Instant::now()));
         Ok(SignIn::Accepted(new))
+    }
+
+    /// The keys before the last sign-in that brought others, while publications sealed with them may still be on their way.
+    pub(super) fn previous(&self) -> Option<Arc<Credentials>> {
+        let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner);
+        previous.as_ref().filter(|(_, since)| since.elapsed() < OVERLAP).map(|(previous, _)| previous.clone())
     }
 
     async fn signed_in(&self) -> Result<Arc<Credentials>, Error> {

@@ -32,6 +32,14 @@ impl MasterChannel {
                 other => return other,
             }
         }
+        // A request may have signed in anew before everything was read that was published earlier.
+        if let Some(previous) = self.previous() {
+            match open_with(&previous, &message.load) {
+                Err(Error::Authentication(_)) => {}
+                other => return other,
+            }
+        }
+        self.hesitate().await;
         let credentials: Arc<Credentials> = self.renew(credentials.as_ref()).await?;
         open_with(&credentials, &message.load)
     }

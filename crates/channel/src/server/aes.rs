@@ -2,12 +2,32 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use crypto::{Crypticle, KeyString, PrivateKey};
 use rt::Rt;
+use tokio::time::Instant;
 
-/// The key publications are sealed with. Replaced as a whole; what was sealed with the old one is not opened again.
-pub struct AesKey(RwLock<Arc<Generation>>);
+/// How long what was sealed with the key before a rotation is still opened.
+const OVERLAP: Duration = Duration::from_secs(60);
+
+/// The key publications are sealed with. After a rotation by age, requests sealed with the old one are opened for a while;
+/// after one that locks somebody out they are not.
+pub struct AesKey(RwLock<Keys>);
+
+struct Keys {
+    current: Arc<Generation>,
+    previous: Option<(Arc<Generation>, Instant)>,
+}
+
+/// Why the key is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// It is old enough.
+    Age,
+    /// A minion's key was taken away, and it must not read or say anything any more.
+    LockOut,
+}
 
 /// One AES key, from one rotation to the next.
 pub struct Generation {
@@ -19,17 +39,25 @@ pub struct Generation {
 
 impl AesKey {
     pub(crate) fn new(rt: &Rt) -> Self {
-        AesKey(RwLock::new(Arc::new(Generation::new(rt))))
+        AesKey(RwLock::new(Keys { current: Arc::new(Generation::new(rt)), previous: None }))
     }
 
-    pub(crate) fn rotate(&self, rt: &Rt) {
+    pub(crate) fn rotate(&self, rt: &Rt, reason: Rotation) {
         let next = Arc::new(Generation::new(rt));
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
+        let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut keys.current, next);
+        keys.previous = (reason == Rotation::Age).then(|| (old, Instant::now() + OVERLAP));
     }
 
     /// Returns the key in force.
     pub fn current(&self) -> Arc<Generation> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).current.clone()
+    }
+
+    /// Returns the key before, while it still counts for what minions send.
+    pub fn previous(&self) -> Option<Arc<Generation>> {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        keys.previous.as_ref().filter(|(_, until)| *until > Instant::now()).map(|(previous, _)| previous.clone())
     }
 }
 

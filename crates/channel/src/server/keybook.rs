@@ -36,6 +36,10 @@ pub trait KeyBook: Send + Sync {
 pub trait SessionBook: Send + Sync {
     /// Returns the session key of a minion, making one when there is none or it is older than `life`.
     fn session(&self, id: &MinionId, life: Duration) -> io::Result<Arc<Session>>;
+
+    /// Returns the session key a minion had before, while that still counts: shortly after it was replaced because of its
+    /// age.
+    fn previous(&self, id: &MinionId) -> Option<Arc<Session>>;
 }
 
 /// A session key and what seals with it.

@@ -15,9 +15,10 @@ use crypto::{PrivateKey, Signature};
 use rt::Rt;
 use wire::loads::Abilities;
 
-pub use aes::{AesKey, Generation};
+pub use aes::{AesKey, Generation, Rotation};
 pub use keybook::{KeyBook, Session, SessionBook, Verdict};
 pub use open::{Opened, Refused, SealedRequest};
+pub use publish::Numbered;
 pub use reply::Answer;
 pub use sign_in::{MasterKeySignature, SignInEvent, SignedIn};
 
@@ -80,8 +81,8 @@ impl Server {
     }
 
     /// Makes a new AES key; minions sign in again when they meet a publication they cannot open.
-    pub fn rotate(&self) {
-        self.aes.rotate(&self.rt);
+    pub fn rotate(&self, reason: Rotation) {
+        self.aes.rotate(&self.rt, reason);
     }
 
     /// The keys this master shows.

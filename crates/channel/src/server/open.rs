@@ -80,14 +80,9 @@ impl Server {
             true => Some(minion_id(sealed.id.as_ref())?),
             false => None,
         };
-        let sealer = match &claimed {
-            Some(id) => Sealer::Session(self.session(id)?),
-            None => Sealer::Master(self.aes.current()),
-        };
-        let opened = sealer.crypticle().open(&sealed.load, None, Decode::Default);
-        let opened = opened.map_err(|error| Refused::bad_load(format!("{}: {error}", who(&claimed))))?;
+        let (sealer, opened) = self.unseal(&sealed, claimed.as_ref())?;
         let Value::Map(mut load) = opened else {
-            return Err(Refused::told("payload and load must be a dict", format!("{}: no map", who(&claimed))));
+            return Err(Refused::told("payload and load must be a dict", format!("{}: no map", who(claimed.as_ref()))));
         };
         check_id_text(&load)?;
         let token = load.remove("tok");
@@ -105,6 +100,28 @@ impl Server {
         let Sealed { enc_algo, sig_algo, version, .. } = sealed;
         let seal = Seal { sealer, nonce, enc_algo, sig_algo, version, bulk };
         Ok(SealedRequest { id, cmd, load, token: token.is_some(), seal })
+    }
+
+    /// Opens a load with the keys in force or, for a while after they were replaced, with those before. The answer is sealed
+    /// with the same.
+    fn unseal(&self, sealed: &Sealed, claimed: Option<&MinionId>) -> Result<(Sealer, Value), Refused> {
+        let sealer = match claimed {
+            Some(id) => Sealer::Session(self.session(id)?),
+            None => Sealer::Master(self.aes.current()),
+        };
+        let open = |sealer: Sealer| {
+            let opened = sealer.crypticle().open(&sealed.load, None, Decode::Default);
+            opened.map(|opened| (sealer, opened))
+        };
+        let failure = match open(sealer) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => Refused::bad_load(format!("{}: {error}", who(claimed))),
+        };
+        let previous = match claimed {
+            Some(id) => self.sessions.previous(id).map(Sealer::Session),
+            None => self.aes.previous().map(Sealer::Master),
+        };
+        previous.and_then(|sealer| open(sealer).ok()).ok_or(failure)
     }
 
     fn session(&self, id: &MinionId) -> Result<Arc<Session>, Refused> {
@@ -187,6 +204,6 @@ fn minion_id(claimed: Option<&Value>) -> Result<MinionId, Refused> {
     MinionId::new(text).map_err(|error| Refused::bad_load(error.to_string()))
 }
 
-fn who(claimed: &Option<MinionId>) -> String {
-    claimed.as_ref().map_or_else(|| "an old minion".to_owned(), |id| format!("minion {id}"))
+fn who(claimed: Option<&MinionId>) -> String {
+    claimed.map_or_else(|| "an old minion".to_owned(), |id| format!("minion {id}"))
 }

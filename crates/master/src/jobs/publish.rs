@@ -148,8 +148,9 @@ fn publication(shared: &Shared, load: &Map) -> Map {
 /// Seals a publication once and puts it into the queues of those who listen.
 fn send(shared: &Shared, publication: Map) -> Result<(), crypto::RsaError> {
     let audience = audience(shared, &publication);
-    let payload = shared.channel.seal_publication(publication)?;
-    let delivery = shared.publisher.publish(&payload, &audience);
+    let (turn, number) = shared.order.take(|| shared.channel.number_publication());
+    let payload = shared.channel.seal_publication(publication, &number)?;
+    let delivery = turn.pass(|| shared.publisher.publish(&payload, &audience));
     tracing::debug!("publication is queued for {} subscribers, dropped for {}", delivery.queued, delivery.dropped);
     Ok(())
 }

@@ -1,0 +1,94 @@
+//! The order in which publications leave.
+//!
+//! A minion takes a publication with a lower number than the last for a replay and drops it. Sealing costs a private key
+//! operation and is done by many at once; so each takes a turn when it is numbered, and waits for its turn to leave.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Gives out turns.
+#[derive(Debug, Default)]
+pub struct Order {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    serving: u64,
+}
+
+/// A place in the order. Whoever holds it must use it or drop it; all later ones wait for that.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    order: &'a Order,
+    place: u64,
+}
+
+impl Order {
+    /// Takes the next turn and, in the same moment, what has to be in that order.
+    pub fn take<T>(&self, numbered: impl FnOnce() -> T) -> (Turn<'_>, T) {
+        let mut state = self.lock();
+        let place = state.next;
+        state.next += 1;
+        let turn = Turn { order: self, place };
+        (turn, numbered())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change is one addition.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// Waits until all earlier turns are over, and does the work. Blocks the thread.
+    pub fn pass<T>(self, work: impl FnOnce() -> T) -> T {
+        self.wait();
+        work()
+    }
+
+    fn wait(&self) {
+        let state = self.order.lock();
+        let waited = self.order.moved.wait_while(state, |state| state.serving != self.place);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.wait();
+        self.order.lock().serving += 1;
+        self.order.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn work_is_done_in_the_order_of_the_numbers_also_when_some_fail() {
+        let (order, count) = (Order::default(), AtomicU64::new(0));
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (order, count, done) = (&order, &count, &done);
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let (turn, number) = order.take(|| count.fetch_add(1, Ordering::Relaxed));
+                        if (round + thread) % 7 == 0 {
+                            drop(turn);
+                        } else {
+                            turn.pass(|| done.lock().unwrap().push(number));
+                        }
+                    }
+                });
+            }
+        });
+        let done = done.into_inner().unwrap();
+        assert!(done.len() > 1000 && done.is_sorted(), "{} numbers", done.len());
+    }
+}
