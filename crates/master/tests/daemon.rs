@@ -373,3 +373,84 @@ async fn many_sign_ins_at_once_do_not_hold_up_a_return() {
         assert!(answer.await.unwrap().get("load").is_some(), "each is answered");
     }
 }
+
+/// Sends a return for a fresh job and expects its event to be the next of its kind: nothing was announced before it.
+async fn nothing_announced(minion: &common::Minion, events: &mut event::Listening, jid: &str) {
+    minion.answer(jid, "the next").await;
+    let next = loop {
+        let event = event(events, "salt/job/").await;
+        if event.tag().contains("/ret/") {
+            break event;
+        }
+    };
+    assert_eq!(next.tag(), format!("salt/job/{jid}/ret/{}", minion.id));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_return_that_comes_again_is_acknowledged_and_announced_once() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let key = PrivateKey::generate(2048).unwrap();
+    let pem = key.to_pem(None).unwrap();
+    let minion =
+        common::Minion { id: wire::MinionId::new("web1").unwrap(), channel: master.channel("web1", key, place.path()) };
+    minion.channel.sign_in().await.unwrap();
+    let mut events = master.events().await;
+    let jid = "20240229131415678901";
+    assert_eq!(minion.answer(jid, f64::NAN).await, Value::Null);
+    assert_eq!(event(&mut events, "salt/job/").await.tag(), format!("salt/job/{jid}/ret/web1"));
+    assert_eq!(minion.answer(jid, f64::NAN).await, Value::Null);
+    nothing_announced(&minion, &mut events, "20240229131415678902").await;
+    assert_eq!(minion.answer(jid, "another").await, Value::Null);
+    assert_eq!(event(&mut events, "salt/job/").await.tag(), format!("salt/job/{jid}/ret/web1"), "as Salt does");
+
+    let master = Master::start_in(master.stop().await, open_house()).await;
+    let mut events = master.events().await;
+    let key = PrivateKey::from_pem(pem.as_bytes(), None).unwrap();
+    let minion = common::Minion { channel: master.channel("web1", key, place.path()), ..minion };
+    assert_eq!(minion.answer(jid, f64::NAN).await, Value::Null);
+    nothing_announced(&minion, &mut events, "20240229131415678903").await;
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_return_for_another_master_is_kept_and_announced_only_when_it_comes_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let mut events = master.events().await;
+    let jid = "20240229131415678901";
+    let copy = |id: &str| {
+        map! {
+            "cmd" => "saltern_return", "publisher" => map! { "id" => "other_master", "address" => "192.0.2.1:4506" },
+            "job" => map! { "tgt" => "web*", "tgt_type" => "glob" },
+            "load" => map! {
+                "cmd" => "_return", "id" => id, "success" => true, "return" => true, "retcode" => 0, "jid" => jid,
+                "fun" => "test.ping", "fun_args" => list![1], "user" => "root",
+            },
+        }
+    };
+    assert_eq!(minion.ask(copy("web2")).await, Value::Bool(false), "in the name of another");
+    assert_eq!(minion.ask(copy("web1")).await, Value::Bool(true));
+    assert_eq!(minion.ask(copy("web1")).await, Value::Bool(true));
+    let told = event(&mut events, "saltern/job/").await;
+    assert_eq!(told.tag(), format!("saltern/job/{jid}/peer/web1"));
+    assert_eq!(told.data().get("publisher").and_then(|publisher| publisher.get("id")), Some(&"other_master".into()));
+    nothing_announced(&minion, &mut events, "20240229131415678902").await;
+
+    let jobs = store::jobs::JobCache::new(&master.path("cache"), crypto::HashType::Sha256);
+    let load = jobs.load(jid).unwrap().unwrap();
+    assert_eq!(
+        (load.get_str("fun"), load.get_str("tgt"), load.get_str("user")),
+        (Some("test.ping"), Some("web*"), Some("root"))
+    );
+    assert_eq!(load.get("arg"), Some(&list![1]));
+    assert_eq!(jobs.returns(jid).unwrap()[0].1.value, Value::Bool(true));
+
+    assert_eq!(minion.answer(jid, true).await, Value::Null);
+    assert_eq!(event(&mut events, "salt/job/").await.tag(), format!("salt/job/{jid}/ret/web1"));
+    minion.answer(jid, true).await;
+    nothing_announced(&minion, &mut events, "20240229131415678903").await;
+    master.stop().await;
+}

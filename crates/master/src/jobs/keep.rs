@@ -1,4 +1,11 @@
 //! Keeping returns: checked, stored, announced, and only then acknowledged.
+//!
+//! A return may come more than once: a minion sends it until it hears that it was taken. It is stored once and announced
+//! once. A return of a job that another master published is stored and never announced as a return.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, PoisonError};
 
 use store::jobs::{JobReturn, Stored};
 use tracing::{debug, error, info, warn};
@@ -24,14 +31,17 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         return Kept::Done;
     };
     let Some(jid) = enter(shared, &id, &job, &mut load) else { return Kept::Done };
-    let stored = match jid {
-        Ok(jid) => store_return(shared, &id, &jid, &mut load).map(|()| jid.to_string()),
-        Err(error) => Err(error),
-    };
+    let stored = jid.and_then(|jid| store_return(shared, &id, &jid, &mut load));
     let jid = load.get_str("jid").unwrap_or_default().to_owned();
-    info!("Got return from {id} for job {jid}");
-    shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
-    announce_failed_states(shared, &id, &load);
+    if is_news(shared, &id, &jid, &stored) {
+        info!("Got return from {id} for job {jid}");
+        shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
+        announce_failed_states(shared, &id, &load);
+    }
+    outcome(&id, &jid, stored)
+}
+
+fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
     match stored {
         Ok(_) => Kept::Done,
         Err(error) => {
@@ -39,6 +49,126 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
             Kept::Failed
         }
     }
+}
+
+/// Says whether a return was not announced before.
+fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Stored>) -> bool {
+    match stored {
+        // It may have been announced when the disk would not take it.
+        Ok(Stored::New) => !shared.announced.contains(jid, id),
+        Ok(Stored::Duplicate { same: false }) => true,
+        Ok(Stored::Duplicate { same: true }) => shared.stores.jobs.take_copy_mark(jid, id).unwrap_or_else(|error| {
+            warn!("{}", crate::chain(&error));
+            false
+        }),
+        Ok(Stored::NotKept | Stored::UnknownJob) | Err(_) => shared.announced.note(jid, id),
+    }
+}
+
+/// Most announcements that are remembered.
+const REMEMBERED: usize = 8192;
+
+/// The latest announced returns of which the disk does not tell.
+#[derive(Debug, Default)]
+pub struct Announced {
+    hasher: RandomState,
+    latest: Mutex<(VecDeque<u64>, HashSet<u64>)>,
+}
+
+impl Announced {
+    fn contains(&self, jid: &str, id: &MinionId) -> bool {
+        let hash = self.hasher.hash_one((jid, id.as_str()));
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1.contains(&hash)
+    }
+
+    /// Notes an announcement; says whether it is the first.
+    fn note(&self, jid: &str, id: &MinionId) -> bool {
+        let hash = self.hasher.hash_one((jid, id.as_str()));
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (order, known) = &mut *latest;
+        if !known.insert(hash) {
+            return false;
+        }
+        order.push_back(hash);
+        if order.len() > REMEMBERED
+            && let Some(oldest) = order.pop_front()
+        {
+            known.remove(&oldest);
+        }
+        true
+    }
+}
+
+/// A return of a job that another master published.
+pub struct PeerReturn {
+    /// The minion.
+    pub id: MinionId,
+    /// The job.
+    pub jid: Jid,
+    /// The master that published it: `id` and `address`.
+    pub publisher: Map,
+    /// What the publication said beyond the return.
+    pub job: Map,
+    /// The return.
+    pub load: Map,
+}
+
+/// Keeps a return in place of the master that published the job, and says so under a tag of its own.
+pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Kept {
+    let (id, jid) = (peer.id.clone(), peer.jid.clone());
+    let stored = store_copy(shared, &mut peer);
+    let news = match stored {
+        Ok(Stored::New) => true,
+        Ok(Stored::NotKept) => shared.announced.note(&format!("copy of {jid}"), &id),
+        _ => false,
+    };
+    if news {
+        let name = peer.publisher.get_str("id").unwrap_or_default();
+        info!("Got return from {id} for job {jid} of the master {name:?}, which does not take it now");
+        let mut event = peer.load;
+        event.insert("publisher", peer.publisher);
+        shared.fire(format!("saltern/job/{jid}/peer/{id}"), event);
+    }
+    outcome(&id, jid.as_str(), stored)
+}
+
+fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {
+    let (jobs, settings, jid) = (&shared.stores.jobs, &shared.stores.config.jobs, peer.jid.as_str());
+    if !settings.job_cache || !settings.ext_job_cache.is_empty() {
+        return Ok(Stored::NotKept);
+    }
+    let directory = jobs.directory(jid);
+    if !directory.join("jid").exists() {
+        jobs.prepare(jid, false)?;
+    }
+    complete(&mut peer.load);
+    if !directory.join(".load.p").exists() {
+        jobs.save_load(jid, &publication_of(peer))?;
+    }
+    let stored = jobs.store_copy(jid, &peer.id, &JobReturn::from_load(&peer.load))?;
+    if stored == (Stored::Duplicate { same: false }) {
+        warn!("minion {} sent a copy of a return for job {jid} that differs from the return that is known", peer.id);
+    }
+    Ok(stored)
+}
+
+/// What the publication said, as far as the minion told it.
+fn publication_of(peer: &PeerReturn) -> Map {
+    let mut load = Map::new();
+    let from = |load: &Map, name: &str| load.get(name).cloned();
+    let arguments = from(&peer.load, "fun_args").or_else(|| from(&peer.load, "arg"));
+    load.insert("fun", from(&peer.load, "fun"));
+    load.insert("arg", arguments.unwrap_or_else(|| Value::List(Vec::new())));
+    load.insert("tgt", from(&peer.job, "tgt").unwrap_or_else(|| Value::from(&peer.id)));
+    load.insert("jid", &peer.jid);
+    load.insert("ret", from(&peer.job, "ret").unwrap_or_else(|| "".into()));
+    load.insert("tgt_type", from(&peer.job, "tgt_type").unwrap_or_else(|| "glob".into()));
+    for name in ["user", "metadata", "master_id"] {
+        if let Some(value) = from(&peer.load, name) {
+            load.insert(name, value);
+        }
+    }
+    load
 }
 
 /// Finds the job of a return: one that exists, or a new one for a minion that asks for it (`req`). `None` for what is no
@@ -70,7 +200,7 @@ fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid>
     Ok(jid)
 }
 
-fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> store::Result<()> {
+fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> store::Result<Stored> {
     let (jobs, settings) = (&shared.stores.jobs, &shared.stores.config.jobs);
     let directory = jobs.directory(jid.as_str());
     if !directory.join("jid").exists() {
@@ -78,13 +208,14 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     }
     // With an external job cache the minions store their returns there themselves.
     if !settings.job_cache || !settings.ext_job_cache.is_empty() {
-        return Ok(());
+        return Ok(Stored::NotKept);
     }
     complete(load);
     if !directory.join(".load.p").exists() {
         jobs.save_load(jid.as_str(), load)?;
     }
-    match jobs.store_return(jid.as_str(), id, &JobReturn::from_load(load))? {
+    let stored = jobs.store_return(jid.as_str(), id, &JobReturn::from_load(load))?;
+    match stored {
         Stored::Duplicate { same: false } => {
             error!(
                 "An extra return was detected from minion {id}, please verify the minion, this could be a replay attack"
@@ -97,7 +228,7 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
         }
         Stored::New | Stored::NotKept | Stored::UnknownJob => {}
     }
-    Ok(())
+    Ok(stored)
 }
 
 /// Some returns carry function and user inside of their value.

@@ -7,6 +7,7 @@ mod file;
 mod mine;
 mod opts;
 mod peer;
+mod peer_return;
 mod pillar;
 mod publish;
 mod refusals;

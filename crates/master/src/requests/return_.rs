@@ -35,7 +35,7 @@ fn is_minion(shared: &Shared, resource: &Value) -> bool {
 }
 
 /// Checks the signature as the options want it. It stays in the load, at the end.
-fn signature_passes(shared: &Shared, id: &MinionId, load: &mut Map) -> bool {
+pub(super) fn signature_passes(shared: &Shared, id: &MinionId, load: &mut Map) -> bool {
     let keys = &shared.stores.config.keys;
     let Some(signature) = load.remove("sig") else {
         if keys.require_minion_sign_messages {

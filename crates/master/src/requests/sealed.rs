@@ -1,6 +1,6 @@
 //! The requests of minions.
 
-use super::{Handler, event, file, mine, opts, peer, pillar, resources, return_, revoke, syndic};
+use super::{Handler, event, file, mine, opts, peer, peer_return, pillar, resources, return_, revoke, syndic};
 
 /// All of them, by name.
 pub const TABLE: &[(&str, Handler)] = &[
@@ -29,5 +29,6 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("minion_publish", peer::publish_and_wait),
     ("minion_runner", peer::runner),
     ("pub_ret", peer::returns),
+    ("saltern_return", peer_return::handle),
     ("revoke_auth", revoke::handle),
 ];

@@ -1,0 +1,80 @@
+//! `saltern_return`: the outcome of a job that another master published and does not take now.
+//!
+//! Minions of ours send it to masters that say they take such returns. The answer is true when the return is on disk, false
+//! when it is refused, and none when it should come again.
+
+use tracing::{debug, error};
+use value::{Map, Value};
+use wire::{Jid, MinionId};
+
+use super::return_::signature_passes;
+use super::{Answer, Ask};
+use crate::Shared;
+use crate::jobs::keep::{Kept, PeerReturn, keep, keep_for_peer};
+
+/// Keeps a return in place of its master.
+pub fn handle(ask: Ask) -> Answer {
+    let Ask { shared, id, mut load } = ask;
+    let Some(id) = id else { return false.into() };
+    if !signature_passes(&shared, &id, &mut load) {
+        return false.into();
+    }
+    let peer = match read(&id, load) {
+        Ok(peer) => peer,
+        Err(reason) => {
+            error!("a return of minion {id} for another master is refused: {reason}");
+            return false.into();
+        }
+    };
+    let kept = if is_own(&shared, &peer) {
+        debug!("minion {id} reaches this master by another address: job {} is its own", peer.jid);
+        keep(&shared, peer.load)
+    } else {
+        keep_for_peer(&shared, peer)
+    };
+    match kept {
+        Kept::Done => true.into(),
+        Kept::Failed => Answer::Silence,
+    }
+}
+
+/// A minion speaks for itself only, and only of jobs that somebody published.
+fn read(id: &MinionId, mut load: Map) -> Result<PeerReturn, &'static str> {
+    let mut part = |name: &str| load.remove(name).and_then(Value::into_map);
+    let publisher = part("publisher").unwrap_or_default();
+    let job = part("job").unwrap_or_default();
+    let load = part("load").ok_or("there is no return inside")?;
+    if load.get_str("id") != Some(id.as_str()) {
+        return Err("it is in the name of another minion");
+    }
+    if !load.contains_key("return") {
+        return Err("it has no value");
+    }
+    let jid = load.get_str("jid").and_then(|jid| Jid::new(jid).ok()).ok_or("it names no job")?;
+    Ok(PeerReturn { id: id.clone(), jid, publisher, job, load })
+}
+
+/// Says whether this very master published the job to this minion.
+fn is_own(shared: &Shared, peer: &PeerReturn) -> bool {
+    let own = peer.publisher.get_str("id").is_some_and(|id| id == shared.stores.config.id);
+    let expected = || shared.stores.jobs.minions(peer.jid.as_str()).unwrap_or_default();
+    own && expected().iter().any(|id| id == peer.id.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::map;
+
+    #[test]
+    fn a_minion_speaks_for_itself_of_published_jobs() {
+        let id = MinionId::new("web1").unwrap();
+        let load = |of: &str, jid: &str| map! { "load" => map! { "id" => of, "jid" => jid, "return" => 1 } };
+        let good = read(&id, load("web1", "20240229131415678901")).unwrap();
+        assert_eq!(good.jid.as_str(), "20240229131415678901");
+        assert!(read(&id, load("web2", "20240229131415678901")).is_err());
+        assert!(read(&id, load("web1", "req")).is_err());
+        assert!(read(&id, load("web1", "../../x")).is_err());
+        assert!(read(&id, map! { "load" => "x" }).is_err());
+    }
+}
