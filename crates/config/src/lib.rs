@@ -8,6 +8,7 @@
 //! A known option of a wrong type is refused with its file and line. Unknown options are kept without a word. What is
 //! only odd is a line in `warnings`, for the log that is not open yet while this is read.
 
+mod bus_ports;
 mod check;
 mod common;
 mod error;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 use value::{Map, Value};
 
+pub use bus_ports::BusPorts;
 pub use common::{CertReqs, FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Roots, Tls, Transport};
 pub use error::Error;
 pub use id::Machine;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use value::{Map, Value};
 
+use crate::bus_ports::BusPorts;
 use crate::common::{FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Tls, Transport};
 use crate::error::Error;
 use crate::host::Host;
@@ -134,6 +135,8 @@ options! {
         master_failback: bool;
         /// Time between tries to; zero for that of the checks.
         master_failback_interval: Duration;
+        /// How long the first master must have answered before it is gone back to. Not an option of Salt.
+        master_failback_healthy: Duration;
         /// Passes over the list before giving up; -1 for ever.
         master_tries: i64;
         /// Time between tries when a name does not resolve; zero to give up at once.
@@ -202,6 +205,10 @@ options! {
         tcp_authentication_retries: i64;
         /// Local sockets as unix sockets or as ports.
         ipc_mode: IpcMode;
+        /// Ports on which local programs listen to events, with `ipc_mode: tcp`.
+        tcp_pub_port: BusPorts;
+        /// Ports to which they send events.
+        tcp_pull_port: BusPorts;
         /// Bytes that may wait for one local client; 0 for no limit.
         ipc_write_buffer: u64;
         /// Largest event, in bytes.

@@ -103,6 +103,17 @@ pub enum MasterState {
 }
 
 impl MasterState {
+    /// All there are.
+    pub const ALL: [MasterState; 7] = [
+        MasterState::Resolving,
+        MasterState::Connecting,
+        MasterState::Pending,
+        MasterState::Live,
+        MasterState::Backoff,
+        MasterState::Idle,
+        MasterState::Refused,
+    ];
+
     /// Returns the word an operator sees.
     pub fn word(self) -> &'static str {
         match self {
@@ -131,6 +142,9 @@ pub enum MasterRole {
 }
 
 impl MasterRole {
+    /// All there are.
+    pub const ALL: [MasterRole; 4] = [MasterRole::Hot, MasterRole::Active, MasterRole::Standby, MasterRole::Preferred];
+
     /// Returns the word an operator sees.
     pub fn word(self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ use tracing::warn;
 use value::{Map, Value};
 use wire::msgpack::Decode;
 
-use crate::masters::Link;
+use crate::masters::{self, Link};
 use crate::world::World;
 
 /// How long a refresh of the pillar may take before its asker stops waiting.
@@ -72,7 +72,7 @@ impl Agent for LinkAgent {
     }
 
     fn masters(&self) -> Vec<MasterStatus> {
-        self.world.links.iter().map(|link| link.status(Arc::ptr_eq(link, &self.link))).collect()
+        self.world.statuses(Some(&self.link))
     }
 
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>> {
@@ -84,7 +84,11 @@ impl Agent for LinkAgent {
     }
 
     fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool> {
-        Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout))
+        let named = |link: &&Arc<Link>| link.address() == master || link.settings.address.host == master;
+        match self.world.links.iter().find(named).cloned() {
+            Some(link) => Box::pin(async move { masters::ping(&self.world, &link, timeout).await }),
+            None => Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout)),
+        }
     }
 
     fn stop_minion(&self, restart: bool) {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use event::{Endpoints, Event, Filter, ServeOptions, Server};
 use exec::Refresh;
-use tracing::debug;
+use tracing::{debug, warn};
 use value::{Map, Value, map};
 
-use crate::Error;
 use crate::world::World;
+use crate::{Error, knowledge};
 
 /// The tags the minion obeys.
-const TAGS: [&str; 9] = [
+const TAGS: [&str; 10] = [
+    knowledge::ASK,
     "fire_master",
     "__schedule_return",
     "_minion_mine",
@@ -27,12 +28,17 @@ const TAGS: [&str; 9] = [
 ///
 /// # Errors
 /// When the sockets cannot be opened.
-pub async fn open(world: &Arc<World>) -> Result<Server, Error> {
-    let endpoints = endpoints(&world.config);
+pub async fn open(world: &Arc<World>) -> Result<Sockets, Error> {
     let options =
         ServeOptions { write_buffer: world.config.network.ipc_write_buffer as usize, ..ServeOptions::default() };
-    let served = event::serve(&world.bus, &endpoints, options).await;
-    let server = served.map_err(|error| Error::Bus(format!("{error}: {}", error.source)))?;
+    let mut servers = Vec::new();
+    for endpoints in all_endpoints(&world.config, world.links.len())? {
+        match event::serve(&world.bus, &endpoints, options).await {
+            Ok(server) => servers.push(server),
+            Err(error) if servers.is_empty() => return Err(Error::Bus(format!("{error}: {}", error.source))),
+            Err(error) => warn!("a further pair of ports is not served: {error}: {}", error.source),
+        }
+    }
     let mut asked = world.bus.subscribe(Filter::prefixes(TAGS));
     let world = world.clone();
     tokio::spawn(async move {
@@ -42,22 +48,43 @@ pub async fn open(world: &Arc<World>) -> Result<Server, Error> {
             world.tasks.spawn(async move { obey(&inside, &event).await });
         }
     });
-    Ok(server)
+    Ok(Sockets(servers))
 }
 
-/// Where the sockets are.
+/// The open sockets of the bus.
+pub struct Sockets(Vec<Server>);
+
+impl Sockets {
+    /// Closes the sockets and returns when their files are gone.
+    pub async fn close(self) {
+        for server in self.0 {
+            server.close().await;
+        }
+    }
+}
+
+/// Where the bus is found; with `ipc_mode: tcp` the first pair of ports.
 pub fn endpoints(config: &config::Minion) -> Endpoints {
-    let number = |name: &str, default: u16| {
-        let first = config.raw.get(name).and_then(|value| value.as_list().map_or(Some(value), |list| list.first()));
-        first.and_then(Value::as_i64).and_then(|port| u16::try_from(port).ok()).unwrap_or(default)
-    };
     if config.network.ipc_mode == config::IpcMode::Tcp {
-        let ipv6 = config.network.ipv6 == Some(true);
-        return Endpoints::tcp(number("tcp_pub_port", 4510), number("tcp_pull_port", 4511), ipv6);
+        return tcp(config, (config.network.tcp_pub_port.of(0), config.network.tcp_pull_port.of(0)));
     }
     let id = config.raw.get_str("hash_id").unwrap_or(&config.id);
     let kind = config.trust.hash_type.parse().unwrap_or_default();
     Endpoints::minion(&config.paths.sock_dir, &crypto::socket_hash(id, kind))
+}
+
+fn tcp(config: &config::Minion, (publish, pull): (u16, u16)) -> Endpoints {
+    Endpoints::tcp(publish, pull, config.network.ipv6 == Some(true))
+}
+
+/// Everywhere the bus is served. There is but one, whose first pair of ports would do; but programs that follow the tutorials
+/// look for the minion of each further master at a pair of its own.
+fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endpoints>, Error> {
+    if config.network.ipc_mode != config::IpcMode::Tcp {
+        return Ok(vec![endpoints(config)]);
+    }
+    let pairs = config.network.bus_ports(masters).map_err(Error::Ports)?;
+    Ok(pairs.into_iter().map(|pair| tcp(config, pair)).collect())
 }
 
 async fn obey(world: &Arc<World>, event: &Event) {
@@ -75,12 +102,21 @@ async fn obey(world: &Arc<World>, event: &Event) {
         "fire_master" => drop(world.tell_all(&fire_master(world, data))),
         "__schedule_return" | "_minion_mine" => drop(world.tell_all(data)),
         "_salt_error" => drop(world.tell_all(&world.event_load("_salt_error", Value::Map(data.clone())))),
+        knowledge::ASK => tell_masters(world, data),
         "pillar_refresh" => refresh(Refresh::Pillar).await,
         "grains_refresh" => refresh(Refresh::Grains).await,
         "module_refresh" => refresh(Refresh::Modules).await,
         "beacons_refresh" => refresh(Refresh::Beacons).await,
         "matchers_refresh" => refresh(Refresh::Matchers).await,
         other => debug!("the event {other} is none of ours"),
+    }
+}
+
+/// Tells a program on this host what is known of the masters.
+fn tell_masters(world: &World, question: &Map) {
+    let Some((tag, data)) = knowledge::answer(question, &world.statuses(None)) else { return };
+    if let Err(reason) = world.bus.fire(tag, data) {
+        debug!("an event was not fired: {reason}");
     }
 }
 

@@ -1,11 +1,15 @@
 //! What `salt-call` does: one function, run as the minion would run it, with one master or none.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exec::{Agent, Call, Context, Error as FunctionError, Job, MasterStatus, Refresh, Registry, RunningJob};
+use config::{MasterAddress, MasterType};
+use exec::{
+    Agent, Call, Context, Error as FunctionError, Job, MasterState, MasterStatus, Refresh, Registry, RunningJob,
+};
 use files::FileServer;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Rt;
 use tracing::{info, warn};
@@ -13,9 +17,9 @@ use value::{Map, Value, map};
 use wire::Jid;
 
 use crate::jobs::{self, Outcome, Publication};
-use crate::masters::{self, Link};
+use crate::masters::{self, Link, Plan};
 use crate::world::{Parts, World};
-use crate::{Error, identity};
+use crate::{Error, identity, knowledge};
 
 /// What `salt-call` was asked.
 #[derive(Clone, Debug)]
@@ -54,20 +58,21 @@ pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<An
     let mut opts = config.raw.clone();
     opts.insert("skip_grains", !request.grains);
     let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
-    let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
-    let local = config.is_local() && !config.links.use_master_when_local;
-    let settings = if local { Vec::new() } else { masters::links(&config, &grains)? };
+    let (told, grains) = tokio::join!(knowledge::ask(&rt, &config), collecting);
+    let grains = grains.map_err(|error| Error::Grains(error.to_string()))?;
     let identity = identity::load(&config).await?;
-    let now = rt.now();
-    let links = crate::new_links(&config, settings, now);
-    let mut parts = Parts { rt, config, identity, grains, links };
-    if local {
+    let mut parts = Parts { rt, config, identity, grains, links: Vec::new(), told };
+    let disabled = parts.config.links.master_type == MasterType::Disable;
+    if disabled || (parts.config.is_local() && !parts.config.links.use_master_when_local) {
         let world = Arc::new(World::new(parts));
         return run_local(world, request).await;
     }
-    // The links not chosen are forgotten, so that events and mine go to the chosen master only.
-    let world = Arc::new(World::new(Parts { links: parts.links.clone(), ..copy(&parts) }));
+    let settings = masters::links(&parts.config, named_masters(&parts).await?, &parts.grains)?;
+    parts.links = crate::new_links(&parts.config, settings, parts.rt.now());
+    let world = Arc::new(World::new(copy(&parts)));
     let link = first_master(&world).await?;
+    // The links not chosen are forgotten, so that events and mine go to the chosen master only.
+    parts.told = Some(world.statuses(None));
     parts.links = vec![link.clone()];
     let world = Arc::new(World::new(parts));
     run_with_master(world, link, request).await
@@ -79,28 +84,89 @@ fn copy(parts: &Parts) -> Parts {
         config: parts.config.clone(),
         identity: parts.identity.clone(),
         grains: parts.grains.clone(),
-        links: Vec::new(),
+        links: parts.links.clone(),
+        told: parts.told.clone(),
     }
 }
 
-/// Tries all masters at once; the first that accepts us is taken, so a dead one costs nothing.
+/// The masters the options name, by themselves or through a function.
+pub(crate) async fn named_masters(parts: &Parts) -> Result<Vec<MasterAddress>, Error> {
+    if parts.config.links.master_type != MasterType::Func {
+        return Ok(parts.config.masters.clone());
+    }
+    let world = Arc::new(World::new(copy(parts)));
+    let ctx = Context {
+        opts: Arc::new(world.config.raw.clone()),
+        grains: world.grains(),
+        pillar: Arc::default(),
+        job: Arc::new(Job::new(Map::new())),
+        agent: Arc::new(LocalAgent::new(world.clone())),
+    };
+    masters::named(&world.config, &ctx).await
+}
+
+/// Once a master has taken us, those before it in the order have this long to do so too.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Tries all masters at once and takes the first in the order of those that take us soon, so that a dead one costs nothing.
 async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
-    let mut tries: FuturesUnordered<_> = world
-        .links
+    let order = order(world);
+    let mut tries: FuturesUnordered<_> = order
         .iter()
-        .map(|link| async move { (link.clone(), masters::sign_in_once(world, link).await) })
+        .enumerate()
+        .map(|(at, link)| async move { (at, link.clone(), masters::sign_in_once(world, link).await) })
         .collect();
     let mut reason = "no master is configured".to_owned();
-    while let Some((link, outcome)) = tries.next().await {
+    let mut open: BTreeSet<usize> = (0..order.len()).collect();
+    let mut best: Option<(usize, Arc<Link>)> = None;
+    let mut enough = std::pin::pin!(OptionFuture::from(None));
+    loop {
+        let earlier_open = |at: usize| open.first().is_some_and(|first| *first < at);
+        if let Some((_, link)) = best.take_if(|(at, _)| !earlier_open(*at)) {
+            return Ok(link);
+        }
+        let (at, link, outcome) = tokio::select! {
+            next = tries.next() => match next {
+                Some(next) => next,
+                None => break,
+            },
+            Some(()) = &mut enough => break,
+        };
+        open.remove(&at);
         match outcome {
-            Ok(()) => return Ok(link),
+            Ok(()) if best.as_ref().is_none_or(|(other, _)| at < *other) => {
+                if best.replace((at, link)).is_none() {
+                    enough.set(OptionFuture::from(Some(tokio::time::sleep(HEAD_START))));
+                }
+            }
+            Ok(()) => {}
             Err(why) => {
                 warn!(master = %link.settings.address, "{why}");
                 reason = why;
             }
         }
     }
-    Err(Error::NoMaster(reason))
+    best.map(|(_, link)| link).ok_or(Error::NoMaster(reason))
+}
+
+/// The masters in the order in which a call wants them: those first that the running minion follows, then as listed, or as the
+/// options shuffle or distribute the list.
+fn order(world: &World) -> Vec<Arc<Link>> {
+    let links = &world.config.links;
+    let mut order: Vec<Arc<Link>> = match masters::plan(&world.config, world.links.len(), &world.rt) {
+        Plan::One(_, places) => places.into_iter().map(|place| world.links[place.0].clone()).collect(),
+        Plan::All => world.links.clone(),
+    };
+    if links.master_type == MasterType::Hot && (links.random_master || links.master_shuffle) {
+        masters::shuffle(&mut order, false, |bound| world.rt.below(bound));
+    }
+    if let Some(told) = &world.told {
+        let is_live = |link: &Arc<Link>| {
+            told.iter().any(|status| status.address == link.address() && status.state == MasterState::Live)
+        };
+        order.sort_by_key(|link| !is_live(link));
+    }
+    order
 }
 
 async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -> Result<Answer, Error> {
@@ -222,7 +288,7 @@ impl Agent for LocalAgent {
     }
 
     fn masters(&self) -> Vec<MasterStatus> {
-        Vec::new()
+        self.world.statuses(None)
     }
 
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, exec::Result<Map>> {

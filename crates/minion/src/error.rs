@@ -47,6 +47,12 @@ pub enum Error {
     /// The pillar of this machine cannot be compiled.
     #[error("failed to compile the pillar: {0}")]
     Pillar(String),
+    /// The function of `master_type: func` names no master.
+    #[error("{0}")]
+    MasterFunction(String),
+    /// The ports of the local event bus do not go together.
+    #[error("{0}")]
+    Ports(String),
     /// No master answered.
     #[error("{0}")]
     NoMaster(String),

@@ -11,6 +11,7 @@ mod ctime;
 mod error;
 mod identity;
 mod jobs;
+mod knowledge;
 mod local_pillar;
 mod masters;
 mod periodic;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use config::MasterAddress;
 use rt::Rt;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -31,7 +33,7 @@ pub use bus::endpoints;
 pub use call::{Answer, Request, arg_list, call, registry};
 pub use error::Error;
 
-use masters::{Link, LinkSettings};
+use masters::{Link, LinkSettings, Plan};
 use world::{Parts, World};
 
 /// How a minion ended.
@@ -70,17 +72,19 @@ pub async fn run(
     let identity = identity::load(&config).await?;
     let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
     let now = rt.now();
-    let mut settings = masters::links(&config, &grains)?;
+    let parts = Parts { rt, config, identity, grains, links: Vec::new(), told: None };
+    let named = call::named_masters(&parts).await?;
+    let Parts { rt, config, identity, grains, .. } = parts;
+    let plan = masters::plan(&config, named.len(), &rt);
+    let mut settings = masters::links(&config, named, &grains)?;
     let abilities = Abilities::all("", rt.nonce());
     for settings in &mut settings {
         settings.channel.abilities = Some(abilities.clone());
     }
     let links = new_links(&config, settings, now);
-    let world = Arc::new(World::new(Parts { rt, config, identity, grains, links }));
+    let world = Arc::new(World::new(Parts { rt, config, identity, grains, links, told: None }));
     let sockets = bus::open(&world).await?;
-    for link in &world.links {
-        tokio::spawn(masters::follow(world.clone(), link.clone(), world.stop.clone()));
-    }
+    follow_masters(&world, plan);
     periodic::start(&world);
     tokio::spawn(complain_when_lonely(world.clone()));
     ready();
@@ -91,6 +95,26 @@ pub async fn run(
     farewell(&world).await;
     sockets.close().await;
     Ok(if world.restart.load(Ordering::Relaxed) { Ended::Restart } else { Ended::Stopped })
+}
+
+/// Begins to follow the masters, all or one of them.
+fn follow_masters(world: &Arc<World>, plan: Plan) {
+    if world.links.is_empty() {
+        warn!("Master is set to disable, skipping connection");
+        return;
+    }
+    match plan {
+        Plan::All => {
+            for link in &world.links {
+                tokio::spawn(masters::follow(world.clone(), link.clone(), world.stop.clone()));
+            }
+        }
+        Plan::One(rules, order) => {
+            let list: Vec<String> = world.links.iter().map(|link| link.address()).collect();
+            info!("Got list of available master addresses: {}", list.join(", "));
+            tokio::spawn(masters::follow_one(world.clone(), rules, order, world.stop.clone()));
+        }
+    }
 }
 
 /// Ends running jobs and gives returns a moment to leave.
@@ -120,22 +144,23 @@ async fn wait_a_random_moment(config: &config::Minion, rt: &Rt, stop: &Cancellat
 }
 
 fn new_links(config: &config::Minion, settings: Vec<LinkSettings>, now: SystemTime) -> Vec<Arc<Link>> {
+    let all: Vec<MasterAddress> = settings.iter().map(|settings| settings.address.clone()).collect();
     let link = |settings: LinkSettings| {
-        let opts = link_opts(config, &settings);
+        let opts = link_opts(config, &settings, &all);
         Arc::new(Link::new(settings, opts, now))
     };
     settings.into_iter().map(link).collect()
 }
 
 /// The options functions see when this master commands them: `master` is its host, `master_uri` its address.
-fn link_opts(config: &config::Minion, settings: &LinkSettings) -> Map {
+fn link_opts(config: &config::Minion, settings: &LinkSettings, all: &[MasterAddress]) -> Map {
     let mut opts = config.raw.clone();
     opts.insert("master", settings.address.host.as_str());
     opts.insert("master_port", settings.address.port);
     opts.insert("master_uri", format!("tcp://{}", settings.address));
-    let list = config.masters.iter().map(|master| Value::from(master.host.as_str()));
+    let list = all.iter().map(|master| Value::from(master.host.as_str()));
     opts.insert("master_list", list.collect::<Value>());
-    opts.insert("master_uri_list", config.masters.iter().map(|master| format!("tcp://{master}")).collect::<Value>());
+    opts.insert("master_uri_list", all.iter().map(|master| format!("tcp://{master}")).collect::<Value>());
     opts
 }
 

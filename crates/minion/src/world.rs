@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use channel::client::{MasterChannel, MinionIdentity};
 use event::Bus;
-use exec::{Context, Job, Registry};
+use exec::{Context, Job, MasterStatus, Registry};
 use rt::Rt;
 use store::proc_dir::ProcDir;
 use targeting::{Compiled, Facts, TargetType};
@@ -41,6 +41,8 @@ pub struct World {
     pub restart: std::sync::atomic::AtomicBool,
     /// The links, in the configured order.
     pub links: Vec<Arc<Link>>,
+    /// What the running minion told of its masters, in a call beside it.
+    pub told: Option<Vec<MasterStatus>>,
     /// Jobs and returns on their way; stopping waits for them for a moment.
     pub tasks: TaskTracker,
     proc_dir: ProcDir,
@@ -64,12 +66,14 @@ pub struct Parts {
     pub grains: Map,
     /// The links.
     pub links: Vec<Arc<Link>>,
+    /// What the running minion told of its masters, in a call beside it.
+    pub told: Option<Vec<MasterStatus>>,
 }
 
 impl World {
     /// A minion that does nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { rt, config, identity, grains, links } = parts;
+        let Parts { rt, config, identity, grains, links, told } = parts;
         let registry = Registry::new(modules::ALL, &grains, &config.jobs.disable_modules);
         let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
         World {
@@ -87,6 +91,7 @@ impl World {
             identity,
             registry,
             links,
+            told,
         }
     }
 
@@ -157,7 +162,11 @@ impl World {
         let user = job.load().get_str("user").unwrap_or_default();
         info!("User {user} Executing command {} with jid {}", shown_fun(&job), job.jid());
         let (world, link) = (self.clone(), link.clone());
-        self.tasks.spawn(async move { world.run_job(link, job).await });
+        let unfinished = link.begin_job();
+        self.tasks.spawn(async move {
+            world.run_job(link, job).await;
+            drop(unfinished);
+        });
     }
 
     fn is_meant(&self, link: &Link, job: &Publication) -> bool {
@@ -273,6 +282,26 @@ impl World {
             self.tasks.spawn(async move { world.tell(&link, load).await });
         }
         !live.is_empty()
+    }
+
+    /// A link that was connected is lost: says so on the own bus.
+    pub fn disconnected(&self, link: &Link) {
+        let data = map! { "master" => link.settings.address.host.as_str() };
+        if let Err(reason) = self.bus.fire("__master_disconnected", data) {
+            warn!("an event was not fired: {reason}");
+        }
+    }
+
+    /// What is known of all masters; `asking` is the one of the asking job.
+    pub fn statuses(&self, asking: Option<&Link>) -> Vec<MasterStatus> {
+        let asks = |address: &str| asking.is_some_and(|link| link.address() == address);
+        match &self.told {
+            Some(told) => {
+                let status = |told: &MasterStatus| MasterStatus { asking: asks(&told.address), ..told.clone() };
+                told.iter().map(status).collect()
+            }
+            None => self.links.iter().map(|link| link.status(asks(&link.address()))).collect(),
+        }
     }
 
     /// A link has connected: says so on the own bus, and the first time to the master.

@@ -26,6 +26,7 @@ pub mod pillar;
 pub mod pkg;
 pub mod ps;
 pub mod random;
+pub mod saltern;
 pub mod saltutil;
 pub mod service;
 pub mod shadow;
@@ -65,6 +66,7 @@ pub static ALL: &[&exec::Module] = &[
     &pkg::apt::MODULE,
     &ps::MODULE,
     &random::MODULE,
+    &saltern::MODULE,
     &saltutil::MODULE,
     &service::systemd::MODULE,
     &shadow::MODULE,

@@ -418,7 +418,7 @@ fn since(boot: Duration, seconds: u64) -> Map {
 }
 
 /// A point in time as Python's `isoformat()` writes it, in UTC.
-fn iso(time: Duration) -> String {
+pub(crate) fn iso(time: Duration) -> String {
     let (days, of_day) = ((time.as_secs() / 86_400) as i64, time.as_secs() % 86_400);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (of_day / 3600, of_day % 3600 / 60, of_day % 60);
@@ -643,8 +643,8 @@ fn proxy_reconnect(proxy_name: String, opts: Option<Value>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use exec::{MasterRole, MasterStatus};
     use exec::testing::{FakeAgent, context};
+    use exec::{MasterRole, MasterStatus};
     use std::sync::Arc;
     use value::list;
 

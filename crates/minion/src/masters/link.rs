@@ -1,7 +1,8 @@
 //! What the rest of the minion sees of one master.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -19,14 +20,35 @@ pub struct Link {
     /// The options functions see when this master commands them: `master` is its host.
     opts: Arc<Map>,
     state: watch::Sender<LinkState>,
+    role: RwLock<MasterRole>,
     heard: Mutex<Option<SystemTime>>,
+    /// How long the latest answers took.
+    round_trips: Mutex<VecDeque<Duration>>,
+    /// The fingerprint of the key the master proved to have.
+    fingerprint: RwLock<Option<String>>,
     started: AtomicBool,
+    /// Jobs this master gave us since the start.
+    jobs: AtomicU64,
+    /// Those of them that are not done: still running, or their return on its way.
+    unfinished: watch::Sender<usize>,
     channel: RwLock<Option<Arc<MasterChannel>>>,
     pillar: RwLock<Option<Arc<Map>>>,
     /// Woken when the pillar is to be compiled anew.
     pub refresh: Notify,
     /// Counts the compiled pillars, so that a refresh can be waited for.
     compiled: watch::Sender<u64>,
+}
+
+/// So many of the latest answers tell how long the way to a master takes.
+const ANSWERS: usize = 8;
+
+/// A job of a master that is not done.
+pub struct Unfinished(Arc<Link>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.unfinished.send_modify(|count| *count -= 1);
+    }
 }
 
 /// How a link is, and since when.
@@ -48,7 +70,12 @@ impl Link {
             settings,
             opts: Arc::new(opts),
             state: watch::Sender::new(state),
+            role: RwLock::new(MasterRole::Hot),
             heard: Mutex::default(),
+            round_trips: Mutex::default(),
+            fingerprint: RwLock::default(),
+            jobs: AtomicU64::new(0),
+            unfinished: watch::Sender::new(0),
             started: AtomicBool::new(false),
             channel: RwLock::default(),
             pillar: RwLock::default(),
@@ -119,6 +146,47 @@ impl Link {
         self.started.swap(true, Ordering::Relaxed)
     }
 
+    /// The master is followed anew after another one: it is told of the start again.
+    pub fn forget_start(&self) {
+        self.started.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes what the master is to us.
+    pub fn set_role(&self, role: MasterRole) {
+        *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
+    }
+
+    /// Notes the fingerprint of the key the master proved to have.
+    pub fn note_fingerprint(&self, fingerprint: String) {
+        *self.fingerprint.write().unwrap_or_else(PoisonError::into_inner) = Some(fingerprint);
+    }
+
+    /// Notes how long an answer took.
+    pub fn note_round_trip(&self, time: Duration) {
+        let mut latest = self.round_trips.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.truncate(ANSWERS - 1);
+        latest.push_front(time);
+    }
+
+    /// Notes a job of this master, which counts as unfinished until the result is dropped.
+    pub fn begin_job(self: &Arc<Self>) -> Unfinished {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        self.unfinished.send_modify(|count| *count += 1);
+        Unfinished(self.clone())
+    }
+
+    /// Says whether jobs of this master run or their returns are on their way.
+    pub fn is_busy(&self) -> bool {
+        *self.unfinished.borrow() > 0
+    }
+
+    /// Waits until no job of this master runs and no return is on its way.
+    pub async fn idle(&self) {
+        let mut unfinished = self.unfinished.subscribe();
+        // The sender lives as long as this link, so waiting only ends when the condition holds.
+        let _ = unfinished.wait_for(|count| *count == 0).await;
+    }
+
     /// Notes that something was received from this master.
     pub fn note_heard(&self, now: SystemTime) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
@@ -134,6 +202,11 @@ impl Link {
         self.state.borrow().address
     }
 
+    /// How the link is now and whenever that changes.
+    pub fn watch(&self) -> watch::Receiver<LinkState> {
+        self.state.subscribe()
+    }
+
     /// Waits until the link is connected and signed in.
     pub async fn live(&self) {
         let mut state = self.state.subscribe();
@@ -141,21 +214,27 @@ impl Link {
         let _ = state.wait_for(|now| now.state == MasterState::Live).await;
     }
 
+    /// The quickest of the latest answers: what the way takes, without what the master had to do.
+    fn round_trip(&self) -> Option<Duration> {
+        self.round_trips.lock().unwrap_or_else(PoisonError::into_inner).iter().min().copied()
+    }
+
     /// What operators are told of this master.
     pub fn status(&self, asking: bool) -> MasterStatus {
         let state = self.state.borrow().clone();
+        let abilities = self.channel().and_then(|channel| channel.abilities());
         MasterStatus {
             address: self.address(),
-            id: None,
-            role: MasterRole::Hot,
+            id: abilities.map(|abilities| abilities.id).filter(|id| !id.is_empty()),
+            role: *self.role.read().unwrap_or_else(PoisonError::into_inner),
             host: self.settings.address.host.clone(),
             ip: state.address.map(|address| address.ip()),
             state: state.state,
             since: state.since,
             last_heard: *self.heard.lock().unwrap_or_else(PoisonError::into_inner),
-            round_trip: None,
-            fingerprint: None,
-            jobs: 0,
+            round_trip: self.round_trip(),
+            fingerprint: self.fingerprint.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            jobs: self.jobs.load(Ordering::Relaxed),
             returns_waiting: 0,
             asking,
         }

@@ -5,22 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use channel::client::{Distrust, Error as ChannelError, FileTrust, MasterChannel, SignIn};
+use channel::client::{Distrust, Error as ChannelError, MasterChannel, SignIn};
+use config::MasterAddress;
 use exec::MasterState;
-use rt::{Connect, Keepalive};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
-use transport::{Heartbeat, Requester, Subscription, Target};
+use transport::{Heartbeat, Subscription, Target};
 use value::Map;
 
+use super::connect::{self, CONNECT, open_channel, reachable, resolve, subscribe, target};
 use super::{AcceptanceWait, Link};
 use crate::world::World;
 
-/// Time for one address to accept a connection.
-const CONNECT: Duration = Duration::from_secs(5);
-
 /// A rejected minion asks again after this long, so that an operator who changes his mind need not restart it.
 const REJECTED: Duration = Duration::from_secs(60);
+
+/// A name that did not resolve `retry_dns_count` times is looked up again after this long.
+const UNRESOLVABLE: Duration = Duration::from_secs(600);
+
+/// What a rejected minion is told.
+const REJECTION: &str = "The Salt Master has rejected this minion's public key!";
+
+/// What a minion too many is told.
+const FULL: &str = "The Salt Master has as many minions as it allows";
 
 /// Why a session with a master ended.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +44,31 @@ pub(crate) enum Ended {
     /// The connection failed.
     #[error(transparent)]
     Transport(#[from] transport::Error),
+    /// Our key is not accepted yet, and nobody waits for it.
+    #[error("Minion failed to authenticate with the master {0}, has the minion key been accepted?")]
+    Pending(MasterAddress),
     /// The master refuses us.
     #[error("{0}")]
     Refused(&'static str),
+}
+
+impl Ended {
+    /// How a link is after this.
+    pub fn state(&self) -> MasterState {
+        match self {
+            Ended::Refused(_) | Ended::Channel(ChannelError::Distrust(_)) => MasterState::Refused,
+            _ => MasterState::Backoff,
+        }
+    }
+}
+
+/// How a session is begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Approach {
+    /// Time for a connection to be made.
+    pub patience: Duration,
+    /// Whether the pillar is compiled anew, though an older one is there.
+    pub fresh: bool,
 }
 
 /// Follows a master until told to stop. Whatever goes wrong concerns this link alone.
@@ -51,34 +80,44 @@ pub async fn follow(world: Arc<World>, link: Arc<Link>, stop: CancellationToken)
     link.set_channel(None);
 }
 
+/// The failures of one link since it was live last.
+#[derive(Default)]
+struct Failures {
+    all: u32,
+    /// Those of the name, in a row.
+    unresolved: u32,
+    /// Whether it ever was live.
+    known: bool,
+}
+
 async fn follow_for_ever(world: &Arc<World>, link: &Arc<Link>) {
-    let mut failures = 0;
+    let mut failures = Failures::default();
     loop {
-        let was_live = link.has_pillar();
-        let ended = session(world, link).await;
-        let now = world.rt.now();
-        let went_well = link.is_live();
-        failures = if went_well { 1 } else { failures + 1 };
+        let ended = session(world, link, Approach { patience: CONNECT, fresh: false }).await;
+        let was_live = link.is_live();
+        failures.all = if was_live { 1 } else { failures.all + 1 };
+        failures.unresolved = if matches!(ended, Ended::Unresolved(_)) { failures.unresolved + 1 } else { 0 };
+        failures.known |= was_live;
         link.set_channel(None);
-        let wait = report(world, link, &ended, failures, was_live || went_well);
-        let state = if matches!(ended, Ended::Refused(_)) { MasterState::Refused } else { MasterState::Backoff };
-        link.set_state(state, None, now);
+        let wait = report(world, link, &ended, &failures);
+        link.set_state(ended.state(), None, world.rt.now());
+        if was_live {
+            world.disconnected(link);
+        }
         tokio::time::sleep(wait).await;
     }
 }
 
 /// Says what happened, in Salt's words where people look for them, and how long to wait.
-fn report(world: &World, link: &Link, ended: &Ended, failures: u32, known: bool) -> Duration {
+fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Duration {
     let master = &link.settings.address;
-    let backoff = link.settings.backoff.wait(failures, &world.rt);
+    let backoff = link.settings.backoff.wait(failures.all, &world.rt);
     match ended {
         Ended::Unresolved(reason) => {
-            let wait =
-                if link.settings.retry_dns.is_zero() { backoff } else { link.settings.retry_dns.min(backoff * 3) };
-            if failures == 1 || failures.is_power_of_two() {
+            if failures.unresolved == 1 || failures.unresolved.is_power_of_two() {
                 error!("DNS lookup or connection check of '{}' failed. ({reason})", master.host);
             }
-            wait
+            wait_for_name(link, failures.unresolved, backoff)
         }
         Ended::Refused(reason) => {
             error!(%master, "{reason}");
@@ -89,42 +128,94 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: u32, known: bool)
             REJECTED
         }
         other => {
-            let text = if known {
+            let text = if failures.known {
                 format!("Connection to master {master} lost: {other}")
             } else {
                 format!("Cannot connect to master {master}: {other}")
             };
             // The first failure and then ever fewer are worth an operator's eye.
-            if failures <= 1 || failures.is_power_of_two() {
+            if failures.all <= 1 || failures.all.is_power_of_two() {
                 warn!("{text}")
             } else {
                 debug!("{text}")
             }
-            backoff
+            // A fleet that was connected does not come back at once, if the operator says so.
+            let spread = if failures.known { link.settings.channel.reauth_delay } else { Duration::ZERO };
+            backoff + world.rt.between(Duration::ZERO, spread)
         }
     }
 }
 
+/// How long to wait before a name is looked up again: sooner at first than `retry_dns` says, and after `retry_dns_count` tries
+/// seldom, but not never.
+fn wait_for_name(link: &Link, unresolved: u32, backoff: Duration) -> Duration {
+    let settings = &link.settings;
+    match settings.retry_dns_count {
+        Some(count) if unresolved >= count.max(1) => {
+            if unresolved == count.max(1) {
+                error!("The name '{}' did not resolve {unresolved} times", settings.address.host);
+            }
+            UNRESOLVABLE
+        }
+        _ if settings.retry_dns.is_zero() => backoff,
+        _ => settings.retry_dns.min(backoff * 3),
+    }
+}
+
 /// One session, from resolving the name to the loss of the connection.
-async fn session(world: &Arc<World>, link: &Arc<Link>) -> Ended {
-    match begin(world, link).await {
+pub(crate) async fn session(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Ended {
+    match begin(world, link, approach).await {
         Ok(subscription) => serve(world, link, subscription).await,
         Err(ended) => ended,
     }
 }
 
-async fn begin(world: &Arc<World>, link: &Arc<Link>) -> Result<Box<dyn Subscription>, Ended> {
-    let settings = &link.settings;
+async fn begin(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Result<Box<dyn Subscription>, Ended> {
     link.set_state(MasterState::Resolving, None, world.rt.now());
     let addresses = resolve(world, link).await.map_err(Ended::Unresolved)?;
     link.set_state(MasterState::Connecting, None, world.rt.now());
-    let address = first_reachable(world, link, &addresses).await.map_err(Ended::Unreachable)?;
+    let addresses = reachable(world, link, addresses, approach.patience).await.map_err(Ended::Unreachable)?;
+    let mut failure = Ended::Unreachable(std::io::ErrorKind::NotFound.into());
+    for address in addresses {
+        match begin_at(world, link, address, approach).await {
+            Err(ended @ (Ended::Transport(_) | Ended::Channel(_))) => failure = ended,
+            other => return other,
+        }
+    }
+    Err(failure)
+}
+
+async fn begin_at(
+    world: &Arc<World>,
+    link: &Arc<Link>,
+    address: SocketAddr,
+    approach: Approach,
+) -> Result<Box<dyn Subscription>, Ended> {
     link.set_state(MasterState::Connecting, Some(address), world.rt.now());
-    let channel = Arc::new(open_channel(world, link, address));
-    let mut wait = AcceptanceWait::new(settings.acceptance_wait.0, settings.acceptance_wait.1);
-    let publish_port = loop {
+    let channel = Arc::new(open_channel(world, link, address, approach.patience));
+    let publish_port = sign_in(world, link, &channel, address).await?;
+    info!("Authentication with master at {} successful!", address.ip());
+    let port = link.settings.publish_port.unwrap_or(publish_port);
+    let to = SocketAddr::new(address.ip(), port);
+    let subscription = subscribe(world, link, &channel, to, approach.patience).await?;
+    link.set_channel(Some(channel.clone()));
+    if approach.fresh || !link.has_pillar() {
+        // A master that dies now would else be waited for as long as for a slow one.
+        tokio::select! {
+            () = refresh_pillar(world, link, &channel) => {}
+            error = watch_requests(world, link) => return Err(error.into()),
+        }
+    }
+    Ok(subscription)
+}
+
+/// Signs in, waiting until our key is accepted, and returns the port of the publications.
+async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: SocketAddr) -> Result<u16, Ended> {
+    let (first, most) = link.settings.acceptance_wait;
+    let mut wait = AcceptanceWait::new(first, most);
+    loop {
         match channel.sign_in().await? {
-            SignIn::Accepted(credentials) => break credentials.publish_port,
+            SignIn::Accepted(credentials) => return Ok(credentials.publish_port),
             SignIn::Pending => {
                 link.set_state(MasterState::Pending, Some(address), world.rt.now());
                 let pause = wait.next();
@@ -135,21 +226,10 @@ async fn begin(world: &Arc<World>, link: &Arc<Link>) -> Result<Box<dyn Subscript
                 );
                 tokio::time::sleep(pause).await;
             }
-            SignIn::Rejected => {
-                return Err(Ended::Refused("The Salt Master has rejected this minion's public key!"));
-            }
-            SignIn::Full => return Err(Ended::Refused("The Salt Master has as many minions as it allows")),
+            SignIn::Rejected => return Err(Ended::Refused(REJECTION)),
+            SignIn::Full => return Err(Ended::Refused(FULL)),
         }
-    };
-    info!("Authentication with master at {} successful!", address.ip());
-    link.note_heard(world.rt.now());
-    let port = settings.publish_port.unwrap_or(publish_port);
-    let subscription = subscribe(world, link, &channel, SocketAddr::new(address.ip(), port)).await?;
-    link.set_channel(Some(channel.clone()));
-    if !link.has_pillar() {
-        refresh_pillar(world, link, &channel).await;
     }
-    Ok(subscription)
 }
 
 /// Signs in at a master once, for a single call.
@@ -167,116 +247,26 @@ pub async fn sign_in_once(world: &Arc<World>, link: &Arc<Link>) -> Result<(), St
 ///
 /// # Errors
 /// Why the master cannot be used, in words.
-pub async fn sign_in_apart(world: &World, link: &Link) -> Result<(Arc<MasterChannel>, SocketAddr), String> {
-    let addresses = resolve(world, link).await.map_err(|error| error.to_string())?;
-    let address = first_reachable(world, link, &addresses).await.map_err(|error| error.to_string())?;
-    let channel = Arc::new(open_channel(world, link, address));
-    match channel.sign_in().await.map_err(|error| error.to_string())? {
-        SignIn::Accepted(_) => Ok((channel, address)),
-        SignIn::Pending => Err(format!(
-            "Minion failed to authenticate with the master {}, has the minion key been accepted?",
-            link.settings.address
-        )),
-        SignIn::Rejected => Err("The Salt Master has rejected this minion's public key!".to_owned()),
-        SignIn::Full => Err("The Salt Master has as many minions as it allows".to_owned()),
-    }
+pub async fn sign_in_apart(world: &World, link: &Arc<Link>) -> Result<(Arc<MasterChannel>, SocketAddr), String> {
+    let signed_in = sign_in_anywhere(world, link).await;
+    signed_in.map_err(|ended| ended.to_string())
 }
 
-/// All addresses of the master's name, those of the wished family first.
-async fn resolve(world: &World, link: &Link) -> std::io::Result<Vec<SocketAddr>> {
-    let master = &link.settings.address;
-    let mut found = world.rt.net().resolve(&master.host, master.port).await?;
-    match link.settings.ipv6 {
-        Some(true) => found.sort_by_key(SocketAddr::is_ipv4),
-        Some(false) => found.retain(SocketAddr::is_ipv4),
-        None => {}
-    }
-    if found.is_empty() {
-        return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no address of the wished family"));
-    }
-    Ok(found)
-}
-
-/// The first address that accepts a connection.
-async fn first_reachable(world: &World, link: &Link, addresses: &[SocketAddr]) -> std::io::Result<SocketAddr> {
-    if let [only] = addresses {
-        // The first request will tell.
-        return Ok(*only);
-    }
-    let mut failure = std::io::Error::from(std::io::ErrorKind::NotFound);
+async fn sign_in_anywhere(world: &World, link: &Arc<Link>) -> Result<(Arc<MasterChannel>, SocketAddr), Ended> {
+    let addresses = resolve(world, link).await.map_err(Ended::Unresolved)?;
+    let addresses = reachable(world, link, addresses, CONNECT).await.map_err(Ended::Unreachable)?;
+    let mut failure = Ended::Unreachable(std::io::ErrorKind::NotFound.into());
     for address in addresses {
-        let source = link.settings.source.address.map(|ip| SocketAddr::new(ip, 0));
-        let attempt = Connect { to: *address, from: source, keepalive: None, timeout: CONNECT };
-        match world.rt.net().connect(&attempt).await {
-            Ok(_) => return Ok(*address),
-            Err(error) => failure = error,
-        }
+        let channel = Arc::new(open_channel(world, link, address, CONNECT));
+        failure = match channel.sign_in().await {
+            Ok(SignIn::Accepted(_)) => return Ok((channel, address)),
+            Ok(SignIn::Pending) => Ended::Pending(link.settings.address.clone()),
+            Ok(SignIn::Rejected) => Ended::Refused(REJECTION),
+            Ok(SignIn::Full) => Ended::Refused(FULL),
+            Err(error) => error.into(),
+        };
     }
     Err(failure)
-}
-
-fn target(link: &Link, to: SocketAddr, source_port: u16) -> Target {
-    let settings = &link.settings;
-    let from = match (settings.source.address, source_port) {
-        (None, 0) => None,
-        (ip, port) => {
-            let any = if to.is_ipv4() { [0, 0, 0, 0].into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
-            Some(SocketAddr::new(ip.unwrap_or(any), port))
-        }
-    };
-    Target {
-        from,
-        keepalive: settings.keepalive,
-        heartbeat: Some(settings.heartbeat),
-        timeout: CONNECT,
-        tls: settings.tls.clone().map(|tls| (tls, settings.address.host.clone())),
-        ..Target::plain(to)
-    }
-}
-
-fn open_channel(world: &World, link: &Link, address: SocketAddr) -> MasterChannel {
-    let target = target(link, address, link.settings.source.ret_port);
-    let requester: Arc<dyn Requester> = match link.settings.transport {
-        transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(world.rt.clone(), target)),
-        transport::Kind::Tcp => Arc::new(transport::tcp::TcpRequester::new(world.rt.clone(), target)),
-    };
-    let trust = FileTrust::new(&world.config.paths.pki_dir, &world.config.trust.master_sign_key_name);
-    let settings = link.settings.channel.clone();
-    MasterChannel::new(settings, world.identity.clone(), Arc::new(trust), requester, world.rt.clone())
-}
-
-async fn subscribe(
-    world: &World,
-    link: &Link,
-    channel: &MasterChannel,
-    to: SocketAddr,
-) -> Result<Box<dyn Subscription>, Ended> {
-    let target = target(link, to, link.settings.source.publish_port);
-    let subscribing = async {
-        match link.settings.transport {
-            transport::Kind::Zeromq => {
-                let topics = if link.settings.filtering { world.topics() } else { Vec::new() };
-                Ok(transport::zeromq::subscribe(&world.rt, &target, world.identity.id.as_str(), topics).await?)
-            }
-            transport::Kind::Tcp => {
-                let introduction = channel.introduction()?;
-                let target = Target { keepalive: probed(&target), ..target };
-                Ok(transport::tcp::subscribe(&world.rt, &target, &introduction).await?)
-            }
-        }
-    };
-    // A publish port that takes connections but does not speak would hold us for ever.
-    tokio::time::timeout(CONNECT * 2, subscribing).await.map_err(|_| transport::Error::Timeout(CONNECT * 2))?
-}
-
-/// The transport tcp has no heartbeats, and a subscriber has nothing to ask; so the kernel probes a silent publisher as often
-/// as heartbeats would come.
-fn probed(target: &Target) -> Option<Keepalive> {
-    let (keepalive, beat) = (target.keepalive?, target.heartbeat?.every);
-    // The kernel counts in seconds.
-    let often = Duration::from_secs(beat.as_secs().max(1));
-    let idle = keepalive.idle.map_or(often, |idle| idle.min(often));
-    Some(Keepalive { idle: Some(idle), interval: Some(often), count: Some(3) })
 }
 
 async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
@@ -293,10 +283,12 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     info!("Minion is ready to receive requests!");
     world.connected(link).await;
     let watched = watch_requests(world, link);
-    tokio::pin!(watched);
+    let checked = check_now_and_then(world, link);
+    tokio::pin!(watched, checked);
     loop {
         tokio::select! {
             error = &mut watched => return error.into(),
+            () = &mut checked => {}
             payload = subscription.next() => match payload {
                 Ok(payload) => {
                     link.note_heard(world.rt.now());
@@ -318,13 +310,29 @@ const STOCK_TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
 /// Waits for the loss of the master's request port, by closing or by silence.
 async fn watch_requests(world: &World, link: &Link) -> transport::Error {
     let Some(address) = link.address_in_use() else { return std::future::pending().await };
-    let target = target(link, address, 0);
+    let target = target(link, address, 0, CONNECT);
     match link.settings.transport {
         transport::Kind::Zeromq => transport::zeromq::watch(&world.rt, &target).await,
         transport::Kind::Tcp => {
             let ours = link.channel().is_some_and(|channel| channel.abilities().is_some());
             let heartbeat = if ours { target.heartbeat } else { Some(STOCK_TCP_BEAT) };
             transport::tcp::watch(&world.rt, &Target { heartbeat, ..target }).await
+        }
+    }
+}
+
+/// Looks each `master_alive_interval` whether the master answers on a new connection as well. The connection itself has its
+/// heartbeats: a master that is only slow is told of, and kept.
+async fn check_now_and_then(world: &World, link: &Link) {
+    let (every, timeout) = (world.config.links.master_alive_interval, link.settings.channel.auth_timeout);
+    if every.is_zero() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(every).await;
+        if !connect::ping(world, link, timeout).await {
+            let master = &link.settings.address;
+            warn!("Master {master} did not answer a ping within {} s; its connection is alive", timeout.as_secs_f32());
         }
     }
 }

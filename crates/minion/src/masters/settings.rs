@@ -6,11 +6,12 @@ use std::time::Duration;
 use channel::client::{Settings as ChannelSettings, TrustSettings};
 use config::{MasterAddress, MasterType, Transport};
 use crypto::{Encryption, HashType, Signature};
-use rt::Keepalive;
+use rt::{Keepalive, Rt};
 use transport::{CertReqs, Heartbeat, Kind, Tls, TlsSettings};
 use value::Map;
 
-use super::Backoff;
+use super::choice::Failback;
+use super::{Backoff, Place, Rules, distribute, shuffle};
 use crate::Error;
 
 /// What one link is told.
@@ -36,6 +37,8 @@ pub struct LinkSettings {
     pub filtering: bool,
     /// Time between tries when the name does not resolve.
     pub retry_dns: Duration,
+    /// So many tries in a row are made that often, if bounded.
+    pub retry_dns_count: Option<u32>,
     /// The wait after a lost connection.
     pub backoff: Backoff,
     /// The wait while our key is not accepted, and its bound.
@@ -80,18 +83,58 @@ const SHORTEST_BEAT: Duration = Duration::from_millis(100);
 /// A return waits an hour for its master.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// How the masters are followed.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// All at the same time.
+    All,
+    /// One at a time, tried in this order.
+    One(Rules, Vec<Place>),
+}
+
+/// Without `master_failback_interval` and `master_alive_interval` the preferred master is looked at this often.
+const FAILBACK_EVERY: Duration = Duration::from_secs(30);
+
+fn is_one_at_a_time(config: &config::Minion, masters: usize) -> bool {
+    masters > 1 && matches!(config.links.master_type, MasterType::Failover | MasterType::Distributed)
+}
+
+/// Returns how so many masters are followed. The list is shuffled here, once, if the options say so.
+pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
+    if !is_one_at_a_time(config, masters) {
+        return Plan::All;
+    }
+    let links = &config.links;
+    let distributed = links.master_type == MasterType::Distributed;
+    let mut order: Vec<Place> = (0..masters).map(Place).collect();
+    if distributed {
+        order = distribute(&config.id, order);
+    }
+    if links.random_master || links.master_shuffle {
+        shuffle(&mut order, distributed || links.master_failback, |bound| rt.below(bound));
+    }
+    let every = [links.master_failback_interval, links.master_alive_interval, FAILBACK_EVERY];
+    let every = every.into_iter().find(|every| !every.is_zero()).unwrap_or(FAILBACK_EVERY);
+    let jitter = rt.between(Duration::ZERO, every.min(FAILBACK_EVERY));
+    let healthy = links.master_failback_healthy;
+    let rules = Rules {
+        failback: links.master_failback.then_some(Failback { every, healthy, jitter }),
+        wait: (config.login.acceptance_wait_time, config.login.acceptance_wait_time_max),
+        tries: u32::try_from(links.master_tries).ok().filter(|tries| *tries > 0),
+    };
+    Plan::One(rules, order)
+}
+
 /// Returns the settings of all links, in the configured order.
 ///
 /// # Errors
 /// When an option cannot be obeyed.
-pub fn links(config: &config::Minion, grains: &Map) -> Result<Vec<LinkSettings>, Error> {
-    let addresses = match config.links.master_type {
-        MasterType::Hot => config.masters.clone(),
-        MasterType::Disable => Vec::new(),
-        other if config.masters.len() == 1 && other != MasterType::Func => config.masters.clone(),
-        other => return Err(Error::NotSupported(format!("master_type: {other} with several masters"))),
-    };
-    let channel = channel_settings(config, grains)?;
+pub fn links(config: &config::Minion, masters: Vec<MasterAddress>, grains: &Map) -> Result<Vec<LinkSettings>, Error> {
+    let mut channel = channel_settings(config, grains)?;
+    if is_one_at_a_time(config, masters.len()) {
+        // A dead master costs one sign-in, whatever `auth_tries` says, as in Salt.
+        channel.auth_tries = 1;
+    }
     let source = source(config)?;
     let tls = config.network.tls.as_ref().map(tls).transpose()?;
     let link = |address: MasterAddress| LinkSettings {
@@ -108,6 +151,7 @@ pub fn links(config: &config::Minion, grains: &Map) -> Result<Vec<LinkSettings>,
         publish_port: config.links.publish_port,
         filtering: config.network.zmq_filtering,
         retry_dns: config.links.retry_dns,
+        retry_dns_count: config.links.retry_dns_count,
         backoff: backoff(config),
         acceptance_wait: (config.login.acceptance_wait_time, config.login.acceptance_wait_time_max),
         rejected_retry: config.login.rejected_retry,
@@ -120,7 +164,7 @@ pub fn links(config: &config::Minion, grains: &Map) -> Result<Vec<LinkSettings>,
             patience: PATIENCE,
         },
     };
-    Ok(addresses.into_iter().map(link).collect())
+    Ok(masters.into_iter().map(link).collect())
 }
 
 /// Returns what the options say about sign-in, sealing and trust.
@@ -150,8 +194,15 @@ pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<Channel
             open_mode: trust.open_mode,
             finger: trust.master_finger.clone().filter(|finger| !finger.is_empty()),
         },
+        reauth_delay: reauth_delay(config),
         abilities: None,
     })
+}
+
+/// Salt's default of 10 s has no effect there, so that only a value that was set counts.
+fn reauth_delay(config: &config::Minion) -> Duration {
+    let set = config.origins.contains_key("random_reauth_delay");
+    if set { config.login.random_reauth_delay } else { Duration::ZERO }
 }
 
 fn source(config: &config::Minion) -> Result<Source, Error> {

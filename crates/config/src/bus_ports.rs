@@ -1,0 +1,107 @@
+//! The ports of a minion's local event bus with `ipc_mode: tcp`: one pair for each master, as the tutorials have it.
+
+use std::collections::BTreeMap;
+
+use value::Value;
+
+use crate::MinionNetwork;
+use crate::opts::FromOption;
+
+/// An option that names ports: one number, from which each further master's port is two higher, or a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusPorts {
+    /// The first of ports that are two apart.
+    From(u16),
+    /// One for each master.
+    Each(Vec<u16>),
+}
+
+impl BusPorts {
+    /// Returns the port for the master at a place of the list, or 0 where there is none.
+    pub fn of(&self, place: u16) -> u16 {
+        match self {
+            BusPorts::From(first) => first.checked_add(place.saturating_mul(2)).unwrap_or(0),
+            BusPorts::Each(list) => list.get(usize::from(place)).copied().unwrap_or(0),
+        }
+    }
+
+    fn wrong_length(&self, name: &str, masters: usize) -> Option<String> {
+        let BusPorts::Each(list) = self else { return None };
+        let wrong = list.len() != masters.max(1);
+        wrong.then(|| format!("option '{name}' lists {} ports for {} masters", list.len(), masters.max(1)))
+    }
+}
+
+impl FromOption for BusPorts {
+    fn from_option(value: Option<&Value>) -> Result<Self, String> {
+        let port = |value| u16::from_option(Some(value)).ok().filter(|port| *port > 0);
+        let read = match value {
+            Some(Value::List(items)) if !items.is_empty() => {
+                items.iter().map(port).collect::<Option<Vec<u16>>>().map(BusPorts::Each)
+            }
+            Some(one) => port(one).map(BusPorts::From),
+            None => None,
+        };
+        read.ok_or_else(|| "a port from 1 to 65535, or a list of one for each master".to_owned())
+    }
+}
+
+impl MinionNetwork {
+    /// Returns the pairs of ports, for publishing and pulling, of the event bus of a minion with so many masters.
+    ///
+    /// # Errors
+    /// In words, when a list has another length, a port would be too high, or two are the same.
+    pub fn bus_ports(&self, masters: usize) -> Result<Vec<(u16, u16)>, String> {
+        let options = [("tcp_pub_port", &self.tcp_pub_port), ("tcp_pull_port", &self.tcp_pull_port)];
+        if let Some(wrong) = options.iter().find_map(|(name, ports)| ports.wrong_length(name, masters)) {
+            return Err(wrong);
+        }
+        let places = u16::try_from(masters.max(1)).map_err(|_| format!("{masters} masters are too many for ports"))?;
+        let mut taken = BTreeMap::new();
+        for place in 0..places {
+            for (name, ports) in options {
+                let port = ports.of(place);
+                let what = format!("option '{name}' for master {}", place + 1);
+                if port == 0 {
+                    return Err(format!("{what} is a port above 65535"));
+                }
+                if let Some(other) = taken.insert(port, what.clone()) {
+                    return Err(format!("{what} and {other} are both port {port}; local event ports must not overlap"));
+                }
+            }
+        }
+        Ok((0..places).map(|place| (self.tcp_pub_port.of(place), self.tcp_pull_port.of(place))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Minion;
+    use value::{Value, list, map};
+
+    fn pairs(publish: impl Into<Value>, pull: impl Into<Value>, masters: usize) -> Result<Vec<(u16, u16)>, String> {
+        let options = map! { "id" => "m", "tcp_pub_port" => publish.into(), "tcp_pull_port" => pull.into() };
+        let minion = Minion::from_options(options).map_err(|error| error.to_string())?;
+        minion.network.bus_ports(masters)
+    }
+
+    #[test]
+    fn each_further_master_has_a_pair_two_higher_or_one_of_the_list() {
+        assert_eq!(pairs(4510, 4511, 3), Ok(vec![(4510, 4511), (4512, 4513), (4514, 4515)]));
+        assert_eq!(pairs(list![1000, 1010], list!["1001", 1011], 2), Ok(vec![(1000, 1001), (1010, 1011)]));
+        assert_eq!(pairs(4510, 4511, 0), Ok(vec![(4510, 4511)]), "without masters there is a bus too");
+    }
+
+    #[test]
+    fn ports_that_cannot_be_are_told() {
+        let told = |publish: Value, pull: Value, masters| pairs(publish, pull, masters).unwrap_err();
+        assert_eq!(told(list![1, 3], 9.into(), 3), "option 'tcp_pub_port' lists 2 ports for 3 masters");
+        let overlap = told(4510.into(), 4512.into(), 2);
+        assert!(overlap.contains("are both port 4512"), "{overlap}");
+        assert!(told(65534.into(), 100.into(), 2).contains("above 65535"));
+        for wrong in [list![], list![0], Value::from("x"), Value::from(70000)] {
+            let error = told(wrong, 4511.into(), 1);
+            assert!(error.contains("tcp_pub_port"), "{error}");
+        }
+    }
+}

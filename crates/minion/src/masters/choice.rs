@@ -1,0 +1,550 @@
+//! Which of several masters is followed when only one is: `failover` and `distributed`.
+//!
+//! [`Choice`] decides and does nothing: it is told what happened and what time it is, and says what is to be done. Its rules
+//! are those of Salt's tutorials, with two differences: it never gives up, and it goes back to the preferred master only when
+//! that one has been healthy for a while, has taken us in, and the jobs of the current one are done.
+
+use std::time::Duration;
+
+use super::AcceptanceWait;
+
+/// A master, by its place in the configured list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub usize);
+
+/// What the options say about the choice.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Whether the first master is gone back to, and how.
+    pub failback: Option<Failback>,
+    /// The wait after a round in which no master took us (`acceptance_wait_time`), and its bound.
+    pub wait: (Duration, Duration),
+    /// Rounds after which the log says that no master could be reached (`master_tries`); none for never.
+    pub tries: Option<u32>,
+}
+
+/// How the preferred master is gone back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Failback {
+    /// Time between looks at it (`master_failback_interval`).
+    pub every: Duration,
+    /// How long it must have answered before (`master_failback_healthy`).
+    pub healthy: Duration,
+    /// How much longer to wait, drawn once, so that a fleet does not move at once.
+    pub jitter: Duration,
+}
+
+/// How long running jobs of the current master may keep us from the preferred one.
+const DRAIN: Duration = Duration::from_secs(600);
+
+/// How long the preferred master may take to take us in before we stay where we are.
+const MOVE: Duration = Duration::from_secs(30);
+
+/// While health is being established, that often is looked at least within the time it takes.
+const LOOKS: u32 = 4;
+
+/// The shortest time between two looks.
+const QUICKEST: Duration = Duration::from_millis(250);
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The minion starts.
+    Start,
+    /// A master that is being followed took us in.
+    Connected(Place),
+    /// Following a master ended: it could not be reached, refused us, or was lost.
+    Ended(Place),
+    /// The preferred master was looked at; says whether it answered.
+    Looked(bool),
+    /// Time has passed, or a job has ended.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Begin to follow a master. The number is that of the round of tries, from 0: later ones may take longer.
+    Follow(Place, u32),
+    /// Follow a master no more.
+    Leave(Place),
+    /// See whether the preferred master answers, and tell with [`Event::Looked`].
+    Look(Place),
+    /// Say that no master could be reached.
+    Complain,
+}
+
+/// The choice of the one master that is followed.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    rules: Rules,
+    /// As at the start; its first is the preferred one.
+    listed: Vec<Place>,
+    /// In which they are tried now.
+    order: Vec<Place>,
+    stage: Stage,
+    rounds: u32,
+    wait: AcceptanceWait,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Stage {
+    /// The master at this place of the order is being tried.
+    Trying(usize),
+    /// No master took us; the next round begins then.
+    Resting(Duration),
+    /// This master has us.
+    Following(Place, Option<Watch>),
+    /// That master has us, while the preferred one is being tried until then.
+    Moving(Place, Duration),
+}
+
+/// The look-out for the preferred master.
+#[derive(Clone, Debug, PartialEq)]
+struct Watch {
+    /// When to look next; nothing while a look is under way.
+    look: Option<Duration>,
+    /// Since when it has answered each time.
+    healthy: Option<Duration>,
+}
+
+impl Choice {
+    /// A choice among masters in the order in which they are tried; the first is the preferred one.
+    pub fn new(rules: Rules, listed: Vec<Place>) -> Self {
+        let wait = AcceptanceWait::new(rules.wait.0, rules.wait.1);
+        let order = listed.clone();
+        Choice { rules, listed, order, stage: Stage::Resting(Duration::ZERO), rounds: 0, wait }
+    }
+
+    /// Takes an event and returns what is to be done, in order. `now` is the time since the start, `busy` says whether jobs of
+    /// the current master run.
+    pub fn on(&mut self, now: Duration, busy: bool, event: Event) -> Vec<Action> {
+        let mut todo = match event {
+            Event::Start | Event::Tick => Vec::new(),
+            Event::Connected(place) => self.connected(now, place),
+            Event::Ended(place) => self.ended(now, place),
+            Event::Looked(answered) => self.looked(now, answered),
+        };
+        todo.extend(self.go_on(now, busy));
+        todo
+    }
+
+    /// When [`Event::Tick`] is due; nothing as long as only events matter.
+    pub fn due(&self, busy: bool) -> Option<Duration> {
+        match &self.stage {
+            Stage::Trying(_) => None,
+            Stage::Resting(until) | Stage::Moving(_, until) => Some(*until),
+            Stage::Following(_, None) => None,
+            Stage::Following(_, Some(watch)) => {
+                let moving = self.move_at(watch, busy);
+                [watch.look, moving].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// The master that has us.
+    pub fn current(&self) -> Option<Place> {
+        match self.stage {
+            Stage::Following(place, _) | Stage::Moving(place, _) => Some(place),
+            Stage::Trying(_) | Stage::Resting(_) => None,
+        }
+    }
+
+    /// The master that is gone back to, if one is.
+    pub fn preferred(&self) -> Option<Place> {
+        self.rules.failback.and(self.listed.first().copied())
+    }
+
+    fn connected(&mut self, now: Duration, place: Place) -> Vec<Action> {
+        match self.stage {
+            Stage::Trying(at) if self.order[at] == place => {
+                self.forget_failures();
+                self.stage = Stage::Following(place, self.watch(now, place));
+                Vec::new()
+            }
+            Stage::Moving(from, _) if place == self.listed[0] => {
+                self.order.clone_from(&self.listed);
+                self.stage = Stage::Following(place, None);
+                vec![Action::Leave(from)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn ended(&mut self, now: Duration, place: Place) -> Vec<Action> {
+        match self.stage {
+            Stage::Trying(at) if self.order[at] == place => self.try_next(now, at + 1),
+            Stage::Following(current, _) if current == place => {
+                self.put_last(place);
+                self.try_next(now, 0)
+            }
+            Stage::Moving(from, _) if from == place => {
+                // The preferred master is being tried already, and is the first of the list.
+                self.order.clone_from(&self.listed);
+                self.put_last(from);
+                self.stage = Stage::Trying(0);
+                Vec::new()
+            }
+            Stage::Moving(from, _) if place == self.listed[0] => {
+                self.stage = Stage::Following(from, self.watch(now, from));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn looked(&mut self, now: Duration, answered: bool) -> Vec<Action> {
+        let (Stage::Following(_, Some(watch)), Some(failback)) = (&mut self.stage, self.rules.failback) else {
+            return Vec::new();
+        };
+        watch.healthy = if answered { watch.healthy.or(Some(now)) } else { None };
+        let often = (failback.healthy / LOOKS).clamp(QUICKEST, failback.every.max(QUICKEST));
+        watch.look = Some(now + if answered { often } else { failback.every });
+        Vec::new()
+    }
+
+    /// Does what time alone brings about.
+    fn go_on(&mut self, now: Duration, busy: bool) -> Vec<Action> {
+        match &mut self.stage {
+            Stage::Resting(until) if *until <= now => self.try_next(now, 0),
+            Stage::Moving(from, until) if *until <= now => {
+                let from = *from;
+                self.stage = Stage::Following(from, self.watch(now, from));
+                vec![Action::Leave(self.listed[0])]
+            }
+            Stage::Following(from, Some(watch)) => {
+                let (from, watch) = (*from, watch.clone());
+                self.look_or_move(now, busy, from, &watch)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn look_or_move(&mut self, now: Duration, busy: bool, from: Place, watch: &Watch) -> Vec<Action> {
+        let preferred = self.listed[0];
+        if self.move_at(watch, busy).is_some_and(|at| at <= now) {
+            self.stage = Stage::Moving(from, now + MOVE);
+            return vec![Action::Follow(preferred, 0)];
+        }
+        if watch.look.is_some_and(|at| at <= now) {
+            self.stage = Stage::Following(from, Some(Watch { look: None, ..watch.clone() }));
+            return vec![Action::Look(preferred)];
+        }
+        Vec::new()
+    }
+
+    /// When to move, as things are: healthy for long enough and then either nothing to finish or waited for too long.
+    fn move_at(&self, watch: &Watch, busy: bool) -> Option<Duration> {
+        let failback = self.rules.failback?;
+        let ready = watch.healthy? + failback.healthy + failback.jitter;
+        Some(if busy { ready + DRAIN } else { ready })
+    }
+
+    fn watch(&self, now: Duration, current: Place) -> Option<Watch> {
+        let failback = self.rules.failback.filter(|_| self.listed.first() != Some(&current))?;
+        Some(Watch { look: Some(now + failback.every), healthy: None })
+    }
+
+    /// Tries the master at a place of the order; behind the last one a round is over.
+    fn try_next(&mut self, now: Duration, at: usize) -> Vec<Action> {
+        if let Some(place) = self.order.get(at) {
+            self.stage = Stage::Trying(at);
+            return vec![Action::Follow(*place, self.rounds)];
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        self.stage = Stage::Resting(now + self.wait.next());
+        let enough = self.rules.tries.is_some_and(|tries| self.rounds.is_multiple_of(tries.max(1)));
+        if enough { vec![Action::Complain] } else { Vec::new() }
+    }
+
+    fn put_last(&mut self, place: Place) {
+        self.order.retain(|other| *other != place);
+        self.order.push(place);
+    }
+
+    fn forget_failures(&mut self) {
+        self.rounds = 0;
+        self.wait = AcceptanceWait::new(self.rules.wait.0, self.rules.wait.1);
+    }
+}
+
+/// The list as `master_type: distributed` has it: the entry at the checksum of the id comes first, the others follow in their
+/// order.
+pub fn distribute<T>(id: &str, mut list: Vec<T>) -> Vec<T> {
+    if list.len() > 1 {
+        let first = list.remove(crc32(id.as_bytes()) as usize % (list.len()));
+        list.insert(0, first);
+    }
+    list
+}
+
+/// Shuffles a list (`random_master`), all of it or all but the first. `below` returns a random number below its argument.
+pub fn shuffle<T>(list: &mut [T], keep_first: bool, mut below: impl FnMut(u64) -> u64) {
+    let from = usize::from(keep_first).min(list.len());
+    let rest = &mut list[from..];
+    for last in (1..rest.len()).rev() {
+        rest.swap(last, below(last as u64 + 1) as usize);
+    }
+}
+
+/// The checksum of ISO 3309, as in zip files.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (0..8).fold(crc, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 });
+    !bytes.iter().fold(!0, |crc, byte| step(crc ^ u32::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use Action::{Complain, Follow, Leave, Look};
+    use Event::{Connected, Ended, Looked, Start, Tick};
+
+    const A: Place = Place(0);
+    const B: Place = Place(1);
+    const C: Place = Place(2);
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    fn rules(failback: bool) -> Rules {
+        let failback = failback.then_some(Failback { every: seconds(30), healthy: seconds(10), jitter: seconds(5) });
+        Rules { failback, wait: (seconds(10), seconds(10)), tries: Some(2) }
+    }
+
+    /// Plays events at their seconds and compares what each leads to.
+    fn play(failback: bool, steps: &[(u64, Event, &[Action])]) -> Choice {
+        play_busy(failback, &steps.iter().map(|(at, event, todo)| (*at, false, *event, *todo)).collect::<Vec<_>>())
+    }
+
+    fn play_busy(failback: bool, steps: &[(u64, bool, Event, &[Action])]) -> Choice {
+        let mut choice = Choice::new(rules(failback), vec![A, B, C]);
+        for (at, busy, event, todo) in steps {
+            assert_eq!(choice.on(seconds(*at), *busy, *event), *todo, "{event:?} at {at}");
+        }
+        choice
+    }
+
+    #[test]
+    fn the_first_that_takes_us_is_followed() {
+        let choice =
+            play(false, &[(0, Start, &[Follow(A, 0)]), (5, Ended(A), &[Follow(B, 0)]), (6, Connected(B), &[])]);
+        assert_eq!((choice.current(), choice.due(false)), (Some(B), None));
+    }
+
+    #[test]
+    fn a_lost_one_goes_to_the_end() {
+        play(
+            false,
+            &[
+                (0, Start, &[Follow(A, 0)]),
+                (1, Ended(A), &[Follow(B, 0)]),
+                (2, Connected(B), &[]),
+                (9, Ended(B), &[Follow(A, 0)]),
+                (10, Ended(A), &[Follow(C, 0)]),
+                (11, Connected(C), &[]),
+                (20, Ended(C), &[Follow(A, 0)]),
+                (21, Ended(A), &[Follow(B, 0)]),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_round_without_success_is_repeated_after_a_wait() {
+        let choice = play(
+            false,
+            &[
+                (0, Start, &[Follow(A, 0)]),
+                (1, Ended(A), &[Follow(B, 0)]),
+                (2, Ended(B), &[Follow(C, 0)]),
+                (3, Ended(C), &[]),
+                (12, Tick, &[]),
+                (13, Tick, &[Follow(A, 1)]),
+                (14, Ended(A), &[Follow(B, 1)]),
+                (15, Ended(B), &[Follow(C, 1)]),
+                (16, Ended(C), &[Complain]),
+                (26, Tick, &[Follow(A, 2)]),
+                (27, Connected(A), &[]),
+            ],
+        );
+        assert_eq!(choice.current(), Some(A));
+    }
+
+    #[test]
+    fn the_preferred_one_is_gone_back_to_when_it_was_healthy_for_long_enough() {
+        play(
+            true,
+            &[
+                (0, Start, &[Follow(A, 0)]),
+                (1, Ended(A), &[Follow(B, 0)]),
+                (2, Connected(B), &[]),
+                (32, Tick, &[Look(A)]),
+                (33, Looked(true), &[]),
+                (36, Tick, &[Look(A)]),
+                (37, Looked(false), &[]),
+                (67, Tick, &[Look(A)]),
+                (68, Looked(true), &[]),
+                (71, Tick, &[Look(A)]),
+                (72, Looked(true), &[]),
+                (82, Tick, &[Look(A)]),
+                // Ten seconds of health and five of jitter.
+                (83, Tick, &[Follow(A, 0)]),
+                (84, Connected(A), &[Leave(B)]),
+                (300, Tick, &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_preferred_one_that_does_not_take_us_changes_nothing() {
+        let until_move: [(u64, Event, &[Action]); 6] = [
+            (0, Start, &[Follow(A, 0)]),
+            (1, Ended(A), &[Follow(B, 0)]),
+            (2, Connected(B), &[]),
+            (32, Tick, &[Look(A)]),
+            (33, Looked(true), &[]),
+            (48, Tick, &[Follow(A, 0)]),
+        ];
+        let mut refused = play(true, &until_move);
+        assert_eq!(refused.on(seconds(49), false, Ended(A)), []);
+        assert_eq!((refused.current(), refused.due(false)), (Some(B), Some(seconds(79))));
+        let mut silent = play(true, &until_move);
+        assert_eq!(silent.on(seconds(78), false, Tick), [Leave(A)]);
+        assert_eq!(silent.current(), Some(B));
+        let mut lost = play(true, &until_move);
+        assert_eq!(lost.on(seconds(49), false, Ended(B)), []);
+        assert_eq!(lost.on(seconds(50), false, Connected(A)), []);
+        assert_eq!(lost.current(), Some(A));
+    }
+
+    #[test]
+    fn running_jobs_are_finished_first_within_a_bound() {
+        let steps: [(u64, bool, Event, &[Action]); 6] = [
+            (0, false, Start, &[Follow(A, 0)]),
+            (1, false, Ended(A), &[Follow(B, 0)]),
+            (2, false, Connected(B), &[]),
+            (32, true, Tick, &[Look(A)]),
+            (33, true, Looked(true), &[]),
+            (48, true, Tick, &[Look(A)]),
+        ];
+        let mut patient = play_busy(true, &steps);
+        assert_eq!(patient.on(seconds(500), true, Looked(true)), []);
+        assert_eq!(patient.on(seconds(501), false, Tick), [Follow(A, 0)]);
+        let mut bounded = play_busy(true, &steps);
+        assert_eq!(bounded.on(seconds(648), true, Tick), [Follow(A, 0)]);
+    }
+
+    /// A world that obeys, answers as chance has it, and checks at each step what must always hold.
+    struct Walk {
+        choice: Choice,
+        followed: BTreeSet<Place>,
+        looking: bool,
+        now: Duration,
+    }
+
+    impl Walk {
+        fn event(&mut self, busy: bool, event: Event) {
+            let before = self.choice.current();
+            for action in self.choice.on(self.now, busy, event) {
+                match action {
+                    Follow(place, _) => assert!(self.followed.insert(place), "{place:?} is followed already"),
+                    Leave(place) => assert!(self.followed.remove(&place), "{place:?} is not followed"),
+                    Look(place) => {
+                        assert_eq!(self.choice.preferred(), Some(place));
+                        self.looking = true;
+                    }
+                    Complain => assert!(self.choice.rules.tries.is_some()),
+                }
+            }
+            if let Ended(place) = event
+                && before == Some(place)
+            {
+                assert_eq!(self.choice.order.last(), Some(&place), "the lost one is tried last");
+            }
+            self.check();
+        }
+
+        fn check(&self) {
+            let expected = match &self.choice.stage {
+                Stage::Trying(at) => vec![self.choice.order[*at]],
+                Stage::Resting(_) => vec![],
+                Stage::Following(place, _) => vec![*place],
+                Stage::Moving(from, _) => vec![*from, self.choice.listed[0]],
+            };
+            assert_eq!(self.followed, expected.iter().copied().collect());
+            assert_eq!(expected.len(), self.followed.len(), "nobody moves to where he is");
+            let mut all = self.choice.order.clone();
+            all.sort();
+            assert_eq!(all, [A, B, C], "nobody is forgotten");
+            let idle = self.followed.is_empty();
+            assert!(!idle || self.choice.due(false).is_some(), "there is always something to wait for");
+        }
+    }
+
+    #[test]
+    fn whatever_happens_one_master_is_followed_or_waited_for() {
+        for seed in 0..300u64 {
+            let random = rt::Rt::new(rt::TokioNet, rt::WallClock, rt::SeededRandom::new(seed));
+            let choice = Choice::new(rules(seed % 2 == 0), vec![A, B, C]);
+            let mut walk = Walk { choice, followed: BTreeSet::new(), looking: false, now: Duration::ZERO };
+            walk.event(false, Start);
+            for _ in 0..400 {
+                walk.now += Duration::from_millis(random.below(20_000));
+                let busy = random.below(3) == 0;
+                let any: Vec<Place> = walk.followed.iter().copied().collect();
+                let pick = any.get(random.below(any.len() as u64) as usize).copied();
+                match (random.below(6), pick) {
+                    (0, Some(place)) => {
+                        walk.followed.remove(&place);
+                        walk.event(busy, Ended(place));
+                    }
+                    (1 | 2, Some(place)) => walk.event(busy, Connected(place)),
+                    (3, _) if walk.looking => {
+                        walk.looking = false;
+                        walk.event(busy, Looked(random.below(4) > 0));
+                    }
+                    // Late or made-up news must not harm either.
+                    (4, _) => {
+                        let place = Place(random.below(3) as usize);
+                        if !walk.followed.contains(&place) {
+                            walk.event(busy, Ended(place));
+                        }
+                    }
+                    _ => walk.event(busy, Tick),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_id_chooses_the_first_of_distributed_masters() {
+        // From the recorded vectors of Salt's rule.
+        for (id, crc, at) in [
+            ("vecminion", 3_007_124_550, 0),
+            ("web1", 2_678_409_197, 2),
+            ("db-02.example.com", 3_819_343_465, 1),
+            ("élément", 1_599_780_337, 1),
+        ] {
+            assert_eq!((crc32(id.as_bytes()), distribute(id, vec![0, 1, 2])[0]), (crc, at), "{id}");
+        }
+        assert_eq!(distribute("web1", vec!["a", "b", "c"]), ["c", "a", "b"]);
+        assert_eq!(distribute("web1", vec!["a"]), ["a"]);
+    }
+
+    #[test]
+    fn a_shuffle_may_keep_the_first() {
+        let random = rt::Rt::new(rt::TokioNet, rt::WallClock, rt::SeededRandom::new(7));
+        let mut seen = BTreeSet::new();
+        for _ in 0..200 {
+            let mut list = [0, 1, 2];
+            shuffle(&mut list, true, |bound| random.below(bound));
+            assert_eq!(list[0], 0);
+            shuffle(&mut list, false, |bound| random.below(bound));
+            seen.insert(list);
+        }
+        assert_eq!(seen.len(), 6);
+        shuffle(&mut [0; 0], true, |bound| bound);
+    }
+}

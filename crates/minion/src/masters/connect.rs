@@ -1,0 +1,189 @@
+//! The way to a master: from its name to a connection and a channel.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use channel::client::{FileTrust, MasterChannel};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rt::{Connect, Keepalive};
+use tokio::time::Instant;
+use transport::{Error as TransportError, Requester, Subscription, Target};
+use value::{Value, map};
+use wire::envelope::Envelope;
+
+use super::Link;
+use super::session::Ended;
+use super::trust::LinkTrust;
+use crate::world::World;
+
+/// Time for one address to accept a connection.
+pub const CONNECT: Duration = Duration::from_secs(5);
+
+/// The head start of each address of a name over the next one.
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// All addresses of the master's name, those of the wished family first.
+///
+/// # Errors
+/// When the name has none. Nothing ever stands in for it.
+pub async fn resolve(world: &World, link: &Link) -> io::Result<Vec<SocketAddr>> {
+    let master = &link.settings.address;
+    let mut found = world.rt.net().resolve(&master.host, master.port).await?;
+    match link.settings.ipv6 {
+        Some(true) => found.sort_by_key(SocketAddr::is_ipv4),
+        Some(false) => found.retain(SocketAddr::is_ipv4),
+        None => {}
+    }
+    if found.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no address of the wished family"));
+    }
+    Ok(found)
+}
+
+/// The addresses that accept connections, the quickest first, each a little later than the one before it.
+///
+/// # Errors
+/// Why the last one does not, when none does.
+pub async fn reachable(
+    world: &World,
+    link: &Link,
+    addresses: Vec<SocketAddr>,
+    patience: Duration,
+) -> io::Result<Vec<SocketAddr>> {
+    if addresses.len() == 1 {
+        // The first request will tell.
+        return Ok(addresses);
+    }
+    let mut tries: FuturesUnordered<_> =
+        addresses.iter().zip(0..).map(|(address, at)| try_address(world, link, *address, at, patience)).collect();
+    let (mut found, mut failure) = (Vec::new(), io::Error::from(io::ErrorKind::NotFound));
+    // One that answers is enough to begin with, so the others are given a moment only.
+    let mut waiting = std::pin::pin!(tokio::time::sleep(patience + STAGGER * addresses.len() as u32));
+    loop {
+        tokio::select! {
+            tried = tries.next() => match tried {
+                Some(Ok(address)) => {
+                    found.push(address);
+                    waiting.as_mut().reset(Instant::now() + STAGGER);
+                }
+                Some(Err(error)) => failure = error,
+                None => break,
+            },
+            () = &mut waiting => break,
+        }
+    }
+    if found.is_empty() { Err(failure) } else { Ok(found) }
+}
+
+async fn try_address(world: &World, link: &Link, to: SocketAddr, at: u32, timeout: Duration) -> io::Result<SocketAddr> {
+    tokio::time::sleep(STAGGER * at).await;
+    let from = link.settings.source.address.map(|ip| SocketAddr::new(ip, 0));
+    world.rt.net().connect(&Connect { to, from, keepalive: None, timeout }).await.map(|_| to)
+}
+
+/// How a master's port is connected to.
+pub fn target(link: &Link, to: SocketAddr, source_port: u16, timeout: Duration) -> Target {
+    let settings = &link.settings;
+    let from = match (settings.source.address, source_port) {
+        (None, 0) => None,
+        (ip, port) => {
+            let any = if to.is_ipv4() { [0, 0, 0, 0].into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
+            Some(SocketAddr::new(ip.unwrap_or(any), port))
+        }
+    };
+    Target {
+        from,
+        keepalive: settings.keepalive,
+        heartbeat: Some(settings.heartbeat),
+        timeout,
+        tls: settings.tls.clone().map(|tls| (tls, settings.address.host.clone())),
+        ..Target::plain(to)
+    }
+}
+
+fn requester(world: &World, link: &Link, target: Target) -> Arc<dyn Requester> {
+    match link.settings.transport {
+        transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(world.rt.clone(), target)),
+        transport::Kind::Tcp => Arc::new(transport::tcp::TcpRequester::new(world.rt.clone(), target)),
+    }
+}
+
+/// A requester that notes when the master was heard and how long it took.
+struct Timed {
+    ask: Arc<dyn Requester>,
+    link: Arc<Link>,
+    rt: rt::Rt,
+}
+
+impl Requester for Timed {
+    fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, TransportError>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let answer = self.ask.ask(envelope, timeout).await?;
+            self.link.note_round_trip(began.elapsed());
+            self.link.note_heard(self.rt.now());
+            Ok(answer)
+        })
+    }
+}
+
+/// A channel to a master at an address, not signed in yet. `patience` bounds the making of the connection.
+pub fn open_channel(world: &World, link: &Arc<Link>, address: SocketAddr, patience: Duration) -> MasterChannel {
+    let target = target(link, address, link.settings.source.ret_port, patience);
+    let ask = Timed { ask: requester(world, link, target), link: link.clone(), rt: world.rt.clone() };
+    let trust = &world.config.trust;
+    let file = FileTrust::new(&world.config.paths.pki_dir, &trust.master_sign_key_name);
+    let settings = link.settings.channel.clone();
+    let trust = LinkTrust::new(file, settings.trust.verify_signature, settings.hash_type, Arc::downgrade(link));
+    MasterChannel::new(settings, world.identity.clone(), Arc::new(trust), Arc::new(ask), world.rt.clone())
+}
+
+/// Connects to where a master publishes.
+pub async fn subscribe(
+    world: &World,
+    link: &Link,
+    channel: &MasterChannel,
+    to: SocketAddr,
+    patience: Duration,
+) -> Result<Box<dyn Subscription>, Ended> {
+    let target = target(link, to, link.settings.source.publish_port, patience);
+    let subscribing = async {
+        match link.settings.transport {
+            transport::Kind::Zeromq => {
+                let topics = if link.settings.filtering { world.topics() } else { Vec::new() };
+                Ok(transport::zeromq::subscribe(&world.rt, &target, world.identity.id.as_str(), topics).await?)
+            }
+            transport::Kind::Tcp => {
+                let introduction = channel.introduction()?;
+                let target = Target { keepalive: probed(&target), ..target };
+                Ok(transport::tcp::subscribe(&world.rt, &target, &introduction).await?)
+            }
+        }
+    };
+    // A publish port that takes connections but does not speak would hold us for ever.
+    tokio::time::timeout(patience * 2, subscribing).await.map_err(|_| TransportError::Timeout(patience * 2))?
+}
+
+/// The transport tcp has no heartbeats, and a subscriber has nothing to ask; so the kernel probes a silent publisher as often
+/// as heartbeats would come.
+fn probed(target: &Target) -> Option<Keepalive> {
+    let (keepalive, beat) = (target.keepalive?, target.heartbeat?.every);
+    // The kernel counts in seconds.
+    let often = Duration::from_secs(beat.as_secs().max(1));
+    let idle = keepalive.idle.map_or(often, |idle| idle.min(often));
+    Some(Keepalive { idle: Some(idle), interval: Some(often), count: Some(3) })
+}
+
+/// Says whether a master answers a ping on a connection of its own, whoever it is.
+pub async fn ping(world: &World, link: &Link, timeout: Duration) -> bool {
+    let asking = async {
+        let addresses = resolve(world, link).await.ok()?;
+        let addresses = reachable(world, link, addresses, timeout).await.ok()?;
+        let target = Target { heartbeat: None, ..target(link, *addresses.first()?, 0, timeout) };
+        requester(world, link, target).ask(Envelope::clear(map! { "cmd" => "ping" }), timeout).await.ok()
+    };
+    tokio::time::timeout(timeout, asking).await.is_ok_and(|answer| answer.is_some())
+}

@@ -1,0 +1,260 @@
+//! Doing what [`Choice`] decides: one master is followed at a time, the others stand by.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::Filter;
+use exec::{MasterRole, MasterState};
+use futures_util::future::{OptionFuture, select_all};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use value::map;
+
+use super::Link;
+use super::choice::{Action, Choice, Event, Place, Rules};
+use super::connect;
+use super::session::{Approach, Ended, session};
+use crate::world::World;
+
+/// A dead master is to cost little when another may be alive, so the first round is quick. Each further one takes longer, for
+/// the sake of slow ways.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The longest time for a connection to be made.
+const MOST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The event that asks for a return to the preferred master, as in Salt.
+const FAILBACK: &str = "__master_failback";
+
+/// Follows one of the masters at a time until told to stop.
+pub async fn follow_one(world: Arc<World>, rules: Rules, order: Vec<Place>, stop: CancellationToken) {
+    let mut driver = Driver {
+        choice: Choice::new(rules, order),
+        world: world.clone(),
+        began: Instant::now(),
+        sessions: Vec::new(),
+        looking: None,
+        connected_once: false,
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = driver.run() => {}
+    }
+    world.links.iter().for_each(|link| link.set_channel(None));
+}
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+struct Driver {
+    world: Arc<World>,
+    choice: Choice,
+    began: Instant,
+    sessions: Vec<Session>,
+    looking: Option<Boxed<bool>>,
+    connected_once: bool,
+}
+
+/// A master that is followed.
+struct Session {
+    place: Place,
+    /// Whether it was told to the choice that this master has us.
+    live: bool,
+    run: Boxed<Ended>,
+}
+
+/// What the driver waits for.
+enum News {
+    Live(Place),
+    Over(Place, Ended),
+    Looked(bool),
+    Tick,
+}
+
+impl Driver {
+    async fn run(&mut self) {
+        // Programs on this host may ask for a failback, which counts as a look.
+        let mut asked = self.world.bus.subscribe(Filter::prefix(FAILBACK));
+        for link in &self.world.links {
+            link.set_state(MasterState::Idle, None, self.world.rt.now());
+        }
+        self.tell(Event::Start);
+        loop {
+            let news = tokio::select! {
+                news = self.news() => news,
+                Some(event) = asked.next() => {
+                    let preferred = self.choice.preferred().map(|place| self.link(place).settings.address.host.clone());
+                    if event.data().get_str("master") != preferred.as_deref() {
+                        continue;
+                    }
+                    News::Looked(true)
+                }
+            };
+            self.take(news);
+        }
+    }
+
+    fn link(&self, place: Place) -> &Arc<Link> {
+        &self.world.links[place.0]
+    }
+
+    fn is_busy(&self) -> bool {
+        self.choice.current().is_some_and(|place| self.link(place).is_busy())
+    }
+
+    async fn news(&mut self) -> News {
+        let busy = self.is_busy();
+        let due = self.choice.due(busy).map(|due| tokio::time::sleep_until(self.began + due));
+        let current = self.choice.current().filter(|_| busy).map(|place| self.link(place).clone());
+        let becoming: Vec<_> =
+            self.sessions.iter().filter(|session| !session.live).map(|session| session.place).collect();
+        let becoming: Vec<Boxed<Place>> =
+            becoming.into_iter().map(|place| live(self.link(place).clone(), place)).collect();
+        let becoming: OptionFuture<_> = (!becoming.is_empty()).then(|| select_all(becoming)).into();
+        let running = self.sessions.iter_mut().map(|session| {
+            let place = session.place;
+            let run = session.run.as_mut();
+            Box::pin(async move { (place, run.await) })
+        });
+        let running: Vec<_> = running.collect();
+        let running: OptionFuture<_> = (!running.is_empty()).then(|| select_all(running)).into();
+        tokio::select! {
+            // What is over is heard of first, so that nothing is told of a master that is gone.
+            biased;
+            Some(((place, ended), ..)) = running => News::Over(place, ended),
+            Some((place, ..)) = becoming => News::Live(place),
+            Some(answered) = OptionFuture::from(self.looking.as_mut()) => News::Looked(answered),
+            Some(()) = OptionFuture::from(due) => News::Tick,
+            Some(()) = OptionFuture::from(current.map(|link| async move { link.idle().await })) => News::Tick,
+            else => std::future::pending().await,
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::Tick => self.tell(Event::Tick),
+            News::Looked(answered) => {
+                self.looking = None;
+                self.tell(Event::Looked(answered));
+            }
+            News::Live(place) => {
+                for session in self.sessions.iter_mut().filter(|session| session.place == place) {
+                    session.live = true;
+                }
+                if self.choice.current().is_some() {
+                    info!("Going back to the preferred master {}", self.link(place).settings.address.host);
+                    self.fire(FAILBACK, place);
+                }
+                self.note_connected(place);
+                self.tell(Event::Connected(place));
+            }
+            News::Over(place, ended) => {
+                let was_live = self.link(place).is_live();
+                self.sessions.retain(|session| session.place != place);
+                self.note_over(place, &ended, was_live);
+                self.tell(Event::Ended(place));
+            }
+        }
+    }
+
+    /// Tells the choice what happened and does what it says.
+    fn tell(&mut self, event: Event) {
+        let (now, busy) = (self.began.elapsed(), self.is_busy());
+        for action in self.choice.on(now, busy, event) {
+            match action {
+                Action::Follow(place, round) => self.begin(place, round),
+                Action::Leave(place) => self.leave(place),
+                Action::Look(place) => self.look(place),
+                Action::Complain => {
+                    error!("No master could be reached or all masters denied the minion's connection attempt.")
+                }
+            }
+        }
+        self.note_roles();
+    }
+
+    fn begin(&mut self, place: Place, round: u32) {
+        let (world, link) = (self.world.clone(), self.link(place).clone());
+        link.forget_start();
+        let approach = Approach { patience: (PATIENCE * (round + 1)).min(MOST_PATIENCE), fresh: true };
+        let run = Box::pin(async move { session(&world, &link, approach).await });
+        self.sessions.push(Session { place, live: false, run });
+    }
+
+    fn leave(&mut self, place: Place) {
+        self.sessions.retain(|session| session.place != place);
+        let link = self.link(place).clone();
+        let was_live = link.is_live();
+        link.set_channel(None);
+        link.set_state(MasterState::Idle, None, self.world.rt.now());
+        if was_live {
+            info!("Leaving master {}", link.settings.address.host);
+        }
+    }
+
+    fn look(&mut self, place: Place) {
+        let (world, link) = (self.world.clone(), self.link(place).clone());
+        let timeout = link.settings.channel.auth_timeout;
+        self.looking = Some(Box::pin(async move { connect::ping(&world, &link, timeout).await }));
+    }
+
+    fn note_connected(&mut self, place: Place) {
+        if std::mem::replace(&mut self.connected_once, true) {
+            info!("Re-initialising subsystems for new master {}", self.link(place).settings.address.host);
+        }
+    }
+
+    /// Says what became of a master, in the words of Salt's tutorials.
+    fn note_over(&self, place: Place, ended: &Ended, was_live: bool) {
+        let link = self.link(place);
+        let (master, host) = (&link.settings.address, &link.settings.address.host);
+        link.set_channel(None);
+        link.set_state(ended.state(), None, self.world.rt.now());
+        if was_live {
+            warn!(%master, "Connection to master {host} lost: {ended}");
+            info!("Trying to tune in to next master from master-list");
+            info!("Moving possibly failed master {host} to the end of the list of masters");
+            self.world.disconnected(link);
+            return;
+        }
+        match ended {
+            Ended::Unresolved(reason) => {
+                error!("DNS lookup or connection check of '{host}' failed. ({reason})");
+            }
+            Ended::Refused(_) | Ended::Channel(channel::client::Error::Distrust(_)) => error!(%master, "{ended}"),
+            _ => {}
+        }
+        info!(%master, "Master {host} could not be reached, trying next master (if any): {ended}");
+    }
+
+    fn fire(&self, tag: &str, place: Place) {
+        let data = map! { "master" => self.link(place).settings.address.host.as_str() };
+        if let Err(reason) = self.world.bus.fire(tag, data) {
+            warn!("an event was not fired: {reason}");
+        }
+    }
+
+    fn note_roles(&self) {
+        let followed = |place: Place| match self.choice.current() {
+            Some(current) => current == place,
+            None => self.sessions.iter().any(|session| session.place == place),
+        };
+        for (link, at) in self.world.links.iter().zip(0..) {
+            let place = Place(at);
+            link.set_role(match place {
+                _ if followed(place) => MasterRole::Active,
+                _ if self.choice.preferred() == Some(place) => MasterRole::Preferred,
+                _ => MasterRole::Standby,
+            });
+        }
+    }
+}
+
+fn live(link: Arc<Link>, place: Place) -> Boxed<Place> {
+    Box::pin(async move {
+        link.live().await;
+        place
+    })
+}
