@@ -124,6 +124,7 @@ impl Master {
             autosign_grains: None,
             auth_timeout: Duration::from_secs(20),
             auth_tries: 1,
+            reauth_delay: std::time::Duration::ZERO,
             request_timeout: Duration::from_secs(20),
             request_tries: 1,
             trust: TrustSettings::default(),
