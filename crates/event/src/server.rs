@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use rt::BoxStream;
+use rt::{BoxStream, Rt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, error, warn};
@@ -64,10 +64,13 @@ pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> R
     let publish = open(bus, &endpoints.publish, endpoints.publish_mode).await?;
     let listeners = Listeners { bus: bus.clone(), options, endpoint: Arc::new(endpoints.publish.clone()) };
     let senders = Senders { bus: bus.clone(), endpoint: Arc::new(endpoints.pull.clone()) };
+    let rt = bus.rt();
     Ok(Server {
         tasks: [
-            tokio::spawn(accept_all(publish, endpoints.publish.clone(), move |peer| listeners.clone().attend(peer))),
-            tokio::spawn(accept_all(pull, endpoints.pull.clone(), move |peer| senders.clone().attend(peer))),
+            rt.spawn(accept_all(rt.clone(), publish, endpoints.publish.clone(), move |peer| {
+                listeners.clone().attend(peer)
+            })),
+            rt.spawn(accept_all(rt.clone(), pull, endpoints.pull.clone(), move |peer| senders.clone().attend(peer))),
         ],
     })
 }
@@ -97,16 +100,17 @@ async fn open(bus: &Bus, endpoint: &Endpoint, mode: u32) -> Result<Door, ServeEr
 }
 
 /// Accepts connections for ever. The tasks of all connections end with this one.
-async fn accept_all<F>(door: Door, endpoint: Endpoint, attend: impl Fn(Peer) -> F)
+async fn accept_all<F>(rt: Rt, door: Door, endpoint: Endpoint, attend: impl Fn(Peer) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
             accepted = door.accept() => match accepted {
                 Ok(peer) => {
-                    connections.spawn(attend(peer));
+                    connections.spawn(rt.task(attend(peer)));
                 }
                 Err(error) => {
                     // Most likely there are too many open files; that takes a moment to pass.
@@ -141,6 +145,7 @@ impl Listeners {
             let manner = self.options.form.to_listener(peer.pid).await;
             let (read, write) = tokio::io::split(peer.stream);
             tokio::select! {
+                biased;
                 () = until_gone(read) => {}
                 () = self.send_all(events, write, manner, peer.pid) => {}
             }

@@ -14,6 +14,8 @@ mod tokio_net;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tokio::task::JoinHandle;
+
 pub use clock::{Clock, WallClock};
 pub use net::{BoxStream, Connect, Connection, Keepalive, Listen, Listener, Net, Stream};
 pub use random::{OsRandom, Random, SeededRandom};
@@ -25,6 +27,8 @@ pub struct Rt {
     net: Arc<dyn Net>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    #[cfg(feature = "sim")]
+    life: Option<Arc<sim::Life>>,
 }
 
 impl Rt {
@@ -35,7 +39,67 @@ impl Rt {
 
     /// A world made of these parts.
     pub fn new(net: impl Net + 'static, clock: impl Clock + 'static, random: impl Random + 'static) -> Self {
-        Rt { net: Arc::new(net), clock: Arc::new(clock), random: Arc::new(random) }
+        Rt {
+            net: Arc::new(net),
+            clock: Arc::new(clock),
+            random: Arc::new(random),
+            #[cfg(feature = "sim")]
+            life: None,
+        }
+    }
+
+    /// Starts a task of this program. Daemons start all tasks so, or [wrap](Rt::task) them, because a simulated host may be
+    /// stopped or lose its power at any time.
+    pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        tokio::spawn(self.task(task))
+    }
+
+    /// Makes something a task of this program, for whoever starts it.
+    #[cfg(not(feature = "sim"))]
+    pub fn task<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = T> + Send + 'static {
+        task
+    }
+
+    /// Makes something a task of this program, for whoever starts it.
+    #[cfg(feature = "sim")]
+    pub fn task<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = T> + Send + 'static {
+        use futures_util::future::Either;
+        match &self.life {
+            None => Either::Left(task),
+            Some(life) => Either::Right(sim::Living::new(life.clone(), task)),
+        }
+    }
+
+    /// Does work that may block on a thread of its own; in a simulation here and now.
+    pub fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        if self.is_simulated() {
+            return self.spawn(async move { work() });
+        }
+        tokio::task::spawn_blocking(work)
+    }
+
+    /// Runs something that may block now and then on a thread of its own; in a simulation as a task.
+    pub fn spawn_on_thread<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        if self.is_simulated() {
+            return self.spawn(task);
+        }
+        let handle = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || handle.block_on(task))
+    }
+
+    /// Says whether this world is simulated: then there are no sockets of the system, and nothing else that the kernel tells
+    /// of by itself.
+    pub fn is_simulated(&self) -> bool {
+        #[cfg(feature = "sim")]
+        return self.life.is_some();
+        #[cfg(not(feature = "sim"))]
+        false
     }
 
     /// The network.

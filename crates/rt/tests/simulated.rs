@@ -1,44 +1,190 @@
-//! The seam holds a simulated world as well as the real one.
+//! The simulated world: hosts that talk, and everything that may happen to them.
 
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use saltern_rt::sim::simulated;
-use saltern_rt::{Connect, Listen, Rt, SeededRandom, TokioNet, WallClock};
+use saltern_rt::sim::{EPOCH, Sim};
+use saltern_rt::{Connect, Connection, Keepalive, Listen, Rt, SeededRandom, TokioNet, WallClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
-#[test]
-fn two_simulated_hosts_talk() {
-    let mut sim = turmoil::Builder::new().rng_seed(7).build();
-    sim.host("master", || async {
-        let listener = simulated(7).net().listen(&Listen::at("0.0.0.0:4506".parse()?)).await?;
-        let mut met = listener.accept().await?;
-        met.stream.write_all(b"salt").await?;
-        Ok(())
-    });
-    sim.client("minion", async {
-        let rt = simulated(8);
-        let to = rt.net().resolve("master", 4506).await?[0];
-        let mut met = rt.net().connect(&Connect::to(to)).await?;
-        let mut got = String::new();
-        met.stream.read_to_string(&mut got).await?;
-        assert_eq!(got, "salt");
-        Ok(())
-    });
-    sim.run().unwrap();
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Answers each byte with the next one.
+async fn count_up(rt: Rt) {
+    let listener = rt.net().listen(&Listen::at("0.0.0.0:4506".parse().unwrap())).await.unwrap();
+    loop {
+        let mut met = listener.accept().await.unwrap();
+        rt.spawn(async move {
+            let mut byte = [0];
+            while met.stream.read_exact(&mut byte).await.is_ok() {
+                byte[0] += 1;
+                if met.stream.write_all(&byte).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+fn two_hosts(sim: &Sim) -> Rt {
+    sim.add_host("master");
+    sim.add_host("minion");
+    sim.spawn("master", count_up(sim.rt("master")));
+    sim.rt("minion")
+}
+
+async fn connect(rt: &Rt) -> std::io::Result<Connection> {
+    let to = rt.net().resolve("master", 4506).await?[0];
+    rt.net().connect(&Connect { keepalive: None, ..Connect::to(to) }).await
+}
+
+async fn ask(met: &mut Connection, number: u8) -> std::io::Result<u8> {
+    met.stream.write_all(&[number]).await?;
+    met.stream.read_u8().await
 }
 
 #[test]
-fn the_simulated_clock_goes_on_with_simulated_time() {
-    let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-    let mut sim = turmoil::Builder::new().epoch(epoch).simulation_duration(Duration::from_secs(100)).build();
-    sim.client("minion", async {
-        let rt = simulated(1);
+fn two_hosts_talk_and_time_costs_nothing() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        let mut met = connect(&rt).await.unwrap();
+        assert_eq!((met.peer.to_string(), met.local.ip().to_string()), ("10.0.0.1:4506".into(), "10.0.0.2".into()));
         let before = rt.unix_seconds();
-        tokio::time::sleep(Duration::from_secs(50)).await;
-        assert_eq!((before, rt.unix_seconds()), (1_000_000, 1_000_050));
-        Ok(())
+        for _ in 0..10 {
+            assert_eq!(ask(&mut met, 1).await.unwrap(), 2);
+            tokio::time::sleep(360 * SECOND).await;
+        }
+        assert!((3600..3602).contains(&(rt.unix_seconds() - before)));
+        assert!(sim.elapsed() > 3600 * SECOND && before.abs_diff(EPOCH.as_secs() as i64) <= 1);
     });
-    sim.run().unwrap();
+}
+
+#[test]
+fn what_is_sent_into_a_cut_arrives_once_it_is_mended() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        let mut met = connect(&rt).await.unwrap();
+        sim.cut("minion", "master");
+        assert!(timeout(60 * SECOND, ask(&mut met, 1)).await.is_err());
+        assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut));
+        sim.mend("minion", "master");
+        assert_eq!(timeout(60 * SECOND, met.stream.read_u8()).await.unwrap().unwrap(), 2);
+        sim.cut("master", "minion");
+        assert!(timeout(60 * SECOND, ask(&mut met, 5)).await.is_err());
+        sim.mend("master", "minion");
+        assert_eq!(timeout(60 * SECOND, met.stream.read_u8()).await.unwrap().unwrap(), 6);
+    });
+}
+
+#[test]
+fn a_killed_program_closes_its_connections_and_refuses_new_ones() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        let mut met = connect(&rt).await.unwrap();
+        sim.kill("master");
+        assert!(timeout(SECOND, ask(&mut met, 1)).await.unwrap().is_err());
+        assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused));
+        sim.spawn("master", count_up(sim.rt("master")));
+        assert_eq!(ask(&mut connect(&rt).await.unwrap(), 1).await.unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_machine_without_power_is_silent_and_denies_old_connections_when_it_is_back() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        let mut met = connect(&rt).await.unwrap();
+        sim.power_off("master");
+        assert!(timeout(60 * SECOND, ask(&mut met, 1)).await.is_err());
+        assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut));
+        sim.power_on("master");
+        sim.spawn("master", count_up(sim.rt("master")));
+        let denied = timeout(60 * SECOND, met.stream.read_u8()).await.unwrap();
+        assert!(denied.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
+        assert_eq!(ask(&mut connect(&rt).await.unwrap(), 1).await.unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_paused_program_takes_connections_but_does_not_answer_until_it_goes_on() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        drop(connect(&rt).await.unwrap());
+        sim.pause("master");
+        let mut met = connect(&rt).await.unwrap();
+        assert!(timeout(60 * SECOND, ask(&mut met, 1)).await.is_err());
+        sim.resume("master");
+        assert_eq!(timeout(SECOND, met.stream.read_u8()).await.unwrap().unwrap(), 2);
+    });
+}
+
+#[test]
+fn the_tasks_of_a_killed_program_do_nothing_more() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        let count = Arc::new(AtomicU32::new(0));
+        let counter = count.clone();
+        let inside = rt.clone();
+        rt.spawn(async move {
+            loop {
+                inside
+                    .blocking({
+                        let counter = counter.clone();
+                        move || counter.fetch_add(1, Ordering::Relaxed)
+                    })
+                    .await
+                    .unwrap();
+                tokio::time::sleep(SECOND).await;
+            }
+        });
+        tokio::time::sleep(10 * SECOND).await;
+        sim.kill("minion");
+        let seen = count.load(Ordering::Relaxed);
+        tokio::time::sleep(10 * SECOND).await;
+        assert!(seen >= 10);
+        assert_eq!(count.load(Ordering::Relaxed), seen);
+        assert_eq!(sim.tasks("minion"), 0);
+    });
+}
+
+#[test]
+fn the_kernel_finds_a_silent_peer_for_a_reader_that_only_waits() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        let to = rt.net().resolve("master", 4506).await.unwrap()[0];
+        let keepalive = Keepalive { idle: Some(SECOND), interval: Some(SECOND), count: Some(3) };
+        let mut met = rt.net().connect(&Connect { keepalive: Some(keepalive), ..Connect::to(to) }).await.unwrap();
+        assert!(timeout(600 * SECOND, met.stream.read_u8()).await.is_err(), "a quiet connection stays");
+        sim.cut("master", "minion");
+        let lost = timeout(6 * SECOND, met.stream.read_u8()).await.unwrap();
+        assert!(lost.is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut));
+    });
+}
+
+#[test]
+fn names_slow_and_lossy_ways_and_clocks_obey() {
+    Sim::run(7, async |sim| {
+        let rt = two_hosts(&sim);
+        sim.set_resolves("master", false);
+        assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound));
+        sim.set_resolves("master", true);
+        let mut met = connect(&rt).await.unwrap();
+        sim.weaken("minion", "master", SECOND, 0);
+        let before = sim.elapsed();
+        ask(&mut met, 1).await.unwrap();
+        assert!(sim.elapsed() - before >= 2 * SECOND);
+        sim.weaken("minion", "master", Duration::ZERO, 50);
+        let before = sim.elapsed();
+        for _ in 0..20 {
+            ask(&mut met, 1).await.unwrap();
+        }
+        assert!(sim.elapsed() - before >= 2 * SECOND, "what was lost was sent again");
+        let before = rt.unix_seconds();
+        sim.move_clock("minion", -3600);
+        assert!((-3600..-3595).contains(&(rt.unix_seconds() - before)));
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rt::{Connection, Listener};
+use rt::{Connection, Listener, Rt};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -19,6 +19,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// Runs `guest` for each connection. All of them end with the handle, and with it the listener.
 pub(crate) fn accept<G, F>(
+    rt: &Rt,
     listener: Box<dyn Listener>,
     half_open: usize,
     kind: &'static str,
@@ -28,12 +29,14 @@ where
     G: Fn(Connection, Place) -> F + Send + 'static,
     F: Future<Output = Result<(), Error>> + Send + 'static,
 {
-    AbortOnDropHandle::new(tokio::spawn(async move {
+    let inside = rt.clone();
+    AbortOnDropHandle::new(rt.spawn(async move {
         let lobby = Lobby::new(half_open);
         let mut guests = JoinSet::new();
         let mut complaints = Complaints::default();
         loop {
             let mut connection = tokio::select! {
+                biased;
                 Some(ended) = guests.join_next() => {
                     report(kind, ended, &mut complaints);
                     continue;
@@ -49,7 +52,7 @@ where
             connection.peer = canonical(connection.peer);
             let place = lobby.enter(connection.peer.ip()).await;
             let (peer, visit) = (connection.peer, guest(connection, place));
-            guests.spawn(async move { (peer, visit.await) });
+            guests.spawn(inside.task(async move { (peer, visit.await) }));
         }
     }))
 }
@@ -139,6 +142,7 @@ impl Lobby {
             let left = self.left.notified();
             let Some(wait) = lock(&self.strangers).make_room(self.limit, address) else { break };
             tokio::select! {
+                biased;
                 () = left => {}
                 () = tokio::time::sleep_until(wait) => {}
             }

@@ -1,11 +1,10 @@
 //! The same code over simulated streams: silence is found within the bound, and the link is made again.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rt::Listen;
-use rt::sim::simulated;
+use rt::sim::Sim;
+use rt::{Listen, Rt};
 use saltern_transport::{
     Audience, Error, Heartbeat, Kind, Limits, Publisher, RequestServer, Requester, Subscription, Target, tcp, zeromq,
 };
@@ -13,12 +12,10 @@ use tokio::time::Instant;
 use value::{Value, map};
 use wire::envelope::Envelope;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
-
 const BOUND: Duration = Duration::from_secs(5);
 
-async fn open(kind: Kind) -> std::io::Result<(RequestServer, Publisher)> {
-    let (rt, limits, beat) = (simulated(1), Limits::default(), Some(Heartbeat::default()));
+async fn open(rt: Rt, kind: Kind) -> std::io::Result<(RequestServer, Publisher)> {
+    let (limits, beat) = (Limits::default(), Some(Heartbeat::default()));
     let at = |port| Listen::at(([0, 0, 0, 0], port).into());
     Ok(match kind {
         Kind::Zeromq => (
@@ -32,29 +29,30 @@ async fn open(kind: Kind) -> std::io::Result<(RequestServer, Publisher)> {
 }
 
 /// Publishes a number ten times a second and answers each question with its own load.
-async fn master(kind: Kind) -> Outcome {
-    let (mut requests, publisher) = open(kind).await?;
+async fn master(rt: Rt, kind: Kind) {
+    let (mut requests, publisher) = open(rt, kind).await.unwrap();
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     loop {
         tokio::select! {
+            biased;
             _ = ticks.tick() => drop(publisher.publish(&Bytes::from_static(b"tick"), &Audience::All)),
             Some(request) = requests.next() => {
-                let Envelope::Clear(clear) = request.envelope? else { return Err("a sealed request".into()) };
+                let Ok(Envelope::Clear(clear)) = request.envelope else { panic!("a sealed request") };
                 request.reply.send(clear.load.into());
             }
         }
     }
 }
 
-fn target(port: u16) -> Target {
-    Target::plain((turmoil::lookup("master"), port).into())
+async fn target(rt: &Rt, port: u16) -> Target {
+    Target::plain(rt.net().resolve("master", port).await.unwrap()[0])
 }
 
-async fn subscribe(kind: Kind) -> Result<Box<dyn Subscription>, Error> {
-    let rt = simulated(2);
+async fn subscribe(rt: &Rt, kind: Kind) -> Result<Box<dyn Subscription>, Error> {
+    let target = target(rt, 4505).await;
     match kind {
-        Kind::Zeromq => zeromq::subscribe(&rt, &target(4505), "web1", Vec::new()).await,
-        Kind::Tcp => tcp::subscribe(&rt, &target(4505), &Envelope::clear(map! { "id" => "web1" })).await,
+        Kind::Zeromq => zeromq::subscribe(rt, &target, "web1", Vec::new()).await,
+        Kind::Tcp => tcp::subscribe(rt, &target, &Envelope::clear(map! { "id" => "web1" })).await,
     }
 }
 
@@ -62,42 +60,45 @@ async fn ask(requester: &dyn Requester, number: i64) -> Result<Value, Error> {
     requester.ask(Envelope::clear(map! { "number" => number }), Duration::from_secs(3)).await
 }
 
-fn requester(kind: Kind) -> Box<dyn Requester> {
+async fn requester(rt: &Rt, kind: Kind) -> Box<dyn Requester> {
+    let target = target(rt, 4506).await;
     match kind {
-        Kind::Zeromq => Box::new(zeromq::ZmqRequester::new(simulated(3), target(4506))),
-        Kind::Tcp => Box::new(tcp::TcpRequester::new(simulated(3), target(4506))),
+        Kind::Zeromq => Box::new(zeromq::ZmqRequester::new(rt.clone(), target)),
+        Kind::Tcp => Box::new(tcp::TcpRequester::new(rt.clone(), target)),
     }
 }
 
 /// Tries until the link is there again.
-async fn again(kind: Kind) -> Box<dyn Subscription> {
+async fn again(rt: &Rt, kind: Kind) -> Box<dyn Subscription> {
     loop {
-        match subscribe(kind).await {
+        match subscribe(rt, kind).await {
             Ok(subscription) => return subscription,
             Err(_) => tokio::time::sleep(Duration::from_millis(500)).await,
         }
     }
 }
 
-fn simulation() -> turmoil::Sim<'static> {
-    let mut builder = turmoil::Builder::new();
-    builder.rng_seed(5).simulation_duration(Duration::from_secs(120)).tick_duration(Duration::from_millis(5));
-    builder.build()
+/// A master, and the world of a minion.
+fn hosts(sim: &Sim, kind: Kind) -> Rt {
+    sim.add_host("master");
+    sim.add_host("minion");
+    sim.spawn("master", master(sim.rt("master"), kind));
+    sim.rt("minion")
 }
 
 #[test]
 fn a_partition_is_found_on_both_zeromq_links_and_survived() {
-    let mut sim = simulation();
-    sim.host("master", || master(Kind::Zeromq));
-    sim.client("minion", async {
-        let mut subscription = subscribe(Kind::Zeromq).await?;
-        let requester = requester(Kind::Zeromq);
-        let watched = tokio::spawn(async { (zeromq::watch(&simulated(4), &target(4506)).await, Instant::now()) });
-        assert_eq!(ask(&*requester, 1).await?, map! { "number" => 1 }.into());
+    Sim::run(5, async |sim| {
+        let rt = hosts(&sim, Kind::Zeromq);
+        let mut subscription = again(&rt, Kind::Zeromq).await;
+        let requester = requester(&rt, Kind::Zeromq).await;
+        let (watching, to) = (rt.clone(), target(&rt, 4506).await);
+        let watched = rt.spawn(async move { (zeromq::watch(&watching, &to).await, Instant::now()) });
+        assert_eq!(ask(&*requester, 1).await.unwrap(), map! { "number" => 1 }.into());
         for _ in 0..200 {
-            assert_eq!(subscription.next().await?, "tick");
+            assert_eq!(subscription.next().await.unwrap(), "tick");
         }
-        turmoil::partition("minion", "master");
+        sim.partition("minion", "master");
         let cut = Instant::now();
         let lost = loop {
             match subscription.next().await {
@@ -107,41 +108,30 @@ fn a_partition_is_found_on_both_zeromq_links_and_survived() {
         };
         assert!(matches!(lost, Error::Silent(_)), "{lost}");
         assert!(cut.elapsed() < BOUND, "found after {:?}", cut.elapsed());
-        let (lost, found) = watched.await?;
+        let (lost, found) = watched.await.unwrap();
         assert!(matches!(lost, Error::Silent(_)), "{lost}");
         assert!(found - cut < BOUND, "found after {:?}", found - cut);
         assert!(ask(&*requester, 2).await.is_err());
 
-        turmoil::repair("minion", "master");
-        assert_eq!(again(Kind::Zeromq).await.next().await?, "tick");
-        assert_eq!(ask(&*requester, 3).await?, map! { "number" => 3 }.into());
-        Ok(())
+        sim.repair("minion", "master");
+        assert_eq!(again(&rt, Kind::Zeromq).await.next().await.unwrap(), "tick");
+        assert_eq!(ask(&*requester, 3).await.unwrap(), map! { "number" => 3 }.into());
     });
-    sim.run().unwrap();
 }
 
 fn survives_a_crash(kind: Kind) {
-    let mut sim = simulation();
-    sim.host("master", move || master(kind));
-    let crashed: Arc<Mutex<Option<&str>>> = Arc::default();
-    let seen = crashed.clone();
-    sim.client("minion", async move {
-        let mut subscription = subscribe(kind).await?;
-        let requester = requester(kind);
-        assert_eq!(ask(&*requester, 1).await?, map! { "number" => 1 }.into());
-        assert_eq!(subscription.next().await?, "tick");
-        *seen.lock().unwrap() = Some("now");
+    Sim::run(5, async |sim| {
+        let rt = hosts(&sim, kind);
+        let mut subscription = again(&rt, kind).await;
+        let requester = requester(&rt, kind).await;
+        assert_eq!(ask(&*requester, 1).await.unwrap(), map! { "number" => 1 }.into());
+        assert_eq!(subscription.next().await.unwrap(), "tick");
+        sim.kill("master");
+        sim.spawn("master", master(sim.rt("master"), kind));
         while subscription.next().await.is_ok() {}
-        assert_eq!(again(kind).await.next().await?, "tick");
-        assert_eq!(ask(&*requester, 2).await?, map! { "number" => 2 }.into());
-        Ok(())
+        assert_eq!(again(&rt, kind).await.next().await.unwrap(), "tick");
+        assert_eq!(ask(&*requester, 2).await.unwrap(), map! { "number" => 2 }.into());
     });
-    while !sim.step().unwrap() {
-        if crashed.lock().unwrap().take().is_some() {
-            sim.crash("master");
-            sim.bounce("master");
-        }
-    }
 }
 
 #[test]
@@ -156,17 +146,14 @@ fn a_master_that_crashed_and_came_back_is_found_over_tcp() {
 
 #[test]
 fn a_slow_link_is_not_taken_for_a_dead_one() {
-    let mut sim = simulation();
-    sim.host("master", || master(Kind::Zeromq));
-    sim.client("minion", async {
-        let mut subscription = subscribe(Kind::Zeromq).await?;
+    Sim::run(5, async |sim| {
+        let rt = hosts(&sim, Kind::Zeromq);
         // Longer than silence may last, but heartbeats pass, late.
+        sim.weaken("minion", "master", Duration::from_millis(1200), 0);
+        let mut subscription = again(&rt, Kind::Zeromq).await;
         let end = Instant::now() + Duration::from_secs(60);
         while Instant::now() < end {
-            assert_eq!(subscription.next().await?, "tick");
+            assert_eq!(subscription.next().await.unwrap(), "tick");
         }
-        Ok(())
     });
-    sim.set_link_latency("minion", "master", Duration::from_millis(1200));
-    sim.run().unwrap();
 }

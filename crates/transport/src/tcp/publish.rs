@@ -29,11 +29,11 @@ const WAITING: usize = 1024;
 /// When the address cannot be listened on.
 pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
-    let address = listener.local_addr()?;
+    let (address, inside) = (listener.local_addr()?, rt.clone());
     let (roll, drained) = Roll::new();
     let (said, introductions) = mpsc::channel(WAITING);
     let entered = roll.clone();
-    let task = accept(listener, limits.half_open, "subscriber", move |connection, place| {
+    let task = accept(&inside, listener, limits.half_open, "subscriber", move |connection, place| {
         let hall = Hall { roll: entered.clone(), rt: rt.clone(), said: said.clone() };
         attend(connection, place, limits, tls.clone(), hall)
     });
@@ -68,6 +68,7 @@ async fn attend(
         Ok(())
     };
     tokio::select! {
+        biased;
         ended = hear(reader, &guard.subscriber, hall.said) => ended,
         ended = write => ended,
     }

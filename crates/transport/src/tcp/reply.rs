@@ -28,10 +28,10 @@ const WAITING: usize = 1024;
 /// When the address cannot be listened on.
 pub async fn serve(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<RequestServer> {
     let listener = rt.net().listen(&listen).await?;
-    let address = listener.local_addr()?;
+    let (address, inside) = (listener.local_addr()?, rt.clone());
     let (requests, incoming) = mpsc::channel(WAITING);
     let budget = Budget::new(limits.unfinished);
-    let task = accept(listener, limits.half_open, "request", move |connection, place| {
+    let task = accept(&inside, listener, limits.half_open, "request", move |connection, place| {
         attend(connection, place, limits, tls.clone(), budget.clone(), requests.clone())
     });
     Ok(RequestServer { address, incoming, _task: task })
@@ -52,6 +52,7 @@ async fn attend(
     let (asked, to_answer) = mpsc::channel(AT_A_TIME);
     let listener = Listener { peer: connection.peer, reader, requests, room, asked };
     tokio::select! {
+        biased;
         ended = listener.run(first) => ended,
         ended = answer(to_answer, writer) => ended,
     }
@@ -107,6 +108,7 @@ async fn answer(mut asked: mpsc::Receiver<Pending>, mut writer: FrameWriter) -> 
     let mut waiting = FuturesUnordered::new();
     loop {
         tokio::select! {
+            biased;
             Some(pending) = asked.recv() => waiting.push(pending.answered()),
             Some(answered) = waiting.next(), if !waiting.is_empty() => {
                 // A request that nobody answers leaves the peer waiting.

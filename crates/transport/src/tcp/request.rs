@@ -83,7 +83,7 @@ impl TcpRequester {
         let (reader, writer) = split(stream, self.target.message_limit, None);
         let (frames, to_write) = mpsc::channel(WAITING);
         let waiting = Arc::<Waiting>::default();
-        let task = AbortOnDropHandle::new(tokio::spawn(drive(reader, writer, to_write, waiting.clone())));
+        let task = AbortOnDropHandle::new(self.rt.spawn(drive(reader, writer, to_write, waiting.clone())));
         let connection = Arc::new(Connection { frames, waiting, _task: task });
         *current = Some(connection.clone());
         Ok((connection, false))
@@ -165,6 +165,7 @@ async fn drive(
         Ok(())
     };
     let ended: Result<(), Error> = tokio::select! {
+        biased;
         ended = read => ended,
         ended = write => ended,
     };

@@ -28,10 +28,10 @@ pub async fn publish(
     heartbeat: Option<Heartbeat>,
 ) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
-    let address = listener.local_addr()?;
+    let (address, inside) = (listener.local_addr()?, rt.clone());
     let (roll, drained) = Roll::new();
     let entered = roll.clone();
-    let task = accept(listener, limits.half_open, "subscriber", move |connection, place| {
+    let task = accept(&inside, listener, limits.half_open, "subscriber", move |connection, place| {
         attend(connection, place, limits, heartbeat, entered.clone(), rt.clone())
     });
     let frame = |topic: Option<&Bytes>, payload: &Bytes| match topic {
@@ -67,6 +67,7 @@ async fn feed(mut stream: ZmtpStream, entered: (RollGuard, Queue)) -> Result<(),
     let mut subscriptions = 0;
     loop {
         tokio::select! {
+            biased;
             incoming = stream.next() => {
                 let command = match incoming? {
                     Frame::Message(parts) => subscription(&parts),

@@ -37,10 +37,10 @@ pub async fn serve(
     heartbeat: Option<Heartbeat>,
 ) -> std::io::Result<RequestServer> {
     let listener = rt.net().listen(&listen).await?;
-    let address = listener.local_addr()?;
+    let (address, inside) = (listener.local_addr()?, rt.clone());
     let (requests, incoming) = mpsc::channel(WAITING);
     let budget = Budget::new(limits.unfinished);
-    let task = accept(listener, limits.half_open, "request", move |connection, place| {
+    let task = accept(&inside, listener, limits.half_open, "request", move |connection, place| {
         let setup = setup(&limits, heartbeat, budget.clone());
         attend(connection, place, setup, limits, requests.clone())
     });
@@ -95,6 +95,7 @@ impl Conversation {
         loop {
             let hears = self.pending.len() < AHEAD && self.untaken_bytes < AHEAD_BYTES;
             tokio::select! {
+                biased;
                 incoming = self.stream.next(), if hears => {
                     if let Frame::Message(frames) = incoming? {
                         self.take_in(frames);

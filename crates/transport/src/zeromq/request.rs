@@ -100,7 +100,7 @@ impl ZmqRequester {
     async fn open(&self) -> Result<Connection, Error> {
         let stream = dial(&self.rt, &self.target, SocketType::Req, "").await?;
         let (questions, asked) = mpsc::channel(1);
-        let task = AbortOnDropHandle::new(tokio::spawn(drive(stream, asked)));
+        let task = AbortOnDropHandle::new(self.rt.spawn(drive(stream, asked)));
         Ok(Connection { questions, _task: task })
     }
 }
@@ -120,6 +120,7 @@ impl Requester for ZmqRequester {
 async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
     loop {
         let question = tokio::select! {
+            biased;
             question = asked.recv() => question,
             // Nothing but heartbeats may come now; whatever else comes ends the connection.
             _ = stream.next() => None,

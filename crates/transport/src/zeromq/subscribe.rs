@@ -33,7 +33,7 @@ pub async fn subscribe(
         stream.write(command.encode_legacy()).await?;
     }
     let (sender, payloads) = mpsc::channel(WAITING);
-    let task = AbortOnDropHandle::new(tokio::spawn(listen(stream, topics, sender)));
+    let task = AbortOnDropHandle::new(rt.spawn(listen(stream, topics, sender)));
     Ok(Box::new(ZmqSubscription { payloads, _task: task }))
 }
 

@@ -1,0 +1,152 @@
+//! The life of a program on a simulated host: its tasks run, stand still, or are gone.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::future::BoxFuture;
+
+/// What the tasks of a program may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// Stopped as by SIGSTOP: timers pass and bytes arrive, but nobody looks.
+    Paused,
+    Dead,
+}
+
+/// One run of a program, from its start to its end.
+pub(crate) struct Life {
+    /// The number of the host.
+    pub(crate) host: usize,
+    /// Which run of the host's program this is.
+    pub(crate) number: u64,
+    name: Arc<str>,
+    tasks: Mutex<Tasks>,
+}
+
+struct Tasks {
+    state: State,
+    next: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// The name of the simulated host whose task runs now.
+pub fn current_host() -> Option<Arc<str>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+impl Life {
+    pub(crate) fn new(host: usize, number: u64, name: Arc<str>) -> Arc<Self> {
+        let tasks = Tasks { state: State::Running, next: 0, wakers: BTreeMap::new() };
+        Arc::new(Life { host, number, name, tasks: Mutex::new(tasks) })
+    }
+
+    pub(crate) fn pause(&self) {
+        self.change(State::Paused);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.change(State::Running);
+    }
+
+    pub(crate) fn end(&self) {
+        self.change(State::Dead);
+    }
+
+    /// The tasks that are alive.
+    pub(crate) fn count(&self) -> usize {
+        self.tasks().wakers.len()
+    }
+
+    fn change(&self, state: State) {
+        let wakers: Vec<Waker> = {
+            let mut tasks = self.tasks();
+            if tasks.state == State::Dead {
+                return;
+            }
+            tasks.state = state;
+            tasks.wakers.values().cloned().collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task of a program: it goes on only while the program may.
+pub struct Living<T> {
+    life: Arc<Life>,
+    number: u64,
+    inner: Option<BoxFuture<'static, T>>,
+}
+
+impl<T> Living<T> {
+    pub(crate) fn new(life: Arc<Life>, inner: impl Future<Output = T> + Send + 'static) -> Self {
+        let number = {
+            let mut tasks = life.tasks();
+            tasks.next += 1;
+            tasks.next
+        };
+        Living { life, number, inner: Some(Box::pin(inner)) }
+    }
+
+    /// Says what the program may do, and where to call when that changes.
+    fn enter(&self, waker: &Waker) -> State {
+        let mut tasks = self.life.tasks();
+        if tasks.state != State::Dead && !tasks.wakers.get(&self.number).is_some_and(|known| known.will_wake(waker)) {
+            tasks.wakers.insert(self.number, waker.clone());
+        }
+        tasks.state
+    }
+
+    fn leave(&self) {
+        let waker = self.life.tasks().wakers.remove(&self.number);
+        drop(waker);
+    }
+}
+
+impl<T> Future for Living<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match self.enter(context.waker()) {
+            State::Paused => return Poll::Pending,
+            State::Dead => {
+                self.leave();
+                let inner = self.inner.take();
+                as_host(&self.life, || drop(inner));
+                return Poll::Pending;
+            }
+            State::Running => {}
+        }
+        let life = self.life.clone();
+        let Some(inner) = self.inner.as_mut() else { return Poll::Pending };
+        let polled = as_host(&life, || inner.as_mut().poll(context));
+        if polled.is_ready() {
+            self.leave();
+        }
+        polled
+    }
+}
+
+impl<T> Drop for Living<T> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn as_host<R>(life: &Life, work: impl FnOnce() -> R) -> R {
+    let before = CURRENT.replace(Some(life.name.clone()));
+    let result = work();
+    CURRENT.set(before);
+    result
+}

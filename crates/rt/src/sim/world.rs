@@ -1,0 +1,612 @@
+//! The state of a simulated world, and the courier that brings what is due.
+//!
+//! Everything in flight lies in one heap, ordered by the time it is due and then by the order it was sent in; so what
+//! happens follows from the seed. Connections behave as those of TCP do: what is sent into a cut comes late, once it is
+//! mended, and not at all only if an end has gone by then.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::life::Life;
+use super::net::SimStream;
+use crate::Keepalive;
+
+/// Bytes that may be on their way in one direction before the sender has to wait.
+pub(crate) const WINDOW: usize = 256 << 10;
+
+/// What ordinary packets take, in milliseconds.
+const LATENCY: std::ops::RangeInclusive<u64> = 1..=4;
+
+/// The longest pause between two tries to send something again.
+const LONGEST_RETRY: Duration = Duration::from_secs(32);
+
+/// The first pause before something lost is sent again.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+
+pub(crate) struct World {
+    pub(crate) start: Instant,
+    state: Mutex<State>,
+    sooner: Notify,
+}
+
+pub(crate) struct State {
+    pub(crate) random: StdRng,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) trace: Vec<String>,
+    pub(crate) listeners: BTreeMap<(usize, u16), Listening>,
+    links: BTreeMap<(usize, usize), Path>,
+    pipes: BTreeMap<u64, Pipe>,
+    next: u64,
+    due: BinaryHeap<Reverse<Due>>,
+}
+
+/// A host and the present run of its program.
+pub(crate) struct Host {
+    pub(crate) name: Arc<str>,
+    pub(crate) ip: IpAddr,
+    pub(crate) life: Arc<Life>,
+    /// Without power nothing arrives and nothing leaves.
+    pub(crate) power: bool,
+    /// What the clock shows too much, in microseconds.
+    pub(crate) skew: i64,
+    pub(crate) resolves: bool,
+    next_port: u16,
+}
+
+/// How packets travel from one host to another.
+#[derive(Clone, Default)]
+struct Path {
+    cut: Option<Instant>,
+    slow: Duration,
+    /// Packets lost, in percent.
+    loss: u32,
+    /// Pipes with something that could not leave.
+    held: BTreeSet<u64>,
+}
+
+pub(crate) struct Listening {
+    pub(crate) at: SocketAddr,
+    pub(crate) life: u64,
+    pub(crate) waiting: VecDeque<(SimStream, SocketAddr, SocketAddr)>,
+    pub(crate) waker: Option<Waker>,
+}
+
+/// One direction of a connection.
+pub(crate) struct Pipe {
+    from: End,
+    to: End,
+    back: u64,
+    pub(crate) inbox: VecDeque<Bytes>,
+    pub(crate) in_flight: usize,
+    pub(crate) fin: bool,
+    pub(crate) broken: Option<io::ErrorKind>,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
+    reader_gone: bool,
+    closed: bool,
+    held: VecDeque<Item>,
+    last_due: Instant,
+    heard: Instant,
+    probes: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) host: usize,
+    pub(crate) life: u64,
+}
+
+pub(crate) enum Item {
+    Data(Bytes),
+    Fin,
+    Reset,
+}
+
+struct Due {
+    at: Instant,
+    number: u64,
+    what: What,
+}
+
+enum What {
+    Arrive(u64, Item),
+    Syn(Syn),
+    Probe(u64, Keepalive),
+    Refused(oneshot::Sender<io::Result<Answered>>),
+    Answer(oneshot::Sender<io::Result<Answered>>, Answered),
+}
+
+pub(crate) struct Syn {
+    pub(crate) from: End,
+    pub(crate) local: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) tries: u32,
+    pub(crate) keepalive: Option<Keepalive>,
+    pub(crate) answer: oneshot::Sender<io::Result<Answered>>,
+}
+
+/// A connection that was made, as the side sees it that asked.
+pub(crate) struct Answered {
+    pub(crate) stream: SimStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        let state = State {
+            random: StdRng::seed_from_u64(seed),
+            hosts: Vec::new(),
+            trace: Vec::new(),
+            listeners: BTreeMap::new(),
+            links: BTreeMap::new(),
+            pipes: BTreeMap::new(),
+            next: 0,
+            due: BinaryHeap::new(),
+        };
+        Arc::new(World { start: Instant::now(), state: Mutex::new(state), sooner: Notify::new() })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Brings what is due, when it is due, for ever.
+    pub(crate) async fn carry(self: Arc<Self>) {
+        loop {
+            let sooner = self.sooner.notified();
+            let next = self.deliver_due();
+            match next {
+                Some(at) => drop(tokio::time::timeout_at(at, sooner).await),
+                None => sooner.await,
+            }
+        }
+    }
+
+    fn deliver_due(self: &Arc<Self>) -> Option<Instant> {
+        let now = Instant::now();
+        loop {
+            let what = {
+                let mut state = self.state();
+                match state.due.peek() {
+                    None => return None,
+                    Some(Reverse(next)) if next.at > now => return Some(next.at),
+                    Some(_) => state.due.pop().map(|Reverse(due)| due.what),
+                }
+            };
+            // What is dropped may be a stream, which sends something when it goes; so the lock is not held.
+            let left = what.and_then(|what| self.bring(what, now));
+            drop(left);
+        }
+    }
+
+    fn bring(self: &Arc<Self>, what: What, now: Instant) -> Option<io::Result<Answered>> {
+        match what {
+            What::Arrive(pipe, item) => {
+                self.state().arrive(pipe, item, now);
+                None
+            }
+            What::Probe(pipe, keepalive) => {
+                self.state().probe(pipe, keepalive, now);
+                None
+            }
+            What::Refused(answer) => answer.send(Err(io::ErrorKind::ConnectionRefused.into())).err(),
+            What::Answer(answer, answered) => answer.send(Ok(answered)).err(),
+            What::Syn(syn) => {
+                self.meet(syn, now);
+                None
+            }
+        }
+    }
+
+    /// Sends something and tells the courier.
+    pub(crate) fn send(&self, pipe: u64, item: Item) {
+        self.state().send(pipe, item, Instant::now());
+        self.sooner.notify_one();
+    }
+
+    pub(crate) fn ask(&self, syn: Syn) {
+        {
+            let mut state = self.state();
+            let at = Instant::now() + state.latency(syn.from.host, syn.from.host);
+            state.schedule(at, What::Syn(syn));
+        }
+        self.sooner.notify_one();
+    }
+
+    /// Takes everything out that is on its way or waits to be taken.
+    pub(crate) fn empty(&self) -> impl Sized + use<> {
+        let mut state = self.state();
+        (std::mem::take(&mut state.due), std::mem::take(&mut state.listeners))
+    }
+
+    pub(crate) fn wake_courier(&self) {
+        self.sooner.notify_one();
+    }
+
+    /// The first packet of a connection arrives, or does not.
+    fn meet(self: &Arc<Self>, mut syn: Syn, now: Instant) {
+        let mut state = self.state();
+        if syn.answer.is_closed() || state.hosts[syn.from.host].life.number != syn.from.life {
+            return;
+        }
+        let to = if syn.to.ip().is_loopback() {
+            Some(syn.from.host)
+        } else {
+            state.hosts.iter().position(|host| host.ip == syn.to.ip())
+        };
+        let from = syn.from.host;
+        let Some(to) = to.filter(|to| state.open(from, *to) && state.open(*to, from) && !state.lost(from, *to)) else {
+            let wait = Duration::from_secs(1 << syn.tries.min(5));
+            syn.tries += 1;
+            state.schedule(now + wait, What::Syn(syn));
+            return;
+        };
+        let back = now + state.latency(from, to) + state.latency(to, from);
+        let Some(listening) = state.listeners.get(&(to, syn.to.port())).filter(|known| known.hears(&syn.to)) else {
+            state.schedule(back, What::Refused(syn.answer));
+            return;
+        };
+        let there = End { host: to, life: listening.life };
+        let (near, far) = state.connect(self, syn.from, there, now);
+        let peer = SocketAddr::new(state.hosts[from].ip, syn.local.port());
+        let peer = if syn.to.ip().is_loopback() { syn.local } else { peer };
+        if let Some(keepalive) = syn.keepalive.filter(|keepalive| keepalive.idle.is_some()) {
+            let (pipe, idle) = (near.inbound, keepalive.idle.unwrap_or_default());
+            state.schedule(back + idle, What::Probe(pipe, keepalive));
+        }
+        let answered = Answered { stream: near, peer: syn.to, local: peer };
+        state.schedule(back, What::Answer(syn.answer, answered));
+        if let Some(listening) = state.listeners.get_mut(&(to, syn.to.port())) {
+            listening.waiting.push_back((far, peer, syn.to));
+            if let Some(waker) = listening.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Listening {
+    fn hears(&self, to: &SocketAddr) -> bool {
+        self.at.ip().is_unspecified() || self.at.ip() == to.ip()
+    }
+}
+
+impl State {
+    pub(crate) fn add_host(&mut self, name: &str, ip: IpAddr) -> usize {
+        let number = self.hosts.len();
+        let name: Arc<str> = name.into();
+        self.hosts.push(Host {
+            life: Life::new(number, 0, name.clone()),
+            name,
+            ip,
+            power: true,
+            skew: 0,
+            resolves: true,
+            next_port: 40_000,
+        });
+        number
+    }
+
+    pub(crate) fn host(&self, name: &str) -> Option<usize> {
+        self.hosts.iter().position(|host| *host.name == *name)
+    }
+
+    pub(crate) fn free_port(&mut self, host: usize) -> u16 {
+        let port = &mut self.hosts[host].next_port;
+        *port = if *port == u16::MAX { 40_000 } else { *port + 1 };
+        *port
+    }
+
+    pub(crate) fn pipe(&mut self, number: u64) -> Option<&mut Pipe> {
+        self.pipes.get_mut(&number)
+    }
+
+    pub(crate) fn pipe_count(&self) -> usize {
+        self.pipes.len()
+    }
+
+    fn path(&mut self, from: usize, to: usize) -> &mut Path {
+        self.links.entry((from, to)).or_default()
+    }
+
+    /// Says whether packets pass from one host to another.
+    fn open(&self, from: usize, to: usize) -> bool {
+        let cut = from != to && self.links.get(&(from, to)).is_some_and(|path| path.cut.is_some());
+        !cut && self.hosts[from].power && self.hosts[to].power
+    }
+
+    fn lost(&mut self, from: usize, to: usize) -> bool {
+        let percent = self.links.get(&(from, to)).map_or(0, |path| path.loss);
+        percent > 0 && self.random.random_range(0..100) < percent
+    }
+
+    pub(crate) fn latency(&mut self, from: usize, to: usize) -> Duration {
+        if from == to {
+            return Duration::from_millis(1);
+        }
+        let slow = self.links.get(&(from, to)).map_or(Duration::ZERO, |path| path.slow);
+        Duration::from_millis(self.random.random_range(LATENCY)) + slow
+    }
+
+    fn schedule(&mut self, at: Instant, what: What) {
+        self.next += 1;
+        self.due.push(Reverse(Due { at, number: self.next, what }));
+    }
+
+    fn connect(&mut self, world: &Arc<World>, near: End, far: End, now: Instant) -> (SimStream, SimStream) {
+        let (there, back) = (self.next + 1, self.next + 2);
+        self.next += 2;
+        let pipe = |from: End, to: End, back: u64| Pipe {
+            from,
+            to,
+            back,
+            inbox: VecDeque::new(),
+            in_flight: 0,
+            fin: false,
+            broken: None,
+            reader: None,
+            writer: None,
+            reader_gone: false,
+            closed: false,
+            held: VecDeque::new(),
+            last_due: now,
+            heard: now,
+            probes: 0,
+        };
+        self.pipes.insert(there, pipe(near, far, back));
+        self.pipes.insert(back, pipe(far, near, there));
+        (SimStream::new(world.clone(), back, there), SimStream::new(world.clone(), there, back))
+    }
+
+    pub(crate) fn send(&mut self, number: u64, item: Item, now: Instant) {
+        let Some(pipe) = self.pipes.get(&number) else { return };
+        let (from, to, life, last, waits) =
+            (pipe.from.host, pipe.to.host, pipe.from.life, pipe.last_due, !pipe.held.is_empty());
+        // A machine without power sends no farewells; nor does one that has started anew since.
+        let host = &self.hosts[from];
+        if !host.power || host.life.number != life && !matches!(item, Item::Reset | Item::Fin) {
+            return;
+        }
+        if waits || !self.open(from, to) {
+            self.hold(number, item);
+            return;
+        }
+        let mut at = now + self.latency(from, to);
+        let mut again = FIRST_RETRY;
+        while self.lost(from, to) && again < LONGEST_RETRY {
+            at += again;
+            again *= 2;
+        }
+        let at = at.max(last);
+        if let Some(pipe) = self.pipes.get_mut(&number) {
+            pipe.last_due = at;
+        }
+        self.schedule(at, What::Arrive(number, item));
+    }
+
+    fn hold(&mut self, number: u64, item: Item) {
+        let Some(pipe) = self.pipes.get_mut(&number) else { return };
+        pipe.held.push_back(item);
+        let ends = (pipe.from.host, pipe.to.host);
+        self.path(ends.0, ends.1).held.insert(number);
+    }
+
+    fn arrive(&mut self, number: u64, item: Item, now: Instant) {
+        let Some(pipe) = self.pipes.get(&number) else { return };
+        let (to, back) = (pipe.to, pipe.back);
+        if !self.hosts[to.host].power {
+            return self.hold(number, item);
+        }
+        let gone = pipe.reader_gone || self.hosts[to.host].life.number != to.life;
+        if gone && matches!(item, Item::Data(_)) {
+            return self.refuse(number, back, now);
+        }
+        let Some(pipe) = self.pipes.get_mut(&number) else { return };
+        pipe.heard = now;
+        pipe.probes = 0;
+        match item {
+            Item::Data(bytes) => pipe.inbox.push_back(bytes),
+            Item::Fin => pipe.fin = true,
+            Item::Reset => {
+                pipe.broken = Some(io::ErrorKind::ConnectionReset);
+                self.break_pipe(back);
+            }
+        }
+        self.wake_reader(number);
+        self.forget(number, back);
+    }
+
+    /// There is nobody to take it: the sender is told so.
+    fn refuse(&mut self, number: u64, back: u64, now: Instant) {
+        if let Some(pipe) = self.pipes.get_mut(&back)
+            && !pipe.closed
+        {
+            pipe.closed = true;
+            // From the machine itself, whatever program runs on it now.
+            let host = pipe.from.host;
+            pipe.from.life = self.hosts[host].life.number;
+        }
+        self.send(back, Item::Reset, now);
+        if let Some(pipe) = self.pipes.get_mut(&number) {
+            pipe.inbox.clear();
+        }
+    }
+
+    fn break_pipe(&mut self, number: u64) {
+        if let Some(pipe) = self.pipes.get_mut(&number) {
+            pipe.broken.get_or_insert(io::ErrorKind::ConnectionReset);
+            if let Some(waker) = pipe.writer.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn wake_reader(&mut self, number: u64) {
+        if let Some(waker) = self.pipes.get_mut(&number).and_then(|pipe| pipe.reader.take()) {
+            waker.wake();
+        }
+    }
+
+    /// The reader of a pipe is gone.
+    pub(crate) fn close_reader(&mut self, number: u64) {
+        let Some(pipe) = self.pipes.get_mut(&number) else { return };
+        pipe.reader_gone = true;
+        pipe.inbox.clear();
+        let back = pipe.back;
+        self.forget(number, back);
+    }
+
+    /// The writer of a pipe says that nothing more will come.
+    pub(crate) fn close_writer(&mut self, number: u64, now: Instant) {
+        let Some(pipe) = self.pipes.get_mut(&number) else { return };
+        if !std::mem::replace(&mut pipe.closed, true) {
+            self.send(number, Item::Fin, now);
+        }
+    }
+
+    /// A connection whose ends are both gone is forgotten.
+    fn forget(&mut self, one: u64, other: u64) {
+        let over =
+            |pipe: Option<&Pipe>| pipe.is_none_or(|pipe| pipe.reader_gone && (pipe.fin || pipe.broken.is_some()));
+        if over(self.pipes.get(&one)) && over(self.pipes.get(&other)) {
+            self.pipes.remove(&one);
+            self.pipes.remove(&other);
+        }
+    }
+
+    /// The kernel of the reading side asks whether the other one is there.
+    fn probe(&mut self, number: u64, keepalive: Keepalive, now: Instant) {
+        let Some(pipe) = self.pipes.get(&number) else { return };
+        if pipe.reader_gone || pipe.broken.is_some() || pipe.fin {
+            return;
+        }
+        let (idle, interval) =
+            (keepalive.idle.unwrap_or_default(), keepalive.interval.unwrap_or(Duration::from_secs(75)));
+        let quiet_until = pipe.heard + idle;
+        if pipe.probes == 0 && quiet_until > now {
+            return self.schedule(quiet_until, What::Probe(number, keepalive));
+        }
+        let (from, to, back) = (pipe.from, pipe.to, pipe.back);
+        let answered = self.open(from.host, to.host) && self.open(to.host, from.host);
+        let known = self.hosts[from.host].life.number == from.life;
+        let Some(pipe) = self.pipes.get_mut(&number) else { return };
+        let broken = match (answered, known) {
+            (true, true) => {
+                pipe.heard = now;
+                pipe.probes = 0;
+                None
+            }
+            (true, false) => Some(io::ErrorKind::ConnectionReset),
+            (false, _) => {
+                pipe.probes += 1;
+                (pipe.probes > keepalive.count.unwrap_or(9)).then_some(io::ErrorKind::TimedOut)
+            }
+        };
+        let again = if pipe.probes == 0 { idle } else { interval };
+        match broken {
+            Some(kind) => {
+                pipe.broken = Some(kind);
+                self.break_pipe(back);
+                self.wake_reader(number);
+            }
+            None => self.schedule(now + again, What::Probe(number, keepalive)),
+        }
+    }
+
+    /// Cuts the way from one host to another.
+    pub(crate) fn cut(&mut self, from: usize, to: usize, now: Instant) {
+        self.path(from, to).cut.get_or_insert(now);
+    }
+
+    /// Mends the way; what was held leaves when its sender tries again.
+    pub(crate) fn mend(&mut self, from: usize, to: usize, now: Instant) {
+        let since = self.path(from, to).cut.take();
+        self.release(from, to, since.map_or(FIRST_RETRY, |since| now - since), now);
+    }
+
+    /// Lets go what was held between two hosts, if packets pass.
+    fn release(&mut self, from: usize, to: usize, outage: Duration, now: Instant) {
+        if !self.open(from, to) {
+            return;
+        }
+        // A sender waits twice as long after each try, so the next one comes within as long as the outage was.
+        let longest = outage.clamp(FIRST_RETRY, LONGEST_RETRY).as_millis() as u64;
+        for number in std::mem::take(&mut self.path(from, to).held) {
+            let wait = Duration::from_millis(self.random.random_range(0..=longest)) + self.latency(from, to);
+            let Some(pipe) = self.pipes.get_mut(&number) else { continue };
+            let items = std::mem::take(&mut pipe.held);
+            let at = pipe.last_due.max(now + wait);
+            pipe.last_due = at;
+            for item in items {
+                self.schedule(at, What::Arrive(number, item));
+            }
+        }
+    }
+
+    /// Slows the way from one host to another, or lets packets be lost on it.
+    pub(crate) fn weaken(&mut self, from: usize, to: usize, slow: Duration, loss: u32) {
+        let path = self.path(from, to);
+        path.slow = slow;
+        path.loss = loss;
+    }
+
+    /// Takes the power of a host, or gives it back.
+    pub(crate) fn set_power(&mut self, host: usize, power: bool, now: Instant) {
+        self.hosts[host].power = power;
+        if power {
+            for other in 0..self.hosts.len() {
+                self.release(other, host, LONGEST_RETRY / 8, now);
+            }
+        }
+    }
+
+    /// The program of a host has ended: nobody listens any more, and its connections are gone.
+    pub(crate) fn bury(&mut self, host: usize) -> Vec<Listening> {
+        let name = self.hosts[host].name.clone();
+        let number = self.hosts[host].life.number + 1;
+        let ports: Vec<_> = self.listeners.keys().filter(|key| key.0 == host).copied().collect();
+        let dead: Vec<u64> =
+            self.pipes.iter().filter(|(_, pipe)| pipe.from.host == host).map(|(key, _)| *key).collect();
+        for key in dead.iter().filter(|_| !self.hosts[host].power) {
+            self.pipes.get_mut(key).expect("it was just found").held.clear();
+        }
+        self.hosts[host].life = Life::new(host, number, name);
+        ports.into_iter().filter_map(|key| self.listeners.remove(&key)).collect()
+    }
+}
