@@ -24,7 +24,7 @@ pub fn runner(ask: Ask) -> Answer {
     let answer = map! { "tag" => Kind::Runner.tag(&request.jid), "jid" => request.jid.as_str() };
     Answer::Later(Box::pin(async move {
         // In a task of its own: it goes on when the asking program has gone.
-        tokio::spawn(async move { runners::run(&context(&shared), request).await });
+        shared.stores.rt.clone().spawn(async move { runners::run(&context(&shared), request).await });
         answer.into()
     }))
 }

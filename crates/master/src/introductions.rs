@@ -16,9 +16,9 @@ use crate::Shared;
 /// Marks the connections of those who prove it.
 pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introduction>) {
     while let Some(introduction) = introductions.recv().await {
-        let shared = shared.clone();
+        let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
         // Looking for the key may read a file.
-        let checked = tokio::task::spawn_blocking(move || {
+        let checked = rt.blocking(move || {
             let peer = introduction.peer;
             match check(&shared, &introduction) {
                 Ok(id) => {

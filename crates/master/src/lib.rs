@@ -43,11 +43,11 @@ pub async fn run(config: config::Master, rt: Rt, stop: CancellationToken, ready:
     info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");
     info!("salt-master is starting as user '{}'", config.user);
-    let master = start::start(config, rt).await?;
+    let master = start::start(config, rt.clone()).await?;
     let desk = requests::Desk::new(master.shared.clone());
-    let requests = tokio::spawn(desk.attend(master.requests, stop.clone()));
-    let care = tokio::spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
-    let introductions = master.introductions.map(|queue| tokio::spawn(introductions::attend(master.shared, queue)));
+    let requests = rt.spawn(desk.attend(master.requests, stop.clone()));
+    let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
+    let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready();
     stop.cancelled().await;
     debug!("stopping");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use channel::server::Rotation;
 use event::Filter;
 use keys::DropFile;
+use rt::Rt;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -23,12 +24,13 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
     let mut tick = tokio::time::interval(pause);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut keys = shared.bus.subscribe(Filter::prefix("salt/key"));
-    let mut drop_file = DropFileWatch::new(&config.paths.cachedir);
+    let mut drop_file = DropFileWatch::new(&shared.stores.rt, &config.paths.cachedir);
     let mut present = BTreeSet::new();
     let life = config.keys.publish_session;
     let mut rotation = Instant::now() + life.max(Duration::from_secs(1));
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             event = keys.next() => if let Some(event) = event { forget(&shared, &sessions, event.data()) },
             () = drop_file.changed() => {}
@@ -65,7 +67,7 @@ fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
 
 async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
     let (cachedir, id) = (shared.stores.config.paths.cachedir.clone(), shared.stores.config.id.clone());
-    let taken = blocking(move || keys::take_rotation_request(&cachedir, &id)).await;
+    let taken = blocking(&shared.stores.rt, move || keys::take_rotation_request(&cachedir, &id)).await;
     match taken {
         Some(Ok(DropFile::Request)) => {
             info!("Found dropfile with the wish for a new key, rotating");
@@ -90,8 +92,8 @@ async fn rotate(shared: &Arc<Shared>, reason: Rotation) {
     shared.fire("key", map! { "rotate_aes_key" => true });
     if shared.stores.config.keys.ping_on_rotate {
         debug!("Pinging all connected minions due to key rotation");
-        let shared = shared.clone();
-        blocking(move || crate::jobs::publish::trusted(&shared, ping(&shared))).await;
+        let (shared, rt) = (shared.clone(), &shared.stores.rt);
+        blocking(rt, move || crate::jobs::publish::trusted(&shared, ping(&shared))).await;
     }
 }
 
@@ -103,8 +105,8 @@ fn ping(shared: &Shared) -> Map {
 }
 
 async fn clean(shared: &Arc<Shared>) {
-    let shared = shared.clone();
-    blocking(move || {
+    let (shared, rt) = (shared.clone(), &shared.stores.rt);
+    blocking(rt, move || {
         let (stores, now) = (&shared.stores, shared.stores.rt.now());
         let keep = stores.config.jobs.keep_jobs_seconds;
         if !keep.is_zero() {
@@ -162,7 +164,7 @@ fn announce_presence(shared: &Shared, before: &mut BTreeSet<MinionId>) {
     *before = now;
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let outcome = tokio::task::spawn_blocking(work).await;
+async fn blocking<T: Send + 'static>(rt: &Rt, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let outcome = rt.blocking(work).await;
     outcome.inspect_err(|failure| error!("maintenance failed: {failure}")).ok()
 }

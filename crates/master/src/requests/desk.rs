@@ -42,20 +42,21 @@ impl Desk {
 
     /// Answers requests until told to stop.
     pub async fn attend(self: Arc<Self>, mut requests: RequestServer, stop: CancellationToken) {
-        let tasks = TaskTracker::new();
+        let (tasks, rt) = (TaskTracker::new(), self.shared.stores.rt.clone());
         loop {
             let incoming = tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 incoming = requests.next() => incoming,
             };
             let Some(incoming) = incoming else { break };
             if is_sign_in(&incoming) {
-                tasks.spawn(self.clone().sign_in(incoming));
+                tasks.spawn(rt.task(self.clone().sign_in(incoming)));
                 continue;
             }
             let Ok(worker) = self.workers.clone().acquire_owned().await else { break };
             let desk = self.clone();
-            tasks.spawn(async move { desk.answer(incoming, worker).await });
+            tasks.spawn(rt.task(async move { desk.answer(incoming, worker).await }));
         }
         // What has begun is finished, so that what a minion was told is true; the daemon bounds the time.
         tasks.close();
@@ -83,7 +84,7 @@ impl Desk {
     async fn answer(self: Arc<Self>, incoming: Incoming, worker: tokio::sync::OwnedSemaphorePermit) {
         let Incoming { envelope, peer, reply } = incoming;
         let desk = self.clone();
-        let handled = tokio::task::spawn_blocking(move || {
+        let handled = self.shared.stores.rt.blocking(move || {
             let step = desk.handle(envelope, peer);
             drop(worker);
             step

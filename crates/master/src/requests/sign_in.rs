@@ -41,8 +41,8 @@ impl SignIns {
             debug!(%peer, "a sign-in waited too long, the minion will try again");
             return None;
         }
-        let shared = shared.clone();
-        let work = tokio::task::spawn_blocking(move || {
+        let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
+        let work = rt.blocking(move || {
             let answer = sign_in(&shared, &request, peer);
             drop(turn);
             answer
