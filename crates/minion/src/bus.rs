@@ -41,11 +41,11 @@ pub async fn open(world: &Arc<World>) -> Result<Sockets, Error> {
     }
     let mut asked = world.bus.subscribe(Filter::prefixes(TAGS));
     let world = world.clone();
-    tokio::spawn(async move {
+    world.rt.clone().spawn(async move {
         while let Some(event) = asked.next().await {
             let world = world.clone();
             let inside = world.clone();
-            world.tasks.spawn(async move { obey(&inside, &event).await });
+            world.spawn(async move { obey(&inside, &event).await });
         }
     });
     Ok(Sockets(servers))

@@ -60,7 +60,7 @@ pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<An
     let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
     let (told, grains) = tokio::join!(knowledge::ask(&rt, &config), collecting);
     let grains = grains.map_err(|error| Error::Grains(error.to_string()))?;
-    let identity = identity::load(&config).await?;
+    let identity = identity::load(&rt, &config).await?;
     let mut parts = Parts { rt, config, identity, grains, links: Vec::new(), told };
     let disabled = parts.config.links.master_type == MasterType::Disable;
     if disabled || (parts.config.is_local() && !parts.config.links.use_master_when_local) {
@@ -175,7 +175,7 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     link.set_pillar(pillar);
     let job = publication(&world, &request);
     let ctx = world.context(&link, Job::new(job.load().clone()));
-    let outcome = run(&ctx, &job).await;
+    let outcome = run(&world.rt, &ctx, &job).await;
     if request.return_event && world.config.login.pub_ret {
         let load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
         info!("Returning information for job: {}", job.jid());
@@ -197,7 +197,7 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         job: Arc::new(Job::new(job.load().clone())),
         agent: Arc::new(LocalAgent::new(world.clone())),
     };
-    let outcome = run(&ctx, &job).await;
+    let outcome = run(&world.rt, &ctx, &job).await;
     Ok(answer(&world, outcome))
 }
 
@@ -216,8 +216,8 @@ fn publication(world: &World, request: &Request) -> Publication {
     Publication::new(load).expect("all fields are there")
 }
 
-async fn run(ctx: &Context, job: &Publication) -> Outcome {
-    jobs::run(ctx, job).await.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
+async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Outcome {
+    jobs::run(rt, ctx, job).await.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
 }
 
 fn answer(world: &World, outcome: Outcome) -> Answer {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use channel::client::MinionIdentity;
 use keys::{PairOptions, PairPath};
+use rt::Rt;
 use wire::MinionId;
 
 use crate::Error;
@@ -12,7 +13,7 @@ use crate::Error;
 ///
 /// # Errors
 /// When the id is not usable, or the key pair can neither be read nor made.
-pub async fn load(config: &config::Minion) -> Result<Arc<MinionIdentity>, Error> {
+pub async fn load(rt: &Rt, config: &config::Minion) -> Result<Arc<MinionIdentity>, Error> {
     let id = MinionId::new(config.id.as_str()).map_err(|error| Error::Id(error.to_string()))?;
     let (directory, bits) = (config.paths.pki_dir.clone(), config.trust.keysize);
     let failed = |doing: &'static str, reason: String| Error::Key {
@@ -20,7 +21,7 @@ pub async fn load(config: &config::Minion) -> Result<Arc<MinionIdentity>, Error>
         path: config.paths.pki_dir.join("minion.pem").display().to_string(),
         reason,
     };
-    let loading = tokio::task::spawn_blocking(move || {
+    let loading = rt.blocking(move || {
         store::disk::make_directory(&directory).map_err(|error| error.to_string())?;
         let pair = PairPath::new(directory, "minion").map_err(|error| error.to_string())?;
         let options = PairOptions { bits, passphrase: None, owner: keys::Owner::NOBODY };

@@ -67,9 +67,9 @@ pub async fn run(
     warn_of_plug_ins(&config);
     make_directories(&config)?;
     wait_a_random_moment(&config, &rt, &stop).await;
-    let opts = config.raw.clone();
-    let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
-    let identity = identity::load(&config).await?;
+    let (opts, machine) = (config.raw.clone(), rt.clone());
+    let collecting = rt.blocking(move || world::facts(&machine, &opts));
+    let identity = identity::load(&rt, &config).await?;
     let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
     let now = rt.now();
     let parts = Parts { rt, config, identity, grains, links: Vec::new(), told: None };
@@ -86,9 +86,10 @@ pub async fn run(
     let sockets = bus::open(&world).await?;
     follow_masters(&world, plan);
     periodic::start(&world);
-    tokio::spawn(complain_when_lonely(world.clone()));
+    world.rt.spawn(complain_when_lonely(world.clone()));
     ready();
     tokio::select! {
+        biased;
         () = stop.cancelled() => {}
         () = world.stop.cancelled() => {}
     }
@@ -106,13 +107,13 @@ fn follow_masters(world: &Arc<World>, plan: Plan) {
     match plan {
         Plan::All => {
             for link in &world.links {
-                tokio::spawn(masters::follow(world.clone(), link.clone(), world.stop.clone()));
+                world.rt.spawn(masters::follow(world.clone(), link.clone(), world.stop.clone()));
             }
         }
         Plan::One(rules, order) => {
             let list: Vec<String> = world.links.iter().map(|link| link.address()).collect();
             info!("Got list of available master addresses: {}", list.join(", "));
-            tokio::spawn(masters::follow_one(world.clone(), rules, order, world.stop.clone()));
+            world.rt.spawn(masters::follow_one(world.clone(), rules, order, world.stop.clone()));
         }
     }
 }
@@ -138,6 +139,7 @@ async fn complain_when_lonely(world: Arc<World>) {
 async fn wait_a_random_moment(config: &config::Minion, rt: &Rt, stop: &CancellationToken) {
     let wait = rt.between(Duration::ZERO, config.login.random_startup_delay);
     tokio::select! {
+        biased;
         () = stop.cancelled() => {}
         () = tokio::time::sleep(wait) => {}
     }

@@ -15,13 +15,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub fn start(world: &Arc<World>) {
     let config = &world.config;
     if config.jobs.mine_enabled && config.jobs.mine_interval > 0 {
-        tokio::spawn(send_mine(world.clone(), MINUTE * config.jobs.mine_interval as u32));
+        world.rt.spawn(send_mine(world.clone(), MINUTE * config.jobs.mine_interval as u32));
     }
     if config.login.ping_interval > 0 {
-        tokio::spawn(ping_masters(world.clone(), MINUTE * config.login.ping_interval as u32));
+        world.rt.spawn(ping_masters(world.clone(), MINUTE * config.login.ping_interval as u32));
     }
     if config.grains.grains_refresh_every > 0 {
-        tokio::spawn(watch_grains(world.clone(), MINUTE * config.grains.grains_refresh_every as u32));
+        world.rt.spawn(watch_grains(world.clone(), MINUTE * config.grains.grains_refresh_every as u32));
     }
 }
 

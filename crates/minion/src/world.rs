@@ -11,6 +11,7 @@ use rt::Rt;
 use store::proc_dir::ProcDir;
 use targeting::{Compiled, Facts, TargetType};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
@@ -95,6 +96,11 @@ impl World {
         }
     }
 
+    /// Starts a task that stopping waits for.
+    pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.tasks.spawn(self.rt.task(task))
+    }
+
     /// The facts of the machine.
     pub fn grains(&self) -> Arc<Map> {
         self.grains.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -102,8 +108,9 @@ impl World {
 
     /// Collects the facts of the machine anew.
     pub async fn refresh_grains(&self) {
-        let opts = self.config.raw.clone();
-        match tokio::task::spawn_blocking(move || grains::refresh(&opts)).await {
+        let (opts, rt) = (self.config.raw.clone(), self.rt.clone());
+        match self.rt.blocking(move || if rt.is_simulated() { facts(&rt, &opts) } else { grains::refresh(&opts) }).await
+        {
             Ok(grains) => *self.grains.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grains),
             Err(reason) => error!("the grains could not be refreshed: {reason}"),
         }
@@ -163,7 +170,7 @@ impl World {
         info!("User {user} Executing command {} with jid {}", shown_fun(&job), job.jid());
         let (world, link) = (self.clone(), link.clone());
         let unfinished = link.begin_job();
-        self.tasks.spawn(async move {
+        self.spawn(async move {
             world.run_job(link, job).await;
             drop(unfinished);
         });
@@ -203,11 +210,11 @@ impl World {
             error!("the job {} could not be noted: {reason}", job.jid());
         }
         info!("Starting a new job {} with PID {}", job.jid(), std::process::id());
-        let telling = self.tasks.spawn(tell_progress(self.clone(), link.clone(), job.jid().to_owned(), parts));
+        let telling = self.spawn(tell_progress(self.clone(), link.clone(), job.jid().to_owned(), parts));
         if job.load().get("start_event").is_some_and(Value::truthy) {
             self.fire_start_of_job(&link, &job).await;
         }
-        let outcomes = jobs::run(&ctx, &job).await;
+        let outcomes = jobs::run(&self.rt, &ctx, &job).await;
         drop((ctx, _note, _running));
         // A thread that was left alone, or a command in the background, may keep the road open for long.
         if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
@@ -279,7 +286,7 @@ impl World {
         let live: Vec<_> = self.links.iter().filter(|link| link.channel().is_some()).cloned().collect();
         for link in &live {
             let (world, link, load) = (self.clone(), link.clone(), load.clone());
-            self.tasks.spawn(async move { world.tell(&link, load).await });
+            self.spawn(async move { world.tell(&link, load).await });
         }
         !live.is_empty()
     }
@@ -315,7 +322,7 @@ impl World {
             return;
         }
         let (world, link) = (self.clone(), link.clone());
-        self.tasks.spawn(async move { world.fire_start(&link).await });
+        self.spawn(async move { world.fire_start(&link).await });
     }
 
     async fn fire_start(&self, link: &Link) {
@@ -335,6 +342,14 @@ impl World {
             }
             self.tell(link, load).await;
         }
+    }
+}
+
+/// Collects the facts of the machine. A simulated one has those of its options and no others.
+pub fn facts(rt: &Rt, opts: &Map) -> Map {
+    match rt.is_simulated() {
+        true => opts.get("grains").and_then(Value::as_map).cloned().unwrap_or_default(),
+        false => grains::collect(opts),
     }
 }
 

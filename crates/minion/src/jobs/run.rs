@@ -4,6 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use exec::{Call, Context, Error, Function, Registry};
+use futures_util::FutureExt;
+use rt::Rt;
 use tracing::{error, info, warn};
 use value::{Map, Value};
 
@@ -40,15 +42,15 @@ fn check_executors(job: &Map, opts: &Map) -> Result<(), Error> {
 ///
 /// A function that panics fails its job only. A killed job ends at once if its function waits for something, and its
 /// thread is left alone if the function does not notice.
-pub async fn run(ctx: &Context, job: &Publication) -> Vec<Outcome> {
+pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for call in job.calls().unwrap_or_default() {
-        outcomes.push(run_one(ctx, job, call).await);
+        outcomes.push(run_one(rt, ctx, job, call).await);
     }
     outcomes
 }
 
-async fn run_one(ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Outcome {
+async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Outcome {
     let registry = ctx.agent.registry();
     if let Err(error) = check_executors(job.load(), &ctx.opts).and_then(|()| refuse_in_blackout(ctx, call.fun)) {
         return failed(call.fun, "", &error);
@@ -59,7 +61,7 @@ async fn run_one(ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Ou
     };
     let bound = exec::bind(function, Call::from_arg_list(call.arg), &ctx.job.published());
     let result = match bound {
-        Ok(bound) => on_a_thread(ctx, function, bound).await,
+        Ok(bound) => on_a_thread(rt, ctx, function, bound).await,
         Err(error) => Err(error),
     };
     match result {
@@ -71,21 +73,21 @@ async fn run_one(ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Ou
     }
 }
 
-async fn on_a_thread(ctx: &Context, function: &'static Function, bound: exec::Bound) -> Result<Value, Error> {
+async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound: exec::Bound) -> Result<Value, Error> {
     ctx.set_retcode(0);
-    let (inside, handle) = (ctx.clone(), tokio::runtime::Handle::current());
-    let mut thread = tokio::task::spawn_blocking(move || {
-        let call = AssertUnwindSafe(|| {
-            handle.block_on(async {
-                tokio::select! {
-                    result = (function.call)(&inside, bound) => result,
-                    () = inside.job.cancel.cancelled() => Err(Error::Terminated),
-                }
-            })
-        });
-        std::panic::catch_unwind(call).unwrap_or_else(|panic| Err(Error::Other(panic_text(&*panic))))
-    });
+    let inside = ctx.clone();
+    let call = async move {
+        tokio::select! {
+            biased;
+            result = (function.call)(&inside, bound) => result,
+            () = inside.job.cancel.cancelled() => Err(Error::Terminated),
+        }
+    };
+    let caught = AssertUnwindSafe(call).catch_unwind();
+    let mut thread =
+        rt.spawn_on_thread(caught.map(|done| done.unwrap_or_else(|panic| Err(Error::Other(panic_text(&*panic))))));
     let ended = tokio::select! {
+        biased;
         ended = &mut thread => Some(ended),
         () = ctx.job.cancel.cancelled() => tokio::time::timeout(GRACE, thread).await.ok(),
     };
@@ -183,12 +185,13 @@ mod tests {
     }
 
     async fn text_of(fun: &str, arg: Value) -> String {
-        run(&ctx(map! {}), &job(fun.into(), arg)).await[0].value.to_string()
+        run(&Rt::real(), &ctx(map! {}), &job(fun.into(), arg)).await[0].value.to_string()
     }
 
     #[tokio::test]
     async fn a_result_carries_the_return_code_of_its_function() -> Result<()> {
-        let outcomes = run(&ctx(map! {}), &job(list!["t.fine", "t.one"], list![list![], list!["a"]])).await;
+        let outcomes =
+            run(&Rt::real(), &ctx(map! {}), &job(list!["t.fine", "t.one"], list![list![], list!["a"]])).await;
         assert_eq!(outcomes[0], Outcome { value: "fine".into(), retcode: 3, out: None });
         assert_eq!(outcomes[1], Outcome { value: "a".into(), retcode: 0, out: None });
         Ok(())
@@ -210,15 +213,15 @@ mod tests {
         let ctx = ctx(map! {});
         let killer = ctx.job.clone();
         let job = job("t.wait".into(), list![]);
-        let (outcomes, ()) = tokio::join!(run(&ctx, &job), async move { killer.cancel.cancel() });
+        let (outcomes, ()) = tokio::join!(run(&Rt::real(), &ctx, &job), async move { killer.cancel.cancel() });
         assert_eq!(outcomes[0].value.to_string(), "ERROR: the job running 't.wait' was terminated");
     }
 
     #[tokio::test]
     async fn a_blackout_lets_only_the_whitelist_through() {
         let ctx = ctx(map! { "minion_blackout" => true, "minion_blackout_whitelist" => list!["t.fine"] });
-        assert_eq!(run(&ctx, &job("t.fine".into(), list![])).await[0].retcode, 3);
-        let refused = &run(&ctx, &job("t.one".into(), list!["a"])).await[0];
+        assert_eq!(run(&Rt::real(), &ctx, &job("t.fine".into(), list![])).await[0].retcode, 3);
+        let refused = &run(&Rt::real(), &ctx, &job("t.one".into(), list!["a"])).await[0];
         assert!(refused.value.to_string().contains("blackout"), "{refused:?}");
     }
 

@@ -64,6 +64,7 @@ pub async fn reachable(
     let mut waiting = std::pin::pin!(tokio::time::sleep(patience + STAGGER * addresses.len() as u32));
     loop {
         tokio::select! {
+            biased;
             tried = tries.next() => match tried {
                 Some(Ok(address)) => {
                     found.push(address);

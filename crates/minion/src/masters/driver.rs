@@ -40,6 +40,7 @@ pub async fn follow_one(world: Arc<World>, rules: Rules, order: Vec<Place>, stop
         connected_once: false,
     };
     tokio::select! {
+        biased;
         () = stop.cancelled() => {}
         () = driver.run() => {}
     }
@@ -83,6 +84,7 @@ impl Driver {
         self.tell(Event::Start);
         loop {
             let news = tokio::select! {
+                biased;
                 news = self.news() => news,
                 Some(event) = asked.next() => {
                     let preferred = self.choice.preferred().map(|place| self.link(place).settings.address.host.clone());

@@ -74,6 +74,7 @@ pub struct Approach {
 /// Follows a master until told to stop. Whatever goes wrong concerns this link alone.
 pub async fn follow(world: Arc<World>, link: Arc<Link>, stop: CancellationToken) {
     tokio::select! {
+        biased;
         () = stop.cancelled() => {}
         () = follow_for_ever(&world, &link) => {}
     }
@@ -202,6 +203,7 @@ async fn begin_at(
     if approach.fresh || !link.has_pillar() {
         // A master that dies now would else be waited for as long as for a slow one.
         tokio::select! {
+            biased;
             () = refresh_pillar(world, link, &channel) => {}
             error = watch_requests(world, link) => return Err(error.into()),
         }
@@ -287,6 +289,7 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     tokio::pin!(watched, checked);
     loop {
         tokio::select! {
+            biased;
             error = &mut watched => return error.into(),
             () = &mut checked => {}
             payload = subscription.next() => match payload {
@@ -298,7 +301,7 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
             },
             () = link.refresh.notified() => {
                 let (world, link, channel) = (world.clone(), link.clone(), channel.clone());
-                tokio::spawn(async move { refresh_pillar(&world, &link, &channel).await });
+                world.rt.clone().spawn(async move { refresh_pillar(&world, &link, &channel).await });
             }
         }
     }
