@@ -33,6 +33,8 @@ pub struct Plan<'a> {
     pub open_files: Option<u64>,
     /// Threads that carry connections.
     pub threads: usize,
+    /// What has to be done before the process becomes the user, if anything.
+    pub before_switch: Option<&'a dyn Fn()>,
 }
 
 /// How a daemon ended.
@@ -80,6 +82,9 @@ fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
     let pidfile = PidFile::write(plan.pidfile, plan.user).map_err(|error| tracing::warn!("{error}")).ok();
     if let Some(wanted) = plan.open_files {
         daemon::raise_open_files(wanted);
+    }
+    if let Some(work) = plan.before_switch {
+        work();
     }
     daemon::switch_user(plan.user)?;
     Ok(pidfile)

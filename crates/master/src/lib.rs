@@ -30,20 +30,35 @@ pub use error::Error;
 pub use presence::Presence;
 pub use state::Shared;
 pub use stores::Stores;
-pub use users::Users;
+pub use users::{LocalKeys, Users};
 
 /// How long requests that have begun may take when the master stops.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// What a master starts from.
+pub struct Start {
+    /// Its settings.
+    pub config: config::Master,
+    /// The keys of local users, if they were made before the process became the master's user.
+    pub keys: Option<LocalKeys>,
+}
+
+impl From<config::Master> for Start {
+    fn from(config: config::Master) -> Self {
+        Start { config, keys: None }
+    }
+}
 
 /// Runs the master until told to stop. `ready` is called when everything is open.
 ///
 /// # Errors
 /// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
-pub async fn run(config: config::Master, rt: Rt, stop: CancellationToken, ready: impl FnOnce()) -> Result<(), Error> {
+pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready: impl FnOnce()) -> Result<(), Error> {
+    let from = from.into();
     info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");
-    info!("salt-master is starting as user '{}'", config.user);
-    let master = start::start(config, rt.clone()).await?;
+    info!("salt-master is starting as user '{}'", from.config.user);
+    let master = start::start(from, rt.clone()).await?;
     let desk = requests::Desk::new(master.shared.clone());
     let requests = rt.spawn(desk.attend(master.requests, stop.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));

@@ -18,7 +18,7 @@ use wire::loads::Abilities;
 
 use crate::books::{Keys, Sessions};
 use crate::presence::Presence;
-use crate::{Error, Shared, Stores, Users, listen, plugins};
+use crate::{Error, LocalKeys, Shared, Start, Stores, Users, listen, plugins};
 
 /// A master that has everything open and answers nothing yet.
 pub struct Started {
@@ -31,7 +31,8 @@ pub struct Started {
 }
 
 /// Opens everything.
-pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
+pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
+    let Start { config, keys: local_keys } = from;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -42,7 +43,7 @@ pub async fn start(config: Master, rt: Rt) -> Result<Started, Error> {
     stores.keys.store().prepare()?;
     let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
-    let users = Users::prepare(config, &stores.user_keys, &rt);
+    let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
     if !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty() {
         let_others_through(&[&config.paths.cachedir, &config.paths.sock_dir]);
     }

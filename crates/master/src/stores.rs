@@ -12,7 +12,6 @@ use store::minion_data::MinionDataCache;
 use store::publish_auth::PublishAuth;
 use store::sessions::SessionKeys;
 use store::tokens::TokenStore;
-use store::user_keys::UserKeys;
 use targeting::{Checker, Expected, MinionData, TargetType};
 use value::{Map, Value};
 use wire::MinionId;
@@ -35,8 +34,6 @@ pub struct Stores {
     pub tokens: TokenStore,
     /// Session keys of minions.
     pub sessions: SessionKeys,
-    /// Keys of local users.
-    pub user_keys: UserKeys,
     /// Which minion published which job.
     pub publish_auth: PublishAuth,
     /// The file server.
@@ -62,7 +59,6 @@ impl Stores {
             data: MinionDataCache::new(&cachedir, layout),
             tokens: TokenStore::new(&config.paths.token_dir, layout),
             sessions: SessionKeys::new(&cachedir, session_life(config.keys.publish_session)),
-            user_keys: UserKeys::new(&cachedir),
             publish_auth: PublishAuth::new(&cachedir),
             files: FileServer::new(&config.files, &cachedir)?,
             inbox: Inbox::new(&config.files, &cachedir),

@@ -33,9 +33,16 @@ pub struct Users {
     blacklist: Map,
 }
 
-impl Users {
+/// The keys of local users, by their names.
+///
+/// A daemon makes them while it still is root: only root can give a file to the user who is to read it, and later, as
+/// another user, the master cannot read what belongs to them.
+pub struct LocalKeys(HashMap<String, String>);
+
+impl LocalKeys {
     /// Makes the key files: for the master's user, the user of this process, and everybody `publisher_acl` names.
-    pub fn prepare(config: &Master, store: &UserKeys, rt: &Rt) -> Self {
+    pub fn prepare(config: &Master, rt: &Rt) -> Self {
+        let store = UserKeys::new(&config.paths.cachedir);
         let process = process_user();
         let acl = &config.access.publisher_acl;
         let mut names: Vec<String> = acl.text_keys().map(str::to_owned).collect();
@@ -48,15 +55,22 @@ impl Users {
             if name.is_empty() || keys.contains_key(&name) {
                 continue;
             }
-            if let Some(key) = make_key(&name, store, rt) {
+            if let Some(key) = make_key(&name, &store, rt) {
                 keys.insert(name, key);
             }
         }
+        LocalKeys(keys)
+    }
+}
+
+impl Users {
+    /// The users with these keys, and what the configuration lets them do.
+    pub fn new(config: &Master, keys: LocalKeys) -> Self {
         Users {
-            keys,
+            keys: keys.0,
             master: config.user.clone(),
-            process,
-            acl: acl.clone(),
+            process: process_user(),
+            acl: config.access.publisher_acl.clone(),
             sudo_acl: config.access.sudo_acl,
             permissive: config.access.permissive_acl,
             blacklist: config.access.publisher_acl_blacklist.clone(),

@@ -1,8 +1,10 @@
 //! `salt-master`: the master daemon.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use daemon::Directories;
+use master::{LocalKeys, Start};
 use rt::Rt;
 
 use crate::args::{Parsed, Program};
@@ -19,6 +21,9 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     let (log, user, paths) = (config.log.clone(), config.user.clone(), config.paths.clone());
+    let keys = Cell::new(None);
+    let (for_keys, rt) = (config.clone(), Rt::real());
+    let make_keys = || keys.set(Some(LocalKeys::prepare(&for_keys, &rt)));
     let plan = Plan {
         program: Program::SaltMaster,
         word: "Master",
@@ -29,10 +34,14 @@ pub fn main(parsed: Parsed) -> ExitCode {
         directories: paths.verify_env.then(|| directories(&config)),
         open_files: Some(config.network.max_open_files),
         threads: std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_THREADS),
+        before_switch: Some(&make_keys),
     };
-    daemons::run(&plan, |stop, ready| async move {
-        master::run(config, Rt::real(), stop, ready).await?;
-        Ok(Ended::Stopped)
+    daemons::run(&plan, |stop, ready| {
+        let start = Start { config, keys: keys.take() };
+        async move {
+            master::run(start, Rt::real(), stop, ready).await?;
+            Ok(Ended::Stopped)
+        }
     })
 }
 

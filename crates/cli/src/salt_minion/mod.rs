@@ -41,6 +41,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         directories,
         open_files: None,
         threads: THREADS,
+        before_switch: None,
     };
     daemons::run(&plan, |stop, ready| async move {
         Ok(match minion::run(config, Rt::real(), stop, ready).await? {
