@@ -20,6 +20,7 @@ mod master;
 mod masters;
 mod minion;
 mod opts;
+mod period;
 mod prepare;
 mod read;
 mod saltfile;
@@ -38,6 +39,7 @@ pub use master::{Access, ClientSettings, EventSettings, JobSettings, Master, Mas
 pub use masters::{MasterAddress, MasterType, UriFormat, parse_master, parse_masters};
 pub use minion::{GrainSettings, LinkSettings, Login, Minion, MinionJobs, MinionNetwork, MinionPaths, Trust};
 pub use opts::{FromOption, Origin, Origins};
+pub use period::period;
 pub use prepare::UNIX_PATH_MAX;
 pub use saltfile::{Saltfile, client_file};
 

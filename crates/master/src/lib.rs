@@ -7,6 +7,7 @@ mod books;
 mod credentials;
 mod error;
 mod functions;
+mod goodbye;
 mod introductions;
 mod jobs;
 mod listen;
@@ -62,13 +63,17 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let desk = requests::Desk::new(master.shared.clone());
     let requests = rt.spawn(desk.attend(master.requests, stop.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
+    let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
+    let shared = master.shared.clone();
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready();
     stop.cancelled().await;
     debug!("stopping");
+    goodbye::say(&shared).await;
     // What was acknowledged is on disk already; the rest will be sent again.
     let _ = tokio::time::timeout(FAREWELL, requests).await;
     care.abort();
+    jobs.inspect(tokio::task::JoinHandle::abort);
     introductions.inspect(tokio::task::JoinHandle::abort);
     master.bus.close().await;
     drop(master.placeholders);

@@ -88,6 +88,7 @@ async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
 /// Makes a new key for publications. Minions sign in again when they meet a publication they cannot open.
 async fn rotate(shared: &Arc<Shared>, reason: Rotation) {
     info!("Rotating master AES key");
+    crate::goodbye::announce_rotation(shared).await;
     shared.channel.rotate(reason);
     shared.fire("key", map! { "rotate_aes_key" => true });
     if shared.stores.config.keys.ping_on_rotate {

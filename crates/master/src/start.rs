@@ -26,6 +26,7 @@ pub struct Started {
     pub sessions: Arc<Sessions>,
     pub requests: RequestServer,
     pub introductions: Option<Receiver<Introduction>>,
+    pub drained: Option<Receiver<u64>>,
     pub bus: event::Server,
     pub placeholders: Vec<PlaceholderSocket>,
 }
@@ -52,10 +53,12 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let served = event::serve(&bus, &endpoints(config), serve_options(config)?).await?;
     let placeholders = placeholders(config)?;
     let introductions = publisher.introductions();
+    let drained = publisher.drained();
     let shared = Arc::new(Shared {
         bus,
         channel: Arc::new(channel),
         publisher,
+        open_jobs: crate::jobs::OpenJobs::new(&stores.config),
         order: crate::jobs::Order::default(),
         presence: Presence::default(),
         announced: Default::default(),
@@ -64,9 +67,10 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         stores: stores.clone(),
     });
     keys.attach(&shared);
+    shared.open_jobs.restore(&stores);
     tracing::info!("Listening for requests on {}", requests.address());
     tracing::info!("Listening for subscribers on {}", shared.publisher.address());
-    Ok(Started { shared, sessions, requests, introductions, bus: served, placeholders })
+    Ok(Started { shared, sessions, requests, introductions, drained, bus: served, placeholders })
 }
 
 fn make_directories(config: &Master) -> Result<(), Error> {

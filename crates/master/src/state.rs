@@ -23,6 +23,8 @@ pub struct Shared {
     pub channel: Arc<channel::server::Server>,
     /// Who listens to it.
     pub publisher: Publisher,
+    /// The jobs that may still be delivered.
+    pub(crate) open_jobs: crate::jobs::OpenJobs,
     /// In which order publications leave.
     pub(crate) order: crate::jobs::Order,
     /// Which minions are connected.

@@ -264,9 +264,14 @@ async fn a_drop_file_changes_the_key_at_once_and_no_job_is_lost() {
     let rotated = event(&mut events, "key").await;
     assert_eq!(rotated.data().get("rotate_aes_key"), Some(&true.into()));
     master.publish("web1", "test.ping").await;
+    let word = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
+    assert_eq!(word.get("saltern").and_then(|word| word.get("rotated")), Some(&true.into()), "sealed with the old key");
     let job = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
     assert_eq!(job.get_str("fun"), Some("test.ping"));
     master.stop().await;
+    let word = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
+    assert_eq!(word.get("saltern").and_then(|word| word.get("goodbye")), Some(&true.into()));
+    assert_eq!(word.get("jid"), None, "no job for anybody");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

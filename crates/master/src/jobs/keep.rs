@@ -38,6 +38,9 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
         announce_failed_states(shared, &id, &load);
     }
+    if stored.is_ok() {
+        super::care::returned(shared, &jid, &id);
+    }
     outcome(&id, &jid, stored)
 }
 

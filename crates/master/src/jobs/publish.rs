@@ -1,11 +1,16 @@
 //! Publishing: from a request that was allowed to the frame in every subscriber's queue.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
 use transport::Audience;
 use value::{Map, Value, map};
 use wire::{Jid, MinionId};
 
-use crate::Shared;
+use super::ledger::Offer;
+use super::{CannotHold, Opening};
+use crate::{Shared, Stores};
 
 /// Fields of `kwargs` that minions get, in the order of the load.
 const PASSED_ON: [&str; 5] = ["ret_config", "metadata", "module_executors", "executor_opts", "ret_kwargs"];
@@ -62,17 +67,123 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected) -> Value {
         }
     };
     load.insert("jid", jid.as_str());
+    let publication = publication(&shared.stores, &load);
+    let hold = match open(shared, &jid, &load, &publication, &meant) {
+        Ok(hold) => hold,
+        Err(reason) => {
+            return clear(map! { "jid" => Value::Null, "minions" => Value::List(Vec::new()), "error" => reason });
+        }
+    };
     announce(shared, &jid, &load, &meant);
     save(shared, &jid, &load, &meant);
-    let publication = publication(shared, &load);
     // Before it is sealed nobody has it, so the first return cannot be faster than this event.
     shared.fire(format!("salt/job/{jid}/publish"), publication.clone());
     tracing::info!("User {} Published command {} with jid {jid}", field(&load, "user"), field(&load, "fun"));
-    if let Err(error) = send(shared, publication) {
+    let audience = audience(shared, &publication);
+    if let Err(error) = send(shared, on_air(publication, hold, hold.is_some()), &audience) {
         tracing::error!("failed to publish job {jid}: {error}");
         return clear(map! { "error" => "Master failed to sign the publication" });
     }
-    clear(map! { "jid" => jid, "minions" => meant.minions, "missing" => meant.missing })
+    let mut answer = map! { "jid" => &jid };
+    let held = hold.map(|hold| map! { "left" => hold.as_secs_f64(), "away" => away(shared, &meant.minions) });
+    answer.insert("minions", meant.minions);
+    answer.insert("missing", meant.missing);
+    if let Some(held) = held {
+        answer.insert(HELD, held);
+    }
+    clear(answer)
+}
+
+/// The field of the answer that says that the job is held, for how long, and who is away.
+const HELD: &str = "held";
+
+/// The field of a publication that minions of ours read and others pass over.
+const OURS: &str = "saltern";
+
+/// The option of a request that says for how long the job is to be held.
+const HOLD: &str = "job_hold";
+
+/// Enters the job among those that may still be delivered. Returns for how long it is held, if at all.
+fn open(
+    shared: &Shared,
+    jid: &Jid,
+    load: &Map,
+    publication: &Map,
+    meant: &Expected,
+) -> Result<Option<Duration>, String> {
+    let kwargs = load.get("kwargs").and_then(Value::as_map);
+    let wished = kwargs.and_then(|kwargs| kwargs.get(HOLD)).map(config::period).transpose();
+    let hold = wished.map_err(|must| format!("{HOLD}: {must}"))?.filter(|hold| !hold.is_zero());
+    let opening = Opening {
+        jid,
+        publication,
+        targets: &meant.minions,
+        kind: Target::of(load).kind,
+        hold,
+        kept: !kwargs.is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy)),
+    };
+    let entered = shared.open_jobs.enter(&opening, shared.stores.rt.now());
+    entered.map(|()| hold).map_err(|error: CannotHold| crate::chain(&error))
+}
+
+/// Those of some minions that are not connected now.
+pub fn away(shared: &Shared, minions: &[String]) -> Vec<String> {
+    let connected = shared.connected();
+    let is_away = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_err();
+    minions.iter().filter(is_away).cloned().collect()
+}
+
+/// The publication with what minions of ours have to know of a held job: for how much longer it may be begun, and that they
+/// shall confirm it.
+fn on_air(mut publication: Map, left: Option<Duration>, receipt: bool) -> Map {
+    if let Some(left) = left.filter(|_| receipt) {
+        publication.insert(OURS, map! { "left" => left.as_secs_f64(), "receipt" => true });
+    }
+    publication
+}
+
+/// Sends a connection what it lost to a full queue. Blocks the thread.
+pub fn send_lost(shared: &Shared, connection: u64) {
+    loop {
+        let mut offers = shared.open_jobs.lost_by(connection).into_iter();
+        let mut full = false;
+        for Offer { publication, left, held } in offers.by_ref() {
+            let jid = publication.get_str("jid").unwrap_or_default().to_owned();
+            let audience = audience(shared, &publication);
+            let load = on_air((*publication).clone(), Some(left), held);
+            let sent =
+                seal_in_order(shared, load, |payload| shared.publisher.publish_to(connection, payload, &audience));
+            match sent {
+                Ok(delivery) if delivery.dropped > 0 => {
+                    shared.open_jobs.lose(&[connection], &jid);
+                    full = true;
+                    break;
+                }
+                Ok(delivery) if delivery.queued > 0 => {
+                    tracing::debug!("job {jid} is sent again to connection {connection}")
+                }
+                Ok(_) => {}
+                Err(error) => tracing::error!("failed to publish job {jid} again: {error}"),
+            }
+        }
+        for offer in offers {
+            shared.open_jobs.lose(&[connection], offer.publication.get_str("jid").unwrap_or_default());
+        }
+        // An empty queue tells of itself later, unless it has become empty just now.
+        if !full || !shared.publisher.watch_queue(connection) {
+            return;
+        }
+    }
+}
+
+/// Tells everybody who listens something that is no job. Blocks the thread.
+pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> {
+    let network = &shared.stores.config.network;
+    let audience = match network.transport == config::Transport::Zeromq && network.zmq_filtering {
+        true => Audience::Topics(vec![wire::topic::Topic::Broadcast.to_bytes()]),
+        false => Audience::All,
+    };
+    send(shared, map! { OURS => word }, &audience)
 }
 
 fn clear(load: Map) -> Value {
@@ -111,7 +222,7 @@ fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
 }
 
 /// Returns what minions get, in the order of Salt's fields.
-fn publication(shared: &Shared, load: &Map) -> Map {
+pub fn publication(stores: &Stores, load: &Map) -> Map {
     let empty = Map::new();
     let extra = load.get("kwargs").and_then(Value::as_map).unwrap_or(&empty);
     let mut sent = Map::new();
@@ -124,7 +235,7 @@ fn publication(shared: &Shared, load: &Map) -> Map {
             sent.insert(name, value.clone());
         }
     };
-    copy(&mut sent, "master_id", &shared.stores.config.raw);
+    copy(&mut sent, "master_id", &stores.config.raw);
     copy(&mut sent, "master_id", extra);
     if extra.get_str("delimiter").is_some_and(|delimiter| delimiter != DEFAULT_DELIMITER) {
         copy(&mut sent, "delimiter", extra);
@@ -139,20 +250,33 @@ fn publication(shared: &Shared, load: &Map) -> Map {
         copy(&mut sent, "start_event", extra);
     }
     copy(&mut sent, "user", load);
-    if shared.stores.config.jobs.order_masters {
+    if stores.config.jobs.order_masters {
         copy(&mut sent, "auth_list", extra);
     }
     sent
 }
 
 /// Seals a publication once and puts it into the queues of those who listen.
-fn send(shared: &Shared, publication: Map) -> Result<(), crypto::RsaError> {
-    let audience = audience(shared, &publication);
-    let (turn, number) = shared.order.take(|| shared.channel.number_publication());
-    let payload = shared.channel.seal_publication(publication, &number)?;
-    let delivery = turn.pass(|| shared.publisher.publish(&payload, &audience));
+fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), crypto::RsaError> {
+    let jid = publication.get_str("jid").map(str::to_owned);
+    let delivery = seal_in_order(shared, publication, |payload| shared.publisher.publish(payload, audience))?;
     tracing::debug!("publication is queued for {} subscribers, dropped for {}", delivery.queued, delivery.dropped);
+    let Some(jid) = jid.filter(|_| !delivery.lost.is_empty()) else { return Ok(()) };
+    shared.open_jobs.lose(&delivery.lost, &jid);
+    for connection in delivery.lost {
+        // What has become empty meanwhile does not tell of it any more.
+        if shared.publisher.watch_queue(connection) {
+            send_lost(shared, connection);
+        }
+    }
     Ok(())
+}
+
+/// Numbers and seals a load, and hands the payload over when all that were numbered before have been.
+fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Bytes) -> T) -> Result<T, crypto::RsaError> {
+    let (turn, number) = shared.order.take(|| shared.channel.number_publication());
+    let payload = shared.channel.seal_publication(load, &number)?;
+    Ok(turn.pass(|| hand_over(&payload)))
 }
 
 /// With `zmq_filtering` a list is sent to its minions and to syndics, everything else to everybody.

@@ -1,6 +1,6 @@
 //! The requests of minions.
 
-use super::{Handler, event, file, mine, opts, peer, peer_return, pillar, resources, return_, revoke, syndic};
+use super::{Handler, event, file, mine, missed, opts, peer, peer_return, pillar, resources, return_, revoke, syndic};
 
 /// All of them, by name.
 pub const TABLE: &[(&str, Handler)] = &[
@@ -31,4 +31,6 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("pub_ret", peer::returns),
     ("saltern_return", peer_return::handle),
     ("revoke_auth", revoke::handle),
+    ("saltern_missed", missed::missed),
+    ("saltern_received", missed::received),
 ];

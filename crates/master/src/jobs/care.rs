@@ -1,0 +1,94 @@
+//! Looking after jobs that may still be delivered: ending them in time, sending what full queues lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+use value::map;
+use wire::{Jid, MinionId};
+
+use super::publish;
+use crate::Shared;
+
+/// How long after a publication it is noted who was there to get it; so a burst is looked at once.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Looks after them until told to stop. `drained` tells of connections that lost something and have taken the rest.
+pub async fn run(shared: Arc<Shared>, mut drained: Receiver<u64>, stop: CancellationToken) {
+    let mut look = None;
+    loop {
+        let next_end = shared.open_jobs.next_end();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some(connection) = drained.recv() => {
+                blocking(&shared, move |shared| publish::send_lost(shared, connection)).await;
+            }
+            () = at(look) => {
+                look = None;
+                blocking(&shared, look_around).await;
+            }
+            () = at(next_end) => blocking(&shared, expire).await,
+            () = shared.open_jobs.changed() => {
+                if look.is_none() && shared.open_jobs.has_unseen() {
+                    look = Some(Instant::now() + LOOK);
+                }
+            }
+        }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Notes who is there to get the latest jobs.
+pub fn look_around(shared: &Shared) {
+    if shared.open_jobs.has_unseen() {
+        shared.open_jobs.sent_to(&shared.connected());
+        shared.open_jobs.forget_connections(|number| shared.publisher.is_there(number));
+    }
+}
+
+fn expire(shared: &Shared) {
+    for jid in shared.open_jobs.expire() {
+        info!("the time to hold the job {jid} is over");
+        ended(shared, &jid, "expired");
+    }
+}
+
+/// Notes a return that was stored; a held job ends with the last one it waits for.
+pub fn returned(shared: &Shared, jid: &str, id: &MinionId) {
+    if shared.open_jobs.returned(jid, id.as_str())
+        && let Ok(jid) = Jid::new(jid)
+    {
+        end(shared, &jid, "complete");
+    }
+}
+
+/// Ends a held job and tells those who wait for it. Says whether it was one.
+pub fn end(shared: &Shared, jid: &Jid, why: &'static str) -> bool {
+    let held = shared.open_jobs.end(jid);
+    if held {
+        info!("the job {jid} is not held any more: {why}");
+        ended(shared, jid, why);
+    }
+    held
+}
+
+fn ended(shared: &Shared, jid: &Jid, why: &'static str) {
+    shared.fire(format!("salt/job/{jid}/held"), map! { "jid" => jid, "ended" => why });
+}
+
+async fn blocking(shared: &Arc<Shared>, work: impl FnOnce(&Shared) + Send + 'static) {
+    let (shared, rt) = (shared.clone(), &shared.stores.rt);
+    if let Err(failure) = rt.blocking(move || work(&shared)).await {
+        error!("looking after jobs failed: {failure}");
+    }
+}

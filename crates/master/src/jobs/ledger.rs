@@ -1,0 +1,505 @@
+//! The jobs that may still be delivered, and how far each is with each of its targets.
+//!
+//! Pure: the time goes in (since any fixed moment), decisions come out. A job is *valid* for `job_grace` after publishing, a
+//! held one for as long as it was asked to be held; a minion that comes back meanwhile gets it. What became of its targets is
+//! remembered longer, as long as there is room.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use value::Map;
+
+/// How far a job is with one target. Later ones count as more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// The minion was not connected.
+    Unreachable,
+    /// It is on its way to the minion.
+    Sent,
+    /// The minion has confirmed it.
+    Received,
+    /// The minion has begun to run it.
+    Started,
+    /// The minion has returned.
+    Returned,
+}
+
+impl Progress {
+    /// The word operators see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Progress::Unreachable => "unreachable",
+            Progress::Sent => "sent",
+            Progress::Received => "received",
+            Progress::Started => "started",
+            Progress::Returned => "returned",
+        }
+    }
+}
+
+/// What may be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of jobs that are not held, with their targets. The oldest make room.
+    pub plain: usize,
+    /// Bytes of held jobs, with their targets. Further ones are refused.
+    pub held: usize,
+    /// Number of held jobs.
+    pub held_jobs: usize,
+    /// Jobs told to a minion at a time.
+    pub offers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { plain: 64 << 20, held: 64 << 20, held_jobs: 10_000, offers: 200 }
+    }
+}
+
+/// A job that was published.
+pub struct NewJob {
+    /// Its id.
+    pub jid: String,
+    /// What minions get.
+    pub publication: Arc<Map>,
+    /// Its size in bytes, about.
+    pub size: usize,
+    /// The minions that are expected to answer.
+    pub targets: Vec<String>,
+    /// Whether only minions can say whether they are meant, so that others than the expected may be.
+    pub judged_by_minions: bool,
+    /// Whether it was asked to be held.
+    pub held: bool,
+    /// Until when it is valid.
+    pub until: Duration,
+}
+
+/// A held job that finds no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the master already holds {jobs} jobs of {bytes} bytes; no more can be held until some of them end")]
+pub struct Full {
+    /// Held jobs.
+    pub jobs: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+/// A job a minion may still run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// What minions get.
+    pub publication: Arc<Map>,
+    /// For how much longer it may be begun.
+    pub left: Duration,
+    /// Whether the minion shall confirm it first.
+    pub held: bool,
+}
+
+/// What is known of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Its id.
+    pub jid: String,
+    /// For how much longer it is valid; `None` when it is not any more.
+    pub left: Option<Duration>,
+    /// Whether it was asked to be held.
+    pub held: bool,
+    /// How far it is with each target, in order of the ids.
+    pub targets: Vec<(String, Progress)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Gone once it is not valid any more.
+    publication: Option<Arc<Map>>,
+    size: usize,
+    held: bool,
+    judged_by_minions: bool,
+    until: Duration,
+    /// In order of the ids.
+    targets: Vec<(Box<str>, Progress)>,
+    unreturned: usize,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    limits: Limits,
+    /// In order of their ids, which is that of publishing.
+    entries: BTreeMap<String, Entry>,
+    ends: BTreeSet<(Duration, String)>,
+    plain: usize,
+    held: (usize, usize),
+    /// Jobs whose targets were not looked at since they were published.
+    unseen: BTreeSet<String>,
+    /// What connections lost to full queues.
+    lost: HashMap<u64, Vec<String>>,
+}
+
+/// Bytes a target takes beside its id.
+const PER_TARGET: usize = 40;
+
+impl Ledger {
+    /// An empty ledger with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Ledger { limits, ..Ledger::default() }
+    }
+
+    /// Enters a job.
+    ///
+    /// # Errors
+    /// When it is to be held and there is no room.
+    pub fn enter(&mut self, job: NewJob) -> Result<(), Full> {
+        let size = job.size + job.targets.iter().map(|id| id.len() + PER_TARGET).sum::<usize>();
+        if job.held && (self.held.0 >= self.limits.held_jobs || self.held.1 + size > self.limits.held) {
+            return Err(Full { jobs: self.held.0, bytes: self.held.1 });
+        }
+        let mut targets: Vec<(Box<str>, Progress)> =
+            job.targets.into_iter().map(|id| (id.into_boxed_str(), Progress::Unreachable)).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        match self.entries.remove(&job.jid) {
+            // The parts of a batch share their id.
+            Some(before) => {
+                self.account(&before, false);
+                self.ends.remove(&(before.until, job.jid.clone()));
+                targets.extend(before.targets);
+                // Of the same target the further one stays.
+                targets.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+                targets.dedup_by(|a, b| a.0 == b.0);
+            }
+            None => drop(self.unseen.insert(job.jid.clone())),
+        }
+        let unreturned = targets.iter().filter(|(_, progress)| *progress < Progress::Returned).count();
+        let (held, until, judged_by_minions) = (job.held, job.until, job.judged_by_minions);
+        let entry =
+            Entry { publication: Some(job.publication), size, held, judged_by_minions, until, targets, unreturned };
+        self.account(&entry, true);
+        self.ends.insert((until, job.jid.clone()));
+        self.entries.insert(job.jid, entry);
+        self.make_room();
+        Ok(())
+    }
+
+    fn account(&mut self, entry: &Entry, add: bool) {
+        let change = |value: &mut usize, by: usize| *value = if add { *value + by } else { value.saturating_sub(by) };
+        if entry.held {
+            change(&mut self.held.0, 1);
+            change(&mut self.held.1, entry.size);
+        } else {
+            change(&mut self.plain, entry.size);
+        }
+    }
+
+    /// The oldest jobs that are not held are forgotten, those first that are not valid any more.
+    fn make_room(&mut self) {
+        while self.plain > self.limits.plain {
+            let mut plain = self.entries.iter().filter(|(_, entry)| !entry.held);
+            let over = plain.clone().find(|(_, entry)| entry.publication.is_none()).or_else(|| plain.next());
+            let Some(jid) = over.map(|(jid, _)| jid.clone()) else { return };
+            self.forget(&jid);
+        }
+    }
+
+    fn forget(&mut self, jid: &str) -> Option<Entry> {
+        let entry = self.entries.remove(jid)?;
+        self.account(&entry, false);
+        self.ends.remove(&(entry.until, jid.to_owned()));
+        self.unseen.remove(jid);
+        Some(entry)
+    }
+
+    /// Says which jobs a minion that was away may still run. Those it knows count as received.
+    pub fn missed(&mut self, id: &str, known: &HashSet<&str>, now: Duration) -> Vec<Offer> {
+        let mut offers = Vec::new();
+        // The soonest to end come first here, so all valid ones have to be looked at to keep the order of publishing.
+        let valid: BTreeSet<&String> = self.ends.iter().filter(|(until, _)| *until > now).map(|(_, jid)| jid).collect();
+        for jid in valid {
+            let Some(entry) = self.entries.get_mut(jid) else { continue };
+            let place = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)).ok();
+            if known.contains(jid.as_str()) {
+                if let Some(place) = place {
+                    entry.advance(place, Progress::Received);
+                }
+                continue;
+            }
+            let wanted = match place {
+                Some(place) => entry.targets[place].1 < Progress::Received,
+                None => entry.judged_by_minions,
+            };
+            let Some(publication) = entry.publication.clone().filter(|_| wanted && offers.len() < self.limits.offers)
+            else {
+                continue;
+            };
+            if let Some(place) = place {
+                entry.advance(place, Progress::Sent);
+            }
+            offers.push(Offer { publication, left: entry.until - now, held: entry.held });
+        }
+        offers
+    }
+
+    /// Notes how far a target is. Says whether the job is valid, so that it may be begun.
+    pub fn advance(&mut self, jid: &str, id: &str, progress: Progress, now: Duration) -> bool {
+        let Some(entry) = self.entries.get_mut(jid) else { return false };
+        if let Ok(place) = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)) {
+            entry.advance(place, progress);
+        }
+        entry.publication.is_some() && entry.until > now
+    }
+
+    /// Says whether a held job has all returns it waits for.
+    pub fn is_complete(&self, jid: &str) -> bool {
+        self.entries.get(jid).is_some_and(|entry| entry.held && !entry.judged_by_minions && entry.unreturned == 0)
+    }
+
+    /// Says whether there are jobs nobody has looked at since they were published.
+    pub fn has_unseen(&self) -> bool {
+        !self.unseen.is_empty()
+    }
+
+    /// Notes of jobs published since the last call that they are on their way to whoever is connected.
+    pub fn sent_to(&mut self, connected: &HashSet<&str>) {
+        for jid in std::mem::take(&mut self.unseen) {
+            let Some(entry) = self.entries.get_mut(&jid) else { continue };
+            for place in 0..entry.targets.len() {
+                if connected.contains(&*entry.targets[place].0) {
+                    entry.advance(place, Progress::Sent);
+                }
+            }
+        }
+    }
+
+    /// Notes that these connections lost a job to a full queue.
+    pub fn lose(&mut self, connections: &[u64], jid: &str) {
+        for number in connections {
+            self.lost.entry(*number).or_default().push(jid.to_owned());
+        }
+    }
+
+    /// Returns what a connection lost and is still valid, and forgets that it did.
+    pub fn lost_by(&mut self, connection: u64, now: Duration) -> Vec<Offer> {
+        let lost: BTreeSet<String> = self.lost.remove(&connection).unwrap_or_default().into_iter().collect();
+        let offers = lost.iter().filter_map(|jid| {
+            let entry = self.entries.get(jid).filter(|entry| entry.until > now)?;
+            let publication = entry.publication.clone()?;
+            Some(Offer { publication, left: entry.until - now, held: entry.held })
+        });
+        offers.collect()
+    }
+
+    /// Forgets what connections lost that are gone.
+    pub fn forget_connections(&mut self, is_there: impl Fn(u64) -> bool) {
+        self.lost.retain(|number, _| is_there(*number));
+    }
+
+    /// Ends the jobs whose time is up. Returns those that were held, and had not ended before.
+    pub fn expire(&mut self, now: Duration) -> Vec<String> {
+        let mut ended = Vec::new();
+        while let Some((until, jid)) = self.ends.first().cloned() {
+            if until > now {
+                break;
+            }
+            ended.extend(self.end(&jid).then_some(jid));
+        }
+        ended
+    }
+
+    /// Ends a job before its time. Says whether it was held.
+    pub fn end(&mut self, jid: &str) -> bool {
+        let Some(mut entry) = self.forget(jid) else { return false };
+        let was_held = entry.held && entry.publication.is_some();
+        // What became of its targets stays, among the jobs that are not held.
+        entry.publication = None;
+        entry.size = entry.targets.iter().map(|(id, _)| id.len() + PER_TARGET).sum();
+        let held = std::mem::replace(&mut entry.held, false);
+        self.account(&entry, true);
+        self.entries.insert(jid.to_owned(), entry);
+        self.make_room();
+        was_held && held
+    }
+
+    /// Returns when [`Ledger::expire`] has something to do next.
+    pub fn next_end(&self) -> Option<Duration> {
+        self.ends.first().map(|(until, _)| *until)
+    }
+
+    /// Returns what is known of a job.
+    pub fn job(&self, jid: &str, now: Duration) -> Option<Report> {
+        let entry = self.entries.get(jid)?;
+        let left = entry.publication.as_ref().and_then(|_| entry.until.checked_sub(now)).filter(|left| !left.is_zero());
+        let targets = entry.targets.iter().map(|(id, progress)| (id.to_string(), *progress)).collect();
+        Some(Report { jid: jid.to_owned(), left, held: entry.held, targets })
+    }
+
+    /// Returns the jobs that are held, the oldest first.
+    pub fn held(&self, now: Duration) -> Vec<Report> {
+        self.entries.iter().filter(|(_, entry)| entry.held).filter_map(|(jid, _)| self.job(jid, now)).collect()
+    }
+
+    /// Returns what minions get of a job that is valid.
+    pub fn publication(&self, jid: &str) -> Option<Arc<Map>> {
+        self.entries.get(jid)?.publication.clone()
+    }
+}
+
+impl Entry {
+    fn advance(&mut self, place: usize, progress: Progress) {
+        let current = &mut self.targets[place].1;
+        if *current < progress {
+            *current = progress;
+            if progress == Progress::Returned {
+                self.unreturned -= 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn job(jid: &str, targets: &[&str], until: u64) -> NewJob {
+        NewJob {
+            jid: jid.to_owned(),
+            publication: Arc::new(map! { "jid" => jid }),
+            size: 100,
+            targets: targets.iter().map(|id| (*id).to_owned()).collect(),
+            judged_by_minions: false,
+            held: false,
+            until: at(until),
+        }
+    }
+
+    fn held(jid: &str, targets: &[&str], until: u64) -> NewJob {
+        NewJob { held: true, ..job(jid, targets, until) }
+    }
+
+    fn offered(ledger: &mut Ledger, id: &str, known: &[&str], now: u64) -> Vec<(String, u64)> {
+        let offers = ledger.missed(id, &known.iter().copied().collect(), at(now));
+        let short = |offer: Offer| (offer.publication.get_str("jid").unwrap().to_owned(), offer.left.as_secs());
+        offers.into_iter().map(short).collect()
+    }
+
+    fn states(ledger: &Ledger, jid: &str) -> Vec<(String, &'static str)> {
+        let report = ledger.job(jid, at(0)).unwrap();
+        report.targets.into_iter().map(|(id, progress)| (id, progress.word())).collect()
+    }
+
+    #[test]
+    fn a_minion_gets_what_it_missed_in_order_until_it_is_not_valid() {
+        let mut ledger = Ledger::default();
+        ledger.enter(job("2", &["a", "b"], 30)).unwrap();
+        ledger.enter(held("1", &["b"], 600)).unwrap();
+        ledger.enter(job("3", &["a"], 20)).unwrap();
+        assert_eq!(offered(&mut ledger, "b", &[], 10), [("1".into(), 590), ("2".into(), 20)]);
+        assert_eq!(offered(&mut ledger, "a", &["2"], 10), [("3".into(), 10)]);
+        assert_eq!(states(&ledger, "2"), [("a".into(), "received"), ("b".into(), "sent")]);
+        assert_eq!(offered(&mut ledger, "a", &[], 10), [("3".into(), 10)], "it has said that it knows the other");
+        assert_eq!(offered(&mut ledger, "c", &[], 10), []);
+        assert_eq!(offered(&mut ledger, "b", &[], 30), [("1".into(), 570)]);
+    }
+
+    #[test]
+    fn what_has_returned_is_not_offered_again() {
+        let mut ledger = Ledger::default();
+        ledger.enter(held("1", &["a", "b"], 600)).unwrap();
+        assert!(ledger.advance("1", "a", Progress::Returned, at(1)));
+        assert_eq!(offered(&mut ledger, "a", &[], 2), []);
+        assert!(!ledger.is_complete("1"));
+        assert!(ledger.advance("1", "a", Progress::Received, at(3)), "late news change nothing");
+        assert_eq!(states(&ledger, "1"), [("a".into(), "returned"), ("b".into(), "unreachable")]);
+        ledger.advance("1", "b", Progress::Returned, at(4));
+        assert!(ledger.is_complete("1"));
+        assert!(!ledger.advance("1", "b", Progress::Received, at(600)), "too late to begin");
+        assert!(!ledger.advance("9", "b", Progress::Received, at(1)), "no such job");
+    }
+
+    #[test]
+    fn a_target_only_minions_can_judge_is_offered_to_all() {
+        let mut ledger = Ledger::default();
+        ledger.enter(NewJob { judged_by_minions: true, ..held("1", &["a"], 600) }).unwrap();
+        assert_eq!(offered(&mut ledger, "new", &[], 1).len(), 1);
+        ledger.advance("1", "a", Progress::Returned, at(1));
+        assert!(!ledger.is_complete("1"), "others may still come");
+    }
+
+    #[test]
+    fn time_ends_jobs_and_their_states_stay() {
+        let mut ledger = Ledger::default();
+        ledger.enter(job("1", &["a"], 30)).unwrap();
+        ledger.enter(held("2", &["a"], 60)).unwrap();
+        assert_eq!(ledger.next_end(), Some(at(30)));
+        assert_eq!(ledger.expire(at(30)), Vec::<String>::new());
+        assert_eq!(ledger.expire(at(60)), ["2"]);
+        assert_eq!(ledger.next_end(), None);
+        assert_eq!(states(&ledger, "2"), [("a".into(), "unreachable")]);
+        assert_eq!((ledger.held(at(60)), ledger.held), (Vec::new(), (0, 0)));
+        assert!(!ledger.end("2"), "it has ended");
+        ledger.advance("1", "a", Progress::Returned, at(61));
+        assert_eq!(states(&ledger, "1"), [("a".into(), "returned")], "late returns count");
+    }
+
+    #[test]
+    fn held_jobs_are_refused_when_there_is_no_room_and_others_make_room() {
+        let limits = Limits { plain: 400, held_jobs: 1, ..Limits::default() };
+        let mut ledger = Ledger::new(limits);
+        ledger.enter(held("0", &["a"], 60)).unwrap();
+        let full = ledger.enter(held("1", &["a"], 60)).unwrap_err();
+        assert_eq!(full.to_string().split(';').next(), Some("the master already holds 1 jobs of 141 bytes"));
+        assert!(ledger.end("0"));
+        ledger.enter(held("1", &["a"], 60)).unwrap();
+        for jid in ["2", "3", "4", "5"] {
+            ledger.enter(job(jid, &["a"], 30)).unwrap();
+        }
+        let kept: Vec<&String> = ledger.entries.keys().collect();
+        assert_eq!(kept, ["1", "4", "5"], "the oldest have gone, ended ones first");
+        assert!(ledger.plain <= 400);
+    }
+
+    #[test]
+    fn what_a_connection_lost_is_told_once() {
+        let mut ledger = Ledger::default();
+        for jid in ["1", "2", "3"] {
+            ledger.enter(job(jid, &["a"], if jid == "2" { 5 } else { 30 })).unwrap();
+            ledger.lose(&[7, 8], jid);
+        }
+        ledger.lose(&[7], "3");
+        let jids = |offers: Vec<Offer>| -> Vec<String> {
+            offers.iter().map(|offer| offer.publication.get_str("jid").unwrap().to_owned()).collect()
+        };
+        assert_eq!(jids(ledger.lost_by(7, at(10))), ["1", "3"]);
+        assert_eq!(jids(ledger.lost_by(7, at(10))), Vec::<String>::new());
+        ledger.forget_connections(|number| number != 8);
+        assert_eq!(ledger.lost_by(8, at(10)), []);
+    }
+
+    #[test]
+    fn parts_of_a_batch_are_one_job() {
+        let mut ledger = Ledger::default();
+        ledger.enter(job("1", &["a", "b"], 30)).unwrap();
+        ledger.advance("1", "a", Progress::Returned, at(1));
+        ledger.enter(job("1", &["a", "c"], 40)).unwrap();
+        ledger.sent_to(&["c"].into());
+        assert_eq!(states(&ledger, "1"), [("a".into(), "returned"), ("b".into(), "unreachable"), ("c".into(), "sent")]);
+        assert_eq!(ledger.ends.len(), 1);
+    }
+
+    #[test]
+    fn who_is_connected_when_a_job_leaves_is_not_unreachable() {
+        let mut ledger = Ledger::default();
+        ledger.enter(job("1", &["a", "b"], 30)).unwrap();
+        assert!(ledger.has_unseen());
+        ledger.sent_to(&["b"].into());
+        assert!(!ledger.has_unseen());
+        ledger.sent_to(&["a"].into());
+        assert_eq!(states(&ledger, "1"), [("a".into(), "unreachable"), ("b".into(), "sent")]);
+    }
+}

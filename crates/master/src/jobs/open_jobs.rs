@@ -1,0 +1,251 @@
+//! The jobs that may still be delivered: the ledger, with the clock and the disk.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use targeting::TargetType;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::info;
+use value::Map;
+use wire::msgpack::{Packing, pack};
+use wire::{Jid, MinionId};
+
+use super::held::{HeldFiles, HeldJob, Journal};
+use super::ledger::{Full, Ledger, Limits, NewJob, Offer, Progress, Report};
+use super::publish::{Target, publication};
+use crate::Stores;
+
+/// The jobs that may still be delivered.
+pub struct OpenJobs {
+    ledger: Mutex<Ledger>,
+    files: HeldFiles,
+    journal: Journal,
+    grace: Duration,
+    start: Instant,
+    changed: Notify,
+}
+
+/// A job that is about to be published.
+pub struct Opening<'a> {
+    /// Its id.
+    pub jid: &'a Jid,
+    /// What minions get.
+    pub publication: &'a Map,
+    /// The minions that are expected to answer.
+    pub targets: &'a [String],
+    /// How the target is meant.
+    pub kind: Option<TargetType>,
+    /// For how long it is to be held.
+    pub hold: Option<Duration>,
+    /// Whether the job cache has it.
+    pub kept: bool,
+}
+
+/// Why a job cannot be held.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotHold {
+    /// There is no room.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The disk does not take it.
+    #[error("the master could not write the held job: {0}")]
+    Disk(#[from] store::Error),
+}
+
+impl OpenJobs {
+    /// Knows nothing yet.
+    pub fn new(config: &config::Master) -> Self {
+        let cachedir = &config.paths.cachedir;
+        OpenJobs {
+            ledger: Mutex::new(Ledger::new(Limits::default())),
+            files: HeldFiles::new(cachedir),
+            journal: Journal::new(cachedir),
+            grace: config.jobs.job_grace,
+            start: Instant::now(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Takes up what a master before this one left. Reads files.
+    pub fn restore(&self, stores: &Stores) {
+        let now = stores.rt.now();
+        for job in self.files.all() {
+            match job.until.duration_since(now) {
+                Ok(left) => {
+                    info!("the job {} is held for {} s more", job.jid, left.as_secs());
+                    self.take_up(stores, &job, left, true);
+                }
+                Err(_) => self.files.remove(&job.jid),
+            }
+        }
+        for (jid, until) in self.journal.read(now) {
+            let Ok(Some(mut load)) = stores.jobs.load(jid.as_str()) else { continue };
+            load.remove("Minions");
+            let kind = Target::of(&load).kind;
+            let targets = stores.jobs.minions(jid.as_str()).unwrap_or_default();
+            let publication = Arc::new(publication(stores, &load));
+            let job = HeldJob { jid, publication, targets, judged_by_minions: judged_by_minions(kind), until };
+            // The clock may have been set back.
+            let left = until.duration_since(now).unwrap_or_default().min(self.grace);
+            self.take_up(stores, &job, left, false);
+        }
+    }
+
+    fn take_up(&self, stores: &Stores, job: &HeldJob, left: Duration, held: bool) {
+        let new = NewJob {
+            jid: job.jid.to_string(),
+            publication: job.publication.clone(),
+            size: size(&job.publication),
+            targets: job.targets.clone(),
+            judged_by_minions: job.judged_by_minions,
+            held,
+            until: self.now() + left,
+        };
+        if let Err(full) = self.ledger().enter(new) {
+            tracing::error!("the job {} was held, but {full}", job.jid);
+            return;
+        }
+        for (id, _) in stores.jobs.returns(job.jid.as_str()).unwrap_or_default() {
+            self.advance(job.jid.as_str(), &id, Progress::Returned);
+        }
+    }
+
+    /// Enters a job that is about to be published.
+    ///
+    /// # Errors
+    /// When it is to be held and cannot be.
+    pub fn enter(&self, job: &Opening<'_>, now: SystemTime) -> Result<(), CannotHold> {
+        let publication = Arc::new(job.publication.clone());
+        let left = job.hold.unwrap_or(self.grace);
+        let judged_by_minions = judged_by_minions(job.kind);
+        self.ledger().enter(NewJob {
+            jid: job.jid.to_string(),
+            size: size(&publication),
+            publication: publication.clone(),
+            targets: job.targets.to_vec(),
+            judged_by_minions,
+            held: job.hold.is_some(),
+            until: self.now() + left,
+        })?;
+        let (jid, targets, until) = (job.jid.clone(), job.targets.to_vec(), now + left);
+        if job.hold.is_some() {
+            let file = HeldJob { jid, publication, targets, judged_by_minions, until };
+            if let Err(error) = self.files.write(&file) {
+                self.ledger().end(job.jid.as_str());
+                return Err(error.into());
+            }
+        } else if job.kept && !left.is_zero() {
+            self.journal.note(job.jid.as_str(), until, now);
+        }
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Says which jobs a minion that was away may still run. Those it knows count as received.
+    pub fn missed(&self, id: &MinionId, known: &HashSet<&str>) -> Vec<Offer> {
+        let now = self.now();
+        self.ledger().missed(id.as_str(), known, now)
+    }
+
+    /// Notes how far a target is. Says whether the job is still to be begun.
+    pub fn advance(&self, jid: &str, id: &str, progress: Progress) -> bool {
+        let now = self.now();
+        self.ledger().advance(jid, id, progress, now)
+    }
+
+    /// Notes a return that is on disk. Says whether a held job has ended with it.
+    pub fn returned(&self, jid: &str, id: &str) -> bool {
+        let now = self.now();
+        let mut ledger = self.ledger();
+        ledger.advance(jid, id, Progress::Returned, now);
+        ledger.is_complete(jid)
+    }
+
+    /// Ends a held job. Says whether it was one.
+    pub fn end(&self, jid: &Jid) -> bool {
+        let held = self.ledger().end(jid.as_str());
+        if held {
+            self.files.remove(jid);
+        }
+        held
+    }
+
+    /// Ends what is over; returns the held jobs among it. Removes files.
+    pub fn expire(&self) -> Vec<Jid> {
+        let now = self.now();
+        let ended = self.ledger().expire(now);
+        let ended: Vec<Jid> = ended.into_iter().filter_map(|jid| Jid::new(jid).ok()).collect();
+        ended.iter().for_each(|jid| self.files.remove(jid));
+        ended
+    }
+
+    /// When [`OpenJobs::expire`] has something to do.
+    pub fn next_end(&self) -> Option<Instant> {
+        self.ledger().next_end().map(|end| self.start + end)
+    }
+
+    /// Waits until something was entered.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Says whether something was published since [`OpenJobs::sent_to`].
+    pub fn has_unseen(&self) -> bool {
+        self.ledger().has_unseen()
+    }
+
+    /// Notes who was connected when the latest jobs were published.
+    pub fn sent_to(&self, connected: &[MinionId]) {
+        self.ledger().sent_to(&connected.iter().map(MinionId::as_str).collect());
+    }
+
+    /// Notes that connections lost a job to full queues.
+    pub fn lose(&self, connections: &[u64], jid: &str) {
+        self.ledger().lose(connections, jid);
+    }
+
+    /// Returns what a connection lost and may still get.
+    pub fn lost_by(&self, connection: u64) -> Vec<Offer> {
+        let now = self.now();
+        self.ledger().lost_by(connection, now)
+    }
+
+    /// Forgets what connections lost that are gone.
+    pub fn forget_connections(&self, is_there: impl Fn(u64) -> bool) {
+        self.ledger().forget_connections(is_there);
+    }
+
+    /// What is known of a job.
+    pub fn job(&self, jid: &str) -> Option<Report> {
+        let now = self.now();
+        self.ledger().job(jid, now)
+    }
+
+    /// The held jobs, with what minions get of each.
+    pub fn held(&self) -> Vec<(Report, Arc<Map>)> {
+        let now = self.now();
+        let ledger = self.ledger();
+        let held = ledger.held(now).into_iter();
+        held.filter_map(|report| ledger.publication(&report.jid).map(|publication| (report, publication))).collect()
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // After a panic in one change the others are as true as before.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the master knows of a minion's grains and pillar may be old; of ids it knows everything.
+fn judged_by_minions(kind: Option<TargetType>) -> bool {
+    !matches!(kind, Some(TargetType::Glob | TargetType::List | TargetType::Pcre))
+}
+
+fn size(publication: &Map) -> usize {
+    pack(&publication.clone().into(), Packing::Wire).len()
+}

@@ -1,0 +1,85 @@
+//! `saltern_held`, `saltern_job`, `saltern_drop`: programs on this host ask about jobs that may still be delivered.
+//!
+//! Masters of Salt do not know these commands and answer with an empty map.
+
+use std::sync::Arc;
+
+use value::{Map, Value, map};
+use wire::Jid;
+
+use super::{Answer, Ask};
+use crate::Shared;
+use crate::credentials;
+use crate::jobs::care;
+use crate::jobs::ledger::Report;
+use crate::jobs::publish::away;
+use crate::users::Grant;
+
+/// Lists the held jobs.
+pub fn list(ask: Ask) -> Answer {
+    let (shared, _) = match admit(ask) {
+        Ok(admitted) => admitted,
+        Err(refused) => return refused.into(),
+    };
+    let one = |(report, publication): (Report, Arc<Map>)| -> Value {
+        let mut shown = described(&shared, &report);
+        for name in ["fun", "arg", "tgt", "tgt_type", "user"] {
+            if let Some(value) = publication.get(name) {
+                shown.insert(name, value.clone());
+            }
+        }
+        shown.into()
+    };
+    map! { "held" => shared.open_jobs.held().into_iter().map(one).collect::<Vec<Value>>() }.into()
+}
+
+/// Tells how far a job is with each of its targets.
+pub fn job(ask: Ask) -> Answer {
+    let (shared, load) = match admit(ask) {
+        Ok(admitted) => admitted,
+        Err(refused) => return refused.into(),
+    };
+    care::look_around(&shared);
+    let jid = load.get("jid").map(Value::to_string).unwrap_or_default();
+    match shared.open_jobs.job(&jid) {
+        Some(report) => map! { "job" => described(&shared, &report) }.into(),
+        None => map! { "job" => Value::Null }.into(),
+    }
+}
+
+/// Ends a held job.
+pub fn drop_job(ask: Ask) -> Answer {
+    let (shared, load) = match admit(ask) {
+        Ok(admitted) => admitted,
+        Err(refused) => return refused.into(),
+    };
+    let jid = load.get("jid").map(Value::to_string).and_then(|jid| Jid::new(jid).ok());
+    map! { "dropped" => jid.is_some_and(|jid| care::end(&shared, &jid, "dropped")) }.into()
+}
+
+fn described(shared: &Shared, report: &Report) -> Map {
+    let waiting: Vec<String> = report
+        .targets
+        .iter()
+        .filter(|(_, progress)| *progress < crate::jobs::ledger::Progress::Returned)
+        .map(|(id, _)| id.clone())
+        .collect();
+    let states: Map = report.targets.iter().map(|(id, progress)| (id.as_str(), progress.word())).collect();
+    map! {
+        "jid" => report.jid.as_str(), "held" => report.held,
+        "left" => report.left.map(|left| left.as_secs_f64()), "states" => states, "away" => away(shared, &waiting),
+    }
+}
+
+/// These commands tell of everybody's jobs, so they are for users who may do everything.
+fn admit(ask: Ask) -> Result<(Arc<Shared>, Map), Map> {
+    let Ask { shared, mut load, .. } = ask;
+    let fields = load.clone();
+    let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| unknown.answer())?;
+    match caller.grant {
+        Grant::All => Ok((shared, load)),
+        Grant::Listed(_) => Err(
+            map! { "error" => map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." } },
+        ),
+    }
+}
