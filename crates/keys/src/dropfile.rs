@@ -20,11 +20,15 @@ pub enum DropFile {
 }
 
 /// Asks the master with this id and cache directory for a new AES key, so that minions whose key was deleted or
-/// rejected are shut out. A request that waits already is enough.
+/// rejected are shut out. A request that waits already is enough, and without the directory there is no master to ask.
 pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Result<(), KeyError> {
     let path = path(cachedir);
     if path.is_file() {
         tracing::info!("AES key rotation already requested");
+        return Ok(());
+    }
+    if matches!(fs::symlink_metadata(cachedir), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+        tracing::debug!("no master has run with {}, so it has no AES key to change", cachedir.display());
         return Ok(());
     }
     tracing::info!("Rotating AES key");

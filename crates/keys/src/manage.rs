@@ -76,6 +76,9 @@ pub struct Changed {
     pub done: Vec<(MinionId, Bank)>,
     /// The ids whose file holds no key, and so was not accepted.
     pub invalid: Vec<MinionId>,
+    /// Why the master could not be asked for a new AES key, which minions without a key still know. The keys themselves
+    /// were changed.
+    pub not_rotated: Option<String>,
 }
 
 /// What `--gen-keys` makes.
@@ -213,8 +216,8 @@ impl KeyManager {
 
     /// `key.reject`, `key.reject_dict`: rejects waiting keys, and those of other directories if asked to.
     pub fn reject(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
-        let changed = self.change(selection, Bank::Rejected, also)?;
-        self.after_loss(HashSet::new())?;
+        let mut changed = self.change(selection, Bank::Rejected, also)?;
+        changed.not_rotated = self.after_loss(HashSet::new())?;
         Ok(changed)
     }
 
@@ -234,7 +237,7 @@ impl KeyManager {
             }
         }
         let kept = if self.options.preserve_minions { ids(&selected, Bank::Accepted) } else { Vec::new() };
-        self.after_loss(kept.into_iter().collect())?;
+        changed.not_rotated = self.after_loss(kept.into_iter().collect())?;
         changed.result = self.now(&selection)?;
         Ok(changed)
     }
@@ -274,17 +277,24 @@ impl KeyManager {
         self.effects.fire("salt/key", data);
     }
 
-    /// Minions have lost their keys: their data are old, and the AES key they know is not to be used any longer.
-    fn after_loss(&self, mut keep: HashSet<MinionId>) -> Result<(), KeyError> {
+    /// Minions have lost their keys: their data are old, and the AES key they know is not to be used any longer. Returns
+    /// why the master cannot be asked for another.
+    fn after_loss(&self, mut keep: HashSet<MinionId>) -> Result<Option<String>, KeyError> {
         if !self.options.preserve_minion_cache {
             let listing = self.store.list()?;
             Bank::ALL.into_iter().for_each(|bank| keep.extend(listing.ids(bank).iter().cloned()));
             self.effects.clean_minion_data(&keep);
         }
-        if self.options.rotate_aes_key {
-            request_rotation(&self.options.cachedir, &self.options.master.id, self.store.owner())?;
+        if !self.options.rotate_aes_key {
+            return Ok(None);
         }
-        Ok(())
+        let asked = request_rotation(&self.options.cachedir, &self.options.master.id, self.store.owner());
+        let Err(refused) = asked else { return Ok(None) };
+        let text = format!(
+            "The master could not be asked for a new AES key, so minions whose keys were changed can read its jobs until \
+             it makes one: {refused}"
+        );
+        Ok(Some(text))
     }
 
     // === Texts and fingerprints ===
@@ -654,6 +664,22 @@ mod tests {
             ]
         );
         assert_eq!(place.drop_file(), DropFile::Request);
+    }
+
+    #[test]
+    fn a_key_is_deleted_although_the_master_cannot_be_asked() {
+        let mut place = place();
+        let delete = |place: &Place, id: &str| place.manager.delete(Selection::Match(&id.into()), false).unwrap();
+        // No master has run there, so that no minion knows an AES key of it.
+        place.manager.options.cachedir = place.dir.path().join("nothing/here");
+        let changed = delete(&place, "web1");
+        assert_eq!((changed.done.is_empty(), changed.not_rotated), (false, None));
+        let file = place.dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        place.manager.options.cachedir = file;
+        let changed = delete(&place, "web2");
+        assert_eq!(changed.done.len(), 1);
+        assert!(changed.not_rotated.unwrap().contains("file/.dfn"));
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Command<'_> {
         for (id, _) in changed.done {
             self.say(&format!("Key for minion {id} {}.", verb.done()))?;
         }
-        Ok(())
+        changed.not_rotated.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
     }
 
     /// Leaves out the classes that are not asked for. Deleting concerns all.

@@ -62,6 +62,9 @@ async fn change(
     for id in &changed.invalid {
         tracing::error!("Unable to accept invalid key for {id}.");
     }
+    if let Some(reason) = changed.not_rotated {
+        return Err(Error::execution(reason));
+    }
     Ok(changed.result)
 }
 
