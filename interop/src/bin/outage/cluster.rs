@@ -104,7 +104,8 @@ impl<'a> Cluster<'a> {
         let program = if role == Role::Master { "salt-master" } else { "salt-minion" };
         let output = fs::OpenOptions::new().create(true).append(true).open(node.root.join("out"))?;
         let mut command = lab.command(&node.host, &salt.program(program));
-        command.arg("-c").arg(node.conf()).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.arg("-c").arg(node.conf()).env("LAB_ROOT", &node.root);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         if let Some(library) = shifted {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", node.root.join("clock"));
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -202,6 +203,11 @@ impl Node {
         self.root.join("conf")
     }
 
+    /// What jobs have written.
+    pub fn runs(&self) -> String {
+        fs::read_to_string(self.root.join("runs")).unwrap_or_default()
+    }
+
     /// Its keys.
     pub fn pki(&self) -> PathBuf {
         self.root.join("pki")
@@ -246,6 +252,8 @@ impl Drop for Cluster<'_> {
         for node in self.masters.iter_mut().chain(&mut self.minions) {
             let _ = node.signal(Signal::SIGCONT);
             let _ = node.kill();
+        }
+        for node in self.masters.iter().chain(&self.minions) {
             let _ = Command::new("umount").arg("-l").arg(node.root.join("cache")).status();
         }
     }

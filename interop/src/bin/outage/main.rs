@@ -2,10 +2,12 @@
 //! are answered again, and what is lost; ours beside the real Salt.
 //!
 //! `cargo xtask outage [--side ours|real] [--transport zeromq|tcp] [--fault WORD] [--down SECONDS]` prints one table. It needs
-//! to be root on Linux, for the namespaces.
+//! to be root on Linux, for the namespaces. `--soak JOBS` instead publishes that many jobs from random masters while one after
+//! the other is killed, stopped or cut off, and counts what was lost or ran twice.
 
 mod cluster;
 mod lab;
+mod soak;
 mod trial;
 
 use std::process::ExitCode;
@@ -24,6 +26,8 @@ struct Wish {
     faults: Vec<Fault>,
     /// How long all masters stay down.
     down: Duration,
+    /// Jobs of a soak instead of the table.
+    soak: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -47,6 +51,9 @@ fn outages() -> Result<usize> {
         bail!("network namespaces need root");
     }
     let _alone = Slot::all()?;
+    if let Some(jobs) = wish.soak {
+        return soaks(&wish, jobs);
+    }
     let mut bad = 0;
     println!(
         "| {:<32} | {:<12} | {:<8} | {:>10} | {:>10} | {:>10} | {:>5} | {:>5} |",
@@ -64,8 +71,42 @@ fn outages() -> Result<usize> {
     Ok(bad)
 }
 
-/// A fresh set for each fault, so that none is seen through the traces of another.
+/// One soak for each side and transport.
+fn soaks(wish: &Wish, jobs: usize) -> Result<usize> {
+    let mut bad = 0;
+    for transport in &wish.transports {
+        for side in &wish.sides {
+            let soak = within(side, *transport, |cluster| soak::run(cluster, jobs), |soak| !soak.is_clean())?;
+            let soak::Soak { accepted, faults, not_run, twice, unreadable } = soak;
+            println!(
+                "{} over {}: {accepted} of {jobs} jobs accepted, {faults} faults; on {MINIONS} minions {not_run} did not run, \
+                 {twice} ran twice, {unreadable} returns are unreadable",
+                side.name(),
+                transport.name()
+            );
+            bad += usize::from(side.is_ours() && not_run + twice + unreadable > 0);
+        }
+    }
+    Ok(bad)
+}
+
 fn one(side: &Salt, transport: Transport, fault: Fault, down: Duration) -> Result<Outcome> {
+    let trial = |cluster: &mut Cluster| {
+        if fault == Fault::Clock && !cluster.has_clock() {
+            bail!("libfaketime is not installed");
+        }
+        trial::run(cluster, fault, (fault == Fault::AllDown).then_some(down))
+    };
+    within(side, transport, trial, |outcome| outcome.lost > 0 && side.is_ours())
+}
+
+/// Does something with a fresh set, so that nothing is seen through the traces of what was before.
+fn within<T>(
+    side: &Salt,
+    transport: Transport,
+    what: impl FnOnce(&mut Cluster) -> Result<T>,
+    puzzling: impl Fn(&T) -> bool,
+) -> Result<T> {
     let sandbox = Sandbox::new()?;
     let mut lab = Lab::new();
     let masters = (1..=MASTERS).map(|number| format!("m{number}"));
@@ -74,14 +115,8 @@ fn one(side: &Salt, transport: Transport, fault: Fault, down: Duration) -> Resul
     let known: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.address)).collect();
     lab.names(&known)?;
     let mut cluster = Cluster::prepare(&lab, &hosts, side, transport, sandbox.root())?;
-    if fault == Fault::Clock && !cluster.has_clock() {
-        bail!("libfaketime is not installed");
-    }
-    let outcome = cluster.start().and_then(|()| {
-        let length = (fault == Fault::AllDown).then_some(down);
-        trial::run(&mut cluster, fault, length)
-    });
-    let puzzling = outcome.as_ref().map_or(true, |outcome| outcome.lost > 0 && side.is_ours());
+    let outcome = cluster.start().and_then(|()| what(&mut cluster));
+    let puzzling = outcome.as_ref().map_or(true, puzzling);
     if let (true, Ok(dir)) = (puzzling, std::env::var("SALTERN_OUTAGE_LOGS")) {
         keep_logs(sandbox.root(), &dir);
     }
@@ -121,8 +156,13 @@ fn print(side: &Salt, transport: Transport, fault: Fault, outcome: &Result<Outco
 
 fn wish(args: Vec<String>) -> Result<Wish> {
     let real = || Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask salt` installs it");
-    let mut wish =
-        Wish { sides: Vec::new(), transports: Vec::new(), faults: Vec::new(), down: Duration::from_secs(300) };
+    let mut wish = Wish {
+        sides: Vec::new(),
+        transports: Vec::new(),
+        faults: Vec::new(),
+        down: Duration::from_secs(300),
+        soak: None,
+    };
     let mut args = args.into_iter();
     while let Some(flag) = args.next() {
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
@@ -138,6 +178,7 @@ fn wish(args: Vec<String>) -> Result<Wish> {
                 }
                 wish.faults.extend(found);
             }
+            ("--soak", jobs) => wish.soak = Some(jobs.parse().context("--soak takes a number of jobs")?),
             ("--down", seconds) => wish.down = Duration::from_secs(seconds.parse().context("--down takes seconds")?),
             _ => bail!("what is {flag} {value}?"),
         }
