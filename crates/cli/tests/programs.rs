@@ -142,3 +142,11 @@ fn flags_come_from_the_saltfile_unless_given() {
     let run = saltern(&["salt-key", "-l", "acc", "--out=yaml"], directory.path());
     assert_eq!(run.1, "minions: []\n");
 }
+
+#[test]
+fn an_output_file_that_cannot_be_written_is_named() {
+    let directory = master();
+    let run = saltern(&["salt-run", "-c", "etc", "test.arg", "--out-file=missing/x"], directory.path());
+    assert_ne!(run.0, 0);
+    assert!(run.2.contains("missing/x: No such file or directory"), "{run:?}");
+}

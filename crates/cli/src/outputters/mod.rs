@@ -19,6 +19,7 @@ mod txt;
 mod yaml;
 
 use std::io::Write;
+use std::path::Path;
 
 use ::value::Value;
 
@@ -99,11 +100,20 @@ pub fn print(text: &str, settings: &Settings) -> std::io::Result<()> {
         return Ok(());
     }
     let written = match &settings.output_file {
-        Some(path) => {
-            std::fs::File::options().create(true).append(true).open(path).and_then(|mut file| writeln!(file, "{text}"))
-        }
+        Some(path) => append(path, text)
+            .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         None => print_line(text),
     };
+    unread(written)
+}
+
+fn append(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::options().create(true).append(true).open(path)?;
+    writeln!(file, "{text}")
+}
+
+/// A reader that went away, as `head` does, is no error.
+fn unread(written: std::io::Result<()>) -> std::io::Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
@@ -113,9 +123,7 @@ pub fn print(text: &str, settings: &Settings) -> std::io::Result<()> {
 /// Writes a line to standard output.
 pub fn print_line(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.write_all(b"\n")?;
-    out.flush()
+    unread(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()))
 }
 
 /// Returns Python's `pprint.pformat` of a value.
