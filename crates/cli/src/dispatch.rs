@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap_complete::Shell;
 
 use crate::args::{self, Parsed, Program, Stop};
-use crate::{demo, exit_codes, link, version};
+use crate::{demo, exit_codes, link, version, wheel};
 
 /// Runs what the command line asks for; the first argument is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -44,6 +44,7 @@ fn own(mut words: Vec<String>) -> ExitCode {
         ("link", [directory]) => return link::link(Path::new(directory)),
         ("completions", [shell]) => return completions(shell),
         ("demo", arguments) => return demo::main(arguments),
+        ("wheel", _) => return wheel::main(rest),
         ("link", _) => return fail("'saltern link' takes one directory", exit_codes::USAGE),
         ("completions", _) => return fail("'saltern completions' takes one of bash, zsh, fish", exit_codes::USAGE),
         (other, _) => return fail(&format!("no such program: {other} (see saltern --help)"), exit_codes::USAGE),

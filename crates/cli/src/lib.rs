@@ -21,5 +21,6 @@ mod salt_master;
 mod salt_minion;
 mod salt_run;
 pub mod version;
+mod wheel;
 
 pub use dispatch::main;

@@ -150,3 +150,14 @@ fn an_output_file_that_cannot_be_written_is_named() {
     assert_ne!(run.0, 0);
     assert!(run.2.contains("missing/x: No such file or directory"), "{run:?}");
 }
+
+#[test]
+fn a_minion_gets_the_whole_event_of_a_wheel_function() {
+    let directory = master();
+    let run = saltern(&["wheel", "-c", "etc", "--out", "json", "key.name_match", "match=x*"], directory.path());
+    let event: serde_json::Value = serde_json::from_str(&run.1).expect("JSON");
+    assert_eq!((run.0, &event["fun"], &event["success"]), (0, &"wheel.key.name_match".into(), &true.into()), "{run:?}");
+    assert_eq!(event["fun_args"], serde_json::json!([{ "match": "x*" }]));
+    let run = saltern(&["wheel", "-c", "etc", "--out", "json", "no.such"], directory.path());
+    assert_eq!((run.0, run.2.as_str()), (1, "'no.such' is not available.\n"));
+}

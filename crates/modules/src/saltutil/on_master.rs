@@ -91,80 +91,22 @@ pub async fn runner(
     Ok(answer)
 }
 
-/// Has the master on this host manage keys: ``key.accept``, ``key.reject``, ``key.delete`` with an id or glob,
-/// ``key.finger``, ``key.list_all`` and ``key.list``. Other wheel functions are refused.
+/// Has the master on this host run a wheel function, and returns the event of its result.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt 'master' saltutil.wheel key.accept jerry
+///     salt 'master' saltutil.wheel key.list_all
 #[function]
 pub async fn wheel(ctx: &Context, name: String, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    let given = kwargs.given();
-    let matched = args.0.first().or_else(|| given.get("match")).map(Value::to_string);
-    let flags = key_flags(&name, matched.clone())?;
-    let answer = match matched.filter(|_| CHANGES.contains(&name.as_str())) {
-        Some(matched) => changed_keys(ctx, flags, &matched).await?,
-        None => ask(ctx, "salt-key", flags).await?,
-    };
-    let user = kwargs.0.get_str("__pub_user").unwrap_or("UNKNOWN").to_owned();
-    let data = map! { "fun" => format!("wheel.{name}"), "user" => user, "return" => answer, "success" => true };
-    Ok(map! { "tag" => "salt/wheel", "data" => data })
-}
-
-/// The wheel functions that change the state of keys.
-const CHANGES: [&str; 3] = ["key.accept", "key.reject", "key.delete"];
-
-/// Changes keys, and returns in which states those that were meant are now.
-async fn changed_keys(ctx: &Context, flags: Vec<String>, matched: &str) -> Result<Value> {
-    let outcome = program(ctx, "salt-key", flags).await?;
-    if outcome.retcode != Some(0) {
-        return Err(failed("salt-key", outcome));
-    }
-    let all = ask(ctx, "salt-key", vec!["--list-all".to_owned()]).await?;
-    Ok(meant(all, matched).into())
-}
-
-/// Leaves the ids that fit a glob, and the states that have any.
-fn meant(all: Value, matched: &str) -> Map {
-    let fits = |id: &Value| id.as_str().is_some_and(|id| targeting::fnmatch(id, matched));
-    let states = all.into_map().unwrap_or_default().into_iter();
-    let kept = states.map(|(state, ids)| {
-        let ids: Vec<Value> = ids.into_list().unwrap_or_default().into_iter().filter(fits).collect();
-        (state, ids)
-    });
-    kept.filter(|(_, ids)| !ids.is_empty()).collect()
-}
-
-/// The flags of `salt-key` that do what a wheel function does.
-fn key_flags(name: &str, matched: Option<String>) -> Result<Vec<String>> {
-    check_known(name)?;
-    let with = |flag: &str| {
-        let missing = || Error::invocation(format!("{name} needs the id of a minion, or a glob"));
-        let id = matched.clone().ok_or_else(missing)?;
-        // Written together, so that an id cannot be taken for a flag.
-        Ok(vec!["--yes".to_owned(), format!("{flag}={id}")])
-    };
-    match name {
-        "key.accept" => with("--accept"),
-        "key.reject" => with("--reject"),
-        "key.delete" => with("--delete"),
-        "key.finger" => with("--finger"),
-        "key.list" => Ok(vec![format!("--list={}", matched.unwrap_or_else(|| "all".into()))]),
-        _ => Ok(vec!["--list-all".to_owned()]),
-    }
-}
-
-fn check_known(name: &str) -> Result<()> {
-    let known = ["key.accept", "key.reject", "key.delete", "key.finger", "key.list", "key.list_all"];
-    if known.contains(&name) {
-        return Ok(());
-    }
-    Err(Error::execution(format!(
-        "not supported: wheel function '{name}' from a minion; known are {}",
-        known.join(", ")
-    )))
+    let mut all = vec![name];
+    all.extend(words(&args.0, &kwargs.given()));
+    let mut event = ask(ctx, "wheel", all).await?.into_map().unwrap_or_default();
+    // Who asked is known here, not to the program that was run.
+    event.insert("user", kwargs.0.get_str("__pub_user").unwrap_or("UNKNOWN"));
+    Ok(event)
 }
 
 /// A job for other minions.
@@ -287,20 +229,6 @@ mod tests {
         for value in args.as_list().unwrap() {
             assert_eq!(yaml::args::parse_cli_arg(&word(value)), *value);
         }
-    }
-
-    #[test]
-    fn wheel_functions_become_flags() {
-        assert_eq!(key_flags("key.accept", Some("web*".into())).unwrap(), ["--yes", "--accept=web*"]);
-        assert_eq!(key_flags("key.list_all", None).unwrap(), ["--list-all"]);
-        assert!(key_flags("key.accept", None).is_err());
-        assert!(key_flags("config.apply", None).unwrap_err().to_string().starts_with("not supported: wheel function"));
-    }
-
-    #[test]
-    fn the_keys_that_were_meant_are_told_by_state() {
-        let all = map! { "minions" => list!["web1", "db1"], "minions_pre" => list!["db2"] };
-        assert_eq!(meant(all.into(), "web*"), map! { "minions" => list!["web1"] });
     }
 
     #[tokio::test]

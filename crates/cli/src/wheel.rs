@@ -1,0 +1,57 @@
+//! `saltern wheel`: runs a wheel function in this process, for a minion on the master's host (`saltutil.wheel`).
+//!
+//! It reads its command line as `salt-run` does and prints the event of the result as JSON, whole, as the caller of Salt's
+//! wheel client gets it. It is no program of Salt's and has no name of its own.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use exec::Call;
+use rt::Rt;
+use runners::{Events, Kind, Request, RunnerContext};
+use value::Map;
+use yaml::args::parse_input;
+
+use crate::args::{self, Program};
+use crate::prepare::{self, OnMaster};
+use crate::{exit_codes, log_setup, outputters};
+
+/// Runs the function the words name.
+pub fn main(words: Vec<String>) -> ExitCode {
+    match ready(words).and_then(|prepared| run(prepared).map_err(|error| format!("{error:#}"))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::from(exit_codes::GENERIC)
+        }
+    }
+}
+
+fn ready(words: Vec<String>) -> Result<OnMaster, String> {
+    let parsed = args::parse(Program::SaltRun, words).map_err(|stop| format!("wrong command line: {stop:?}"))?;
+    let prepared = prepare::on_master_as_client(Program::SaltRun, parsed);
+    // What was wrong is said already.
+    let prepared = prepared.map_err(|_| "the master's configuration cannot be used".to_owned())?;
+    log_setup::program(Program::SaltRun, &prepared.config.log, None);
+    Ok(prepared)
+}
+
+fn run(prepared: OnMaster) -> Result<()> {
+    let OnMaster { config, options, arguments } = prepared;
+    let (function, words) = arguments.split_first().context("no function is given")?;
+    Kind::Wheel.find(function)?;
+    let (args, kwargs) = parse_input(words.iter().map(String::as_str), &[]);
+    daemon::switch_user(&config.user)?;
+    let runtime = prepare::small_runtime().context("failed to start")?;
+    let event = runtime.block_on(result(Arc::new(config), function, Call { args, kwargs }));
+    Ok(outputters::display(&event.into(), Some("json"), &prepare::output_settings(&options), 0)?)
+}
+
+async fn result(config: Arc<config::Master>, function: &str, call: Call) -> Map {
+    let events = Events::of_master(&config, Rt::real());
+    let ctx = RunnerContext::new(config, Rt::real(), events);
+    let (jid, user) = (runners::new_jid(&ctx).await, client::user::request_user());
+    let request = Request { store: false, ..Request::new(Kind::Wheel, function, call, jid, user) };
+    runners::run(&ctx, request).await.data
+}
