@@ -161,3 +161,19 @@ fn a_minion_gets_the_whole_event_of_a_wheel_function() {
     let run = saltern(&["wheel", "-c", "etc", "--out", "json", "no.such"], directory.path());
     assert_eq!((run.0, run.2.as_str()), (1, "'no.such' is not available.\n"));
 }
+
+#[test]
+fn a_call_tells_a_function_all_but_its_arguments() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = format!("root_dir: {}\nid: web1\nfile_client: local\n", directory.path().display());
+    std::fs::write(directory.path().join("minion"), config).unwrap();
+    let call = ["salt-call", "-c", ".", "--local", "--metadata", "--out", "json", "test.kwarg", "a=1"];
+    let run = saltern(&call, directory.path());
+    let answer: serde_json::Value = serde_json::from_str(&run.1).expect("JSON");
+    let names = |value: &serde_json::Value| {
+        value.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(names(&answer["local"]), of(&["jid", "return", "retcode", "id", "fun", "fun_args"]));
+    assert_eq!(names(&answer["local"]["return"]), of(&["__pub_fun", "__pub_jid", "__pub_pid", "__pub_tgt", "a"]));
+}

@@ -47,6 +47,8 @@ pub struct Answer {
     pub out: Option<String>,
     /// The id of the minion.
     pub id: String,
+    /// The id of the job.
+    pub jid: String,
 }
 
 /// Runs a function. With `file_client: local` no master is asked.
@@ -174,7 +176,7 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     let pillar = world.ask_pillar(&link, &channel, Map::new()).await.map_err(Error::NoMaster)?;
     link.set_pillar(pillar);
     let job = publication(&world, &request);
-    let ctx = world.context(&link, Job::new(job.load().clone()));
+    let ctx = world.context(&link, told(&job));
     let outcome = run(&world.rt, &ctx, &job).await;
     if request.return_event && world.config.login.pub_ret {
         let load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
@@ -184,7 +186,7 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     drop(ctx);
     world.tasks.close();
     world.tasks.wait().await;
-    Ok(answer(&world, outcome))
+    Ok(answer(&world, &job, outcome))
 }
 
 async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error> {
@@ -194,11 +196,11 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         opts: Arc::new(world.config.raw.clone()),
         grains: world.grains(),
         pillar: Arc::new(pillar),
-        job: Arc::new(Job::new(job.load().clone())),
+        job: Arc::new(told(&job)),
         agent: Arc::new(LocalAgent::new(world.clone())),
     };
     let outcome = run(&world.rt, &ctx, &job).await;
-    Ok(answer(&world, outcome))
+    Ok(answer(&world, &job, outcome))
 }
 
 fn publication(world: &World, request: &Request) -> Publication {
@@ -220,9 +222,16 @@ async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Outcome {
     jobs::run(rt, ctx, job).await.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
 }
 
-fn answer(world: &World, outcome: Outcome) -> Answer {
+/// The job as a function sees it: a call tells it everything but its arguments.
+fn told(job: &Publication) -> Job {
+    let mut load = job.load().clone();
+    load.remove("arg");
+    Job::new(load)
+}
+
+fn answer(world: &World, job: &Publication, outcome: Outcome) -> Answer {
     let Outcome { value, retcode, out } = outcome;
-    Answer { value, retcode, out, id: world.identity.id.to_string() }
+    Answer { value, retcode, out, id: world.identity.id.to_string(), jid: job.jid().to_string() }
 }
 
 fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {

@@ -141,10 +141,10 @@ fn run(prepared: OnMinion) -> Result<u8> {
         grains: !flag(&options, "skip_grains"),
     };
     let answer = runtime.block_on(minion::call(config, Rt::real(), request))?;
-    show(&options, function, answer)
+    show(&options, function, words, answer)
 }
 
-fn show(options: &Map, function: &str, answer: minion::Answer) -> Result<u8> {
+fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer) -> Result<u8> {
     let mut options = options.clone();
     options.insert("fun", function);
     let settings = prepare::output_settings(&options);
@@ -159,7 +159,7 @@ fn show(options: &Map, function: &str, answer: minion::Answer) -> Result<u8> {
         Shown::Result(code) => code,
     };
     let (result, out) = if flag(&options, "print_metadata") {
-        (metadata(function, &answer), Some("nested"))
+        (metadata(function, words, &answer), Some("nested"))
     } else {
         (answer.value.clone(), answer.out.as_deref())
     };
@@ -168,16 +168,18 @@ fn show(options: &Map, function: &str, answer: minion::Answer) -> Result<u8> {
 }
 
 /// What `--metadata` prints besides the result.
-fn metadata(function: &str, answer: &minion::Answer) -> Value {
+fn metadata(function: &str, words: &[String], answer: &minion::Answer) -> Value {
     let mut entry = map! {
+        "jid" => answer.jid.as_str(),
         "return" => answer.value.clone(),
         "retcode" => answer.retcode,
-        "id" => answer.id.as_str(),
-        "fun" => function,
     };
     if let Some(out) = &answer.out {
         entry.insert("out", out.as_str());
     }
+    entry.insert("id", answer.id.as_str());
+    entry.insert("fun", function);
+    entry.insert("fun_args", words.to_vec());
     entry.into()
 }
 

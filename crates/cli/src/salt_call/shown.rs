@@ -67,7 +67,8 @@ mod tests {
     use super::*;
 
     fn shown(value: impl Into<Value>, retcode: i64, out: Option<&str>) -> Shown {
-        let answer = Answer { value: value.into(), retcode, out: out.map(str::to_owned), id: "web1".into() };
+        let answer =
+            Answer { value: value.into(), retcode, out: out.map(str::to_owned), id: "web1".into(), jid: "1".into() };
         Shown::of("cmd.run", &answer)
     }
 
