@@ -142,9 +142,6 @@ impl Run<'_> {
         };
         match self.session.client.publish(&job).await? {
             Some(Ticket { jid, minions }) => {
-                if !self.quiet {
-                    self.session.announce(&jid)?;
-                }
                 let patience = client::settings::patience(&self.session.prepared.config, self.session.timeout());
                 let now = self.session.client.now();
                 for id in ids.iter().filter(|id| !minions.contains(id)) {
