@@ -93,7 +93,10 @@ pub async fn refuse_powershell(_ctx: &Context, _given: Given) -> Result<Value> {
 }
 
 async fn outcome(ctx: &Context, given: &Given) -> Result<Outcome> {
-    run::run(ctx, &Options::read(ctx, given)?).await
+    let options = Options::read(ctx, given)?;
+    let outcome = run::run(ctx, &options).await?;
+    run::log_failure(&options, &outcome);
+    Ok(outcome)
 }
 
 fn shown(given: &Given, text: String) -> String {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, Result};
 use value::{Map, Value, map};
 
+use super::encoding::Encoding;
 use super::options::{Line, Options};
 use super::process::{self, Ended, Failure, Launch};
 use super::{runas, words};
@@ -61,8 +62,8 @@ pub async fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
                 Outcome {
                     pid,
                     retcode: Some(code),
-                    stdout: text(options, out),
-                    stderr: text(options, err),
+                    stdout: text(options, out, "stdout"),
+                    stderr: text(options, err, "stderr"),
                     timed_out: false,
                 },
             );
@@ -74,7 +75,13 @@ pub async fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
     }
 }
 
-fn text(options: &Options, bytes: Vec<u8>) -> String {
+fn text(options: &Options, bytes: Vec<u8>, stream: &str) -> String {
+    if options.encoding == Encoding::Utf8 && std::str::from_utf8(&bytes).is_err() {
+        let command = options.line.first_word();
+        tracing::error!(
+            "Failed to decode {stream} from command {command}, non-decodable characters have been replaced"
+        );
+    }
     let mut text = options.encoding.decode(bytes);
     if options.rstrip {
         let white = |letter: char| letter.is_whitespace() || ('\x1c'..='\x1f').contains(&letter);
@@ -230,6 +237,21 @@ fn log_start(options: &Options, cwd: &Path) {
         options.line.first_word(),
         cwd.display()
     );
+}
+
+/// Logs what a failed command left behind, unless its output is not to be logged.
+pub fn log_failure(options: &Options, outcome: &Outcome) {
+    let Some(code) = outcome.retcode.filter(|code| *code != 0 && !options.ignore_retcode) else { return };
+    if options.loglevel.is_none() {
+        return;
+    }
+    tracing::error!("Command '{}' failed with return code: {code}", options.line.first_word());
+    for (name, text) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
+        if !text.is_empty() {
+            tracing::error!("{name}: {text}");
+        }
+    }
+    tracing::error!("retcode: {code}");
 }
 
 /// Logs what a command wrote, at the level asked for.
