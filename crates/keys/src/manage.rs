@@ -290,9 +290,10 @@ impl KeyManager {
         }
         let asked = request_rotation(&self.options.cachedir, &self.options.master.id, self.store.owner());
         let Err(refused) = asked else { return Ok(None) };
+        let cause = std::error::Error::source(&refused).map_or_else(String::new, |cause| format!(": {cause}"));
         let text = format!(
             "The master could not be asked for a new AES key, so minions whose keys were changed can read its jobs until \
-             it makes one: {refused}"
+             it makes one: {refused}{cause}"
         );
         Ok(Some(text))
     }
@@ -679,7 +680,7 @@ mod tests {
         place.manager.options.cachedir = file;
         let changed = delete(&place, "web2");
         assert_eq!(changed.done.len(), 1);
-        assert!(changed.not_rotated.unwrap().contains("file/.dfn"));
+        assert!(changed.not_rotated.unwrap().contains("file/.dfn: Not a directory"));
     }
 
     #[test]
