@@ -213,7 +213,8 @@ mod tests {
         let ctx = ctx(map! {});
         let killer = ctx.job.clone();
         let job = job("t.wait".into(), list![]);
-        let (outcomes, ()) = tokio::join!(run(&Rt::real(), &ctx, &job), async move { killer.cancel.cancel() });
+        let rt = Rt::real();
+        let (outcomes, ()) = tokio::join!(run(&rt, &ctx, &job), async move { killer.cancel.cancel() });
         assert_eq!(outcomes[0].value.to_string(), "ERROR: the job running 't.wait' was terminated");
     }
 
