@@ -16,6 +16,7 @@ mod local_pillar;
 mod masters;
 mod periodic;
 mod ping;
+mod returns;
 mod world;
 
 use std::sync::Arc;
@@ -84,6 +85,7 @@ pub async fn run(
     let links = new_links(&config, settings, now);
     let world = Arc::new(World::new(Parts { rt, config, identity, grains, links, told: None }));
     let sockets = bus::open(&world).await?;
+    returns::start(&world);
     follow_masters(&world, plan);
     periodic::start(&world);
     world.rt.spawn(complain_when_lonely(world.clone()));

@@ -20,7 +20,8 @@ use wire::topic::Topic;
 
 use crate::agent::LinkAgent;
 use crate::jobs::{self, Publication, RecentJids, Running};
-use crate::masters::{Link, deliver};
+use crate::masters::Link;
+use crate::returns::Returns;
 
 /// The minion, apart from its links.
 pub struct World {
@@ -46,6 +47,8 @@ pub struct World {
     pub told: Option<Vec<MasterStatus>>,
     /// Jobs and returns on their way; stopping waits for them for a moment.
     pub tasks: TaskTracker,
+    /// What jobs came to, until their masters have it.
+    pub returns: Returns,
     proc_dir: ProcDir,
     recent: RecentJids,
     grains: RwLock<Arc<Map>>,
@@ -83,6 +86,7 @@ impl World {
             stop: CancellationToken::new(),
             restart: std::sync::atomic::AtomicBool::new(false),
             tasks: TaskTracker::new(),
+            returns: Returns::new(&config),
             proc_dir: ProcDir::new(&config.paths.cachedir),
             recent: RecentJids::new(config.jobs.minion_jid_queue_hwm),
             grains: RwLock::new(Arc::new(grains)),
@@ -198,7 +202,7 @@ impl World {
 
     async fn run_job(self: Arc<Self>, link: Arc<Link>, job: Publication) {
         // With process_count_max further jobs wait here, first come first served.
-        let _room = match &self.room {
+        let room = match &self.room {
             Some(room) => room.clone().acquire_owned().await.ok(),
             None => None,
         };
@@ -215,7 +219,7 @@ impl World {
             self.fire_start_of_job(&link, &job).await;
         }
         let outcomes = jobs::run(&self.rt, &ctx, &job).await;
-        drop((ctx, _note, _running));
+        drop((ctx, _note, _running, room));
         // A thread that was left alone, or a command in the background, may keep the road open for long.
         if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
             debug!("job {} may still have parts to tell; its return goes first", job.jid());
@@ -223,7 +227,7 @@ impl World {
         let load = jobs::return_load(self.identity.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
         self.cache_job(&load);
         if self.config.login.pub_ret {
-            deliver(link, load, self.rt.clone()).await;
+            self.returns.post(&self.rt, &link, &job, load).await;
         }
     }
 
@@ -307,8 +311,12 @@ impl World {
                 let status = |told: &MasterStatus| MasterStatus { asking: asks(&told.address), ..told.clone() };
                 told.iter().map(status).collect()
             }
-            None => self.links.iter().map(|link| link.status(asks(&link.address()))).collect(),
+            None => self.links.iter().map(|link| self.status(link, asks(&link.address()))).collect(),
         }
+    }
+
+    fn status(&self, link: &Link, asking: bool) -> MasterStatus {
+        MasterStatus { returns_waiting: self.returns.waiting(&link.address()), ..link.status(asking) }
     }
 
     /// A link has connected: says so on the own bus, and the first time to the master.

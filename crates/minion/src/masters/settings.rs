@@ -47,8 +47,6 @@ pub struct LinkSettings {
     pub rejected_retry: bool,
     /// Sign-in, sealing, trust.
     pub channel: ChannelSettings,
-    /// How returns are delivered.
-    pub returns: ReturnSettings,
 }
 
 /// Where connections come from.
@@ -62,26 +60,8 @@ pub struct Source {
     pub publish_port: u16,
 }
 
-/// How returns are delivered.
-#[derive(Clone, Debug)]
-pub struct ReturnSettings {
-    /// Least pause before a return is sent again.
-    pub timer: Duration,
-    /// Longest such pause.
-    pub timer_max: Duration,
-    /// How often it is sent to a master that is there.
-    pub tries: u32,
-    /// How long an answer is waited for.
-    pub timeout: Duration,
-    /// How long a return waits for its master to come back.
-    pub patience: Duration,
-}
-
 /// Beats faster than this would cost more than they tell.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
-
-/// A return waits an hour for its master.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// How the masters are followed.
 #[derive(Clone, Debug)]
@@ -156,13 +136,6 @@ pub fn links(config: &config::Minion, masters: Vec<MasterAddress>, grains: &Map)
         acceptance_wait: (config.login.acceptance_wait_time, config.login.acceptance_wait_time_max),
         rejected_retry: config.login.rejected_retry,
         channel: channel.clone(),
-        returns: ReturnSettings {
-            timer: config.login.return_retry_timer,
-            timer_max: config.login.return_retry_timer_max,
-            tries: config.login.return_retry_tries,
-            timeout: config.login.request_channel_timeout,
-            patience: PATIENCE,
-        },
     };
     Ok(masters.into_iter().map(link).collect())
 }

@@ -1,0 +1,572 @@
+//! Delivering returns: does what the plan says, and tells it what came of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use channel::client::MasterChannel;
+use exec::MasterState;
+use store::returns::{Publisher, Spooled};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::{debug, error, info, warn};
+use value::{Map, Value, map};
+use wire::loads::Ability;
+use wire::msgpack::Decode;
+
+use super::plan::{Action, Plan, Reach, Rules, SPREAD, Seen, Seq, View, Waiting, Why};
+use super::{New, Returns, chain};
+use crate::masters::{Link, sign_in_apart};
+use crate::world::World;
+
+/// The request by which a master keeps a return in place of another one.
+const PEER_RETURN: &str = "saltern_return";
+
+/// Delivers what is handed in and what the last run left, until the minion stops.
+pub fn start(world: &Arc<World>) {
+    let inbox = world.returns.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(inbox) = inbox else { return };
+    let changed = Arc::new(Notify::new());
+    for link in &world.links {
+        world.rt.spawn(watch(world.clone(), link.clone(), changed.clone()));
+    }
+    let (found, finding) = mpsc::channel(super::QUEUE);
+    world.rt.spawn(find(world.clone(), found));
+    world.rt.spawn(Delivery::new(world.clone()).run(inbox, finding, changed));
+}
+
+/// Tells whenever the state of a link changes.
+async fn watch(world: Arc<World>, link: Arc<Link>, changed: Arc<Notify>) {
+    let mut state = link.watch();
+    loop {
+        tokio::select! {
+            biased;
+            () = world.stop.cancelled() => return,
+            more = state.changed() => if more.is_err() { return },
+        }
+        changed.notify_one();
+    }
+}
+
+/// A return the last run left.
+struct Found {
+    name: String,
+    age: Duration,
+    about: Waiting,
+}
+
+/// Reads what the last run left, one after the other; what cannot be read is set aside.
+async fn find(world: Arc<World>, found: mpsc::Sender<Found>) {
+    let inside = world.clone();
+    let listing = world.rt.blocking(move || inside.returns.spool.names()).await;
+    let names = match listing.map_err(|error| error.to_string()).and_then(|names| names.map_err(|error| chain(&error)))
+    {
+        Ok(names) => names,
+        Err(reason) => return error!("the returns that wait cannot be listed: {reason}"),
+    };
+    if !names.is_empty() {
+        info!("{} returns wait for their masters in {}", names.len(), world.returns.spool.directory().display());
+    }
+    for name in names {
+        let inside = world.clone();
+        match world.rt.blocking(move || find_or_set_aside(&inside, &name)).await {
+            Ok(Some(one)) => {
+                if found.send(one).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => {}
+            Err(panic) => error!("a return could not be read: {panic}"),
+        }
+    }
+}
+
+fn find_or_set_aside(world: &World, name: &str) -> Option<Found> {
+    find_one(world, name).unwrap_or_else(|reason| {
+        set_aside(&world.returns, name, &reason);
+        None
+    })
+}
+
+fn find_one(world: &World, name: &str) -> Result<Option<Found>, String> {
+    let spool = &world.returns.spool;
+    let read = || Ok(spool.read(name)?.map(|returned| (returned, spool.size(name))));
+    let Some((returned, size)) = read().map_err(|error: store::Error| chain(&error))? else { return Ok(None) };
+    if returned.minion != world.identity.id.as_str() {
+        return Err(format!("{name} is a return of the minion {:?}", returned.minion));
+    }
+    let size = size.map_err(|error| chain(&error))?;
+    // A clock that was moved makes no return older than it is.
+    let age = world.rt.now().duration_since(returned.created).unwrap_or_default();
+    Ok(Some(Found { name: name.to_owned(), age, about: about(&returned, size) }))
+}
+
+fn about(returned: &Spooled, size: u64) -> Waiting {
+    let Publisher { address, has_peers, .. } = &returned.publisher;
+    Waiting { jid: returned.jid().to_owned(), publisher: address.clone(), has_peers: *has_peers, size }
+}
+
+fn set_aside(returns: &Returns, name: &str, reason: &str) {
+    match returns.spool.set_aside(name) {
+        Ok(path) => error!("a return cannot be used and is set aside as {}: {reason}", path.display()),
+        Err(error) => error!("a return cannot be used: {reason}; {}", chain(&error)),
+    }
+}
+
+/// Where a return is.
+#[derive(Default)]
+struct Held {
+    /// Its file; none while the disk does not take it.
+    name: Option<String>,
+    /// In memory while it is new or has no file.
+    returned: Option<Arc<Spooled>>,
+    settled: Option<oneshot::Sender<()>>,
+    /// It is being written.
+    writing: bool,
+}
+
+/// What came of something.
+enum Outcome {
+    /// Of sending a return to its publisher.
+    Sent(Seq, Result<bool, Failure>),
+    /// Of sending a copy of a return of the publisher to a peer.
+    Copied { seq: Seq, publisher: String, peer: String, result: Result<bool, Failure> },
+    /// Of signing in at a master that is not followed.
+    Visited(String, Result<Arc<MasterChannel>, String>),
+    /// Of writing a return that was only in memory.
+    Written(Seq, Option<String>),
+    /// A file was removed.
+    Removed,
+}
+
+/// Why something was not sent.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The master did not take it; it should be tried again.
+    #[error("{0}")]
+    NotTaken(String),
+    /// The file cannot be used, in words.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The file is gone.
+    #[error("its file is gone")]
+    Gone,
+}
+
+struct Delivery {
+    world: Arc<World>,
+    plan: Plan,
+    view: View,
+    held: HashMap<Seq, Held>,
+    /// Connections to masters that are not followed.
+    visits: BTreeMap<String, Arc<MasterChannel>>,
+    tasks: JoinSet<Outcome>,
+}
+
+impl Delivery {
+    fn new(world: Arc<World>) -> Self {
+        let login = &world.config.login;
+        let rules =
+            Rules { keep: login.return_keep, keep_size: login.return_keep_size, peer_after: login.return_peer_after };
+        let turn = world.rt.below(1 << 16) as usize;
+        let (held, visits, tasks) = (HashMap::new(), BTreeMap::new(), JoinSet::new());
+        Delivery { plan: Plan::new(rules, turn), view: View::new(), held, visits, tasks, world }
+    }
+
+    async fn run(mut self, mut inbox: mpsc::Receiver<New>, mut finding: mpsc::Receiver<Found>, changed: Arc<Notify>) {
+        let stop = self.world.stop.clone();
+        self.look();
+        loop {
+            self.act();
+            let due = self.plan.due(&self.view);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = changed.notified() => self.look(),
+                Some(outcome) = self.tasks.join_next() => match outcome {
+                    Ok(outcome) => self.learn(outcome),
+                    Err(panic) => error!("a return could not be sent: {panic}"),
+                },
+                Some(new) = inbox.recv() => self.take(new),
+                Some(found) = finding.recv() => self.take_found(found),
+                () = until(due) => {}
+            }
+        }
+        let left: usize = self.plan.counts().map(|(_, count)| count).sum();
+        if left > 0 {
+            let lost = self.held.values().filter(|held| held.name.is_none()).count();
+            warn!("{left} returns were not delivered; {} are kept for the next start, {lost} are lost", left - lost);
+        }
+    }
+
+    /// Sees how the masters are.
+    fn look(&mut self) {
+        self.view = self.world.links.iter().map(|link| (link.address(), seen(link))).collect();
+        let mut known = self.world.returns.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for link in self.world.links.iter().filter(|link| link.channel().is_some()) {
+            let publisher = self.world.returns.publisher(link);
+            known.insert(publisher.address.clone(), publisher);
+        }
+    }
+
+    fn take(&mut self, new: New) {
+        let New { returned, name, size, settled } = new;
+        let seq = self.plan.add(about(&returned, size), Instant::now());
+        self.held.insert(seq, Held { name, returned: Some(returned), settled: Some(settled), writing: false });
+    }
+
+    fn take_found(&mut self, found: Found) {
+        if !self.view.contains_key(&found.about.publisher) {
+            warn!(
+                "the return of job {} waits for the master {}, which is not configured any more",
+                found.about.jid, found.about.publisher
+            );
+        }
+        let seq = self.plan.add_old(found.about, found.age, Instant::now());
+        self.held.insert(seq, Held { name: Some(found.name), ..Held::default() });
+    }
+
+    fn act(&mut self) {
+        let jitter = self.world.rt.between(Duration::ZERO, SPREAD);
+        for action in self.plan.act(Instant::now(), &self.view, jitter) {
+            match action {
+                Action::Deliver(seq) => self.deliver(seq),
+                Action::Hold(seq) => self.settle(seq),
+                Action::Copy(seq, peer) => self.copy(seq, peer),
+                Action::Visit(address) => self.visit(address),
+                Action::Leave(address) => drop(self.visits.remove(&address)),
+                Action::Drop(seq, about, why) => self.give_up(seq, &about, &why),
+            }
+        }
+        let counts = self.plan.counts().filter(|(_, count)| *count > 0);
+        let counts = counts.map(|(address, count)| (address.to_owned(), count)).collect();
+        *self.world.returns.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    fn begin(&mut self, task: impl Future<Output = Outcome> + Send + 'static) {
+        self.tasks.spawn(self.world.rt.task(task));
+    }
+
+    fn link(&self, address: &str) -> Option<Arc<Link>> {
+        self.world.links.iter().find(|link| link.address() == address).cloned()
+    }
+
+    /// Where a return is, for a task that sends it.
+    fn source(&self, seq: Seq) -> Source {
+        let held = self.held.get(&seq);
+        Source {
+            world: self.world.clone(),
+            name: held.and_then(|held| held.name.clone()),
+            returned: held.and_then(|held| held.returned.clone()),
+        }
+    }
+
+    fn deliver(&mut self, seq: Seq) {
+        let publisher = self.plan.get(seq).map(|about| about.publisher.clone()).unwrap_or_default();
+        let visit = self.visits.get(&publisher).cloned();
+        let (link, source) = (self.link(&publisher), self.source(seq));
+        self.begin(async move {
+            let answer = match (visit, link) {
+                (Some(channel), _) => source.send(&channel, own_return).await,
+                (None, Some(link)) => source.send_over(&link, own_return).await,
+                (None, None) => Err(Failure::NotTaken("the master is not configured any more".to_owned())),
+            };
+            Outcome::Sent(seq, answer.and_then(taken))
+        });
+    }
+
+    fn copy(&mut self, seq: Seq, peer: String) {
+        let publisher = self.plan.get(seq).map(|about| about.publisher.clone()).unwrap_or_default();
+        let (link, source) = (self.link(&peer), self.source(seq));
+        self.begin(async move {
+            let result = match link {
+                Some(link) => source.send_over(&link, peer_return).await,
+                None => Err(Failure::NotTaken("the master is not configured any more".to_owned())),
+            };
+            let result = result.map(|answer| answer == Value::Bool(true));
+            Outcome::Copied { seq, publisher, peer, result }
+        });
+    }
+
+    fn visit(&mut self, address: String) {
+        let (world, link) = (self.world.clone(), self.link(&address));
+        self.begin(async move {
+            let result = match link {
+                Some(link) => sign_in_apart(&world, &link).await.map(|(channel, _)| channel),
+                None => Err("the master is not configured any more".to_owned()),
+            };
+            Outcome::Visited(address, result)
+        });
+    }
+
+    fn learn(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Sent(seq, Ok(taken)) => self.delivered(seq, taken),
+            Outcome::Sent(seq, Err(failure)) => self.failed(seq, failure),
+            Outcome::Copied { seq, publisher, peer, result } => self.copied(seq, &publisher, &peer, result),
+            Outcome::Visited(address, Ok(channel)) => {
+                debug!("signed in at the master {address}, which is not followed, to deliver returns");
+                self.plan.visiting(&address);
+                self.visits.insert(address, channel);
+            }
+            Outcome::Visited(address, Err(reason)) => {
+                debug!("returns cannot be delivered to the master {address}, which is not followed: {reason}");
+                let again = self.again();
+                self.plan.visit_failed(&address, again);
+            }
+            Outcome::Written(seq, name) => self.written(seq, name),
+            Outcome::Removed => {}
+        }
+    }
+
+    /// The pause after which something is tried again, from now.
+    fn again(&self) -> Instant {
+        let login = &self.world.config.login;
+        let (least, most) = (login.return_retry_timer, login.return_retry_timer_max.max(login.return_retry_timer));
+        Instant::now() + self.world.rt.between(least, most)
+    }
+
+    fn delivered(&mut self, seq: Seq, taken: bool) {
+        if let Some(about) = self.plan.get(seq).filter(|_| !taken) {
+            error!(master = %about.publisher, "the master refuses the return of job {}", about.jid);
+        }
+        self.plan.done(seq);
+        self.forget(seq);
+    }
+
+    /// The return is nobody's business any more.
+    fn forget(&mut self, seq: Seq) {
+        if let Some(Held { name: Some(name), .. }) = self.held.remove(&seq) {
+            let world = self.world.clone();
+            self.begin(async move {
+                let inside = world.clone();
+                if let Ok(Err(error)) = world.rt.blocking(move || inside.returns.spool.remove(&name)).await {
+                    warn!("a return that is delivered stays on disk and will be sent again: {}", chain(&error));
+                }
+                Outcome::Removed
+            });
+        }
+    }
+
+    fn failed(&mut self, seq: Seq, failure: Failure) {
+        let Some(about) = self.plan.get(seq).cloned() else { return };
+        let address = &about.publisher;
+        match &failure {
+            Failure::NotTaken(reason) => {
+                warn!(master = %address, "failed to return job {}: {reason}", about.jid);
+                let again = self.again();
+                if self.visits.remove(address).is_some() {
+                    self.plan.visit_failed(address, again);
+                }
+                self.plan.failed(seq, again);
+                self.settle(seq);
+            }
+            Failure::Unreadable(_) | Failure::Gone => self.lose(seq, &about, &failure),
+        }
+    }
+
+    /// The file of a return is of no use.
+    fn lose(&mut self, seq: Seq, about: &Waiting, failure: &Failure) {
+        error!("The minion failed to return the job information for job {}: {failure}", about.jid);
+        self.plan.done(seq);
+        let name = self.held.remove(&seq).and_then(|held| held.name);
+        if let (Some(name), Failure::Unreadable(reason)) = (name, failure) {
+            set_aside(&self.world.returns, &name, reason);
+        }
+    }
+
+    /// A return was sent once, or has to wait: it leaves the memory if it is on disk.
+    fn settle(&mut self, seq: Seq) {
+        let Some(held) = self.held.get_mut(&seq) else { return };
+        drop(held.settled.take());
+        if held.name.is_some() {
+            held.returned = None;
+        } else if let Some(returned) = held.returned.clone().filter(|_| !held.writing) {
+            held.writing = true;
+            let world = self.world.clone();
+            self.begin(async move {
+                let written = world.returns.write(&world.rt, &returned).await;
+                Outcome::Written(seq, written.map(|(name, _)| name))
+            });
+        }
+    }
+
+    fn written(&mut self, seq: Seq, name: Option<String>) {
+        match self.held.get_mut(&seq) {
+            Some(held) if name.is_some() => *held = Held { name, ..Held::default() },
+            Some(held) => held.writing = false,
+            // It was delivered meanwhile.
+            None => {
+                self.held.insert(seq, Held { name, ..Held::default() });
+                self.forget(seq);
+            }
+        }
+    }
+
+    fn copied(&mut self, seq: Seq, publisher: &str, peer: &str, result: Result<bool, Failure>) {
+        match result {
+            Ok(true) => {
+                let jid = self.plan.get(seq).map(|about| about.jid.clone()).unwrap_or_default();
+                info!("The master {peer} keeps the return of job {jid} until the master {publisher} takes it");
+                self.plan.copied(seq, publisher, peer);
+            }
+            Ok(false) => {
+                debug!("the master {peer} does not take a return of the master {publisher}");
+                self.plan.copy_failed(seq, publisher, Some(peer), Instant::now());
+            }
+            Err(Failure::NotTaken(reason)) => {
+                debug!("the master {peer} did not take a return of the master {publisher}: {reason}");
+                let again = self.again();
+                self.plan.copy_failed(seq, publisher, None, again);
+            }
+            Err(failure) => {
+                let again = self.again();
+                self.plan.copy_failed(seq, publisher, None, again);
+                if let Some(about) = self.plan.get(seq).cloned() {
+                    self.lose(seq, &about, &failure);
+                }
+            }
+        }
+    }
+
+    /// Says loudly that a return will not reach its master.
+    fn give_up(&mut self, seq: Seq, about: &Waiting, why: &Why) {
+        let (Waiting { jid, publisher, .. }, keep) = (about, self.world.config.login.return_keep.as_secs());
+        let (reason, holder) = match why {
+            Why::Age(holder) => (format!("the master {publisher} did not take it within {keep} s"), holder),
+            Why::Room(holder) => ("returns that wait fill their room (return_keep_size)".to_owned(), holder),
+        };
+        match holder {
+            Some(peer) => warn!("the return of job {jid} goes no further, the master {peer} has it: {reason}"),
+            None => error!("The minion failed to return the job information for job {jid}: {reason}"),
+        }
+        self.forget(seq);
+    }
+}
+
+/// Waits until a time, for ever if there is none.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn seen(link: &Link) -> Seen {
+    let channel = link.channel();
+    let state = link.watch().borrow().state;
+    let reach = match state {
+        MasterState::Live if channel.is_some() => Reach::Live,
+        MasterState::Idle => Reach::Idle,
+        _ => Reach::Away,
+    };
+    Seen {
+        reach,
+        takes_copies: channel.as_ref().is_some_and(|channel| channel.master_can(Ability::PeerReturns)),
+        boot: channel.and_then(|channel| channel.abilities()).map(|abilities| abilities.boot),
+    }
+}
+
+/// A return on its way, read from its file when it is not in memory.
+struct Source {
+    world: Arc<World>,
+    name: Option<String>,
+    returned: Option<Arc<Spooled>>,
+}
+
+impl Source {
+    /// Sends over the connection of a link, for as long as the link has it.
+    async fn send_over(&self, link: &Link, make: fn(&Spooled) -> Map) -> Result<Value, Failure> {
+        let away = || Failure::NotTaken("not connected".to_owned());
+        let channel = link.channel().ok_or_else(away)?;
+        let mut state = link.watch();
+        let same = || link.channel().is_some_and(|current| Arc::ptr_eq(&current, &channel));
+        tokio::select! {
+            biased;
+            answer = self.send(&channel, make) => answer,
+            _ = state.wait_for(|now| now.state != MasterState::Live || !same()) => Err(away()),
+        }
+    }
+
+    async fn send(&self, channel: &MasterChannel, make: fn(&Spooled) -> Map) -> Result<Value, Failure> {
+        let returned = self.read().await?;
+        let timeout = Some(self.world.config.login.request_channel_timeout);
+        let answer = channel.request(make(&returned), timeout, Decode::Default).await;
+        answer.map_err(|error| Failure::NotTaken(error.to_string()))
+    }
+
+    async fn read(&self) -> Result<Arc<Spooled>, Failure> {
+        if let Some(returned) = &self.returned {
+            return Ok(returned.clone());
+        }
+        let Some(name) = self.name.clone() else { return Err(Failure::Gone) };
+        let world = self.world.clone();
+        let reading = self.world.rt.blocking(move || world.returns.spool.read(&name));
+        match reading.await.map_err(|error| Failure::NotTaken(error.to_string()))? {
+            Ok(Some(returned)) => Ok(Arc::new(returned)),
+            Ok(None) => Err(Failure::Gone),
+            // A disk that fails to read may read later; what was read and makes no sense never will.
+            Err(error @ store::Error::Io { .. }) => Err(Failure::NotTaken(chain(&error))),
+            Err(error) => Err(Failure::Unreadable(chain(&error))),
+        }
+    }
+}
+
+/// The request that delivers a return.
+fn own_return(returned: &Spooled) -> Map {
+    returned.load.clone()
+}
+
+/// The request that gives a copy to a peer of the publisher.
+fn peer_return(returned: &Spooled) -> Map {
+    let Publisher { address, id, .. } = &returned.publisher;
+    map! {
+        "cmd" => PEER_RETURN,
+        "publisher" => map! { "id" => id.clone(), "address" => address.as_str() },
+        "job" => returned.job.clone(),
+        "load" => returned.load.clone(),
+    }
+}
+
+/// Understands a master's answer to a return: true when it has it, false when it will never take it.
+fn taken(answer: Value) -> Result<bool, Failure> {
+    match answer {
+        // Masters answer an empty text when something went wrong on their side.
+        Value::Str(text) if text.is_empty() => Err(Failure::NotTaken("the master failed to handle it".to_owned())),
+        Value::Bool(false) => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_understood() {
+        assert!(taken(Value::Null).unwrap());
+        assert!(!taken(Value::Bool(false)).unwrap());
+        assert!(taken("".into()).is_err(), "Salt's word for an exception");
+    }
+
+    #[test]
+    fn a_copy_says_whose_job_it_was_and_carries_the_whole_return() {
+        let returned = Spooled {
+            minion: "web1".to_owned(),
+            created: std::time::SystemTime::UNIX_EPOCH,
+            publisher: Publisher {
+                address: "m1:4506".to_owned(),
+                id: Some("m1_master".to_owned()),
+                ..Default::default()
+            },
+            job: map! { "tgt" => "*" },
+            load: map! { "cmd" => "_return", "jid" => "1", "return" => true },
+        };
+        assert_eq!(own_return(&returned), returned.load);
+        let copy = peer_return(&returned);
+        assert_eq!(copy.get_str("cmd"), Some("saltern_return"));
+        assert_eq!(copy.get("publisher"), Some(&map! { "id" => "m1_master", "address" => "m1:4506" }.into()));
+        assert_eq!(copy.get("load"), Some(&returned.load.clone().into()));
+    }
+}

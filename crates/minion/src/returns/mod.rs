@@ -1,0 +1,157 @@
+//! The returns of jobs, from the end of the job until a master has acknowledged them.
+//!
+//! A return is on disk before it is first sent and stays there until its publisher has it, whatever happens to the connection,
+//! the master or the minion meanwhile. [`plan`] decides what goes where and when, [`delivery`] does it; both belong to the
+//! minion and not to a link.
+
+mod delivery;
+mod plan;
+
+pub use delivery::start;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rt::Rt;
+use store::returns::{Publisher, ReturnSpool, Spooled};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info};
+use value::{Map, Value};
+use wire::loads::Ability;
+use wire::msgpack::{Packing, pack};
+
+use crate::jobs::Publication;
+use crate::masters::Link;
+
+/// How long a disk may take to keep a return before it is sent nevertheless.
+const SLOW_DISK: Duration = Duration::from_secs(2);
+
+/// Returns that may wait to be looked at.
+const QUEUE: usize = 64;
+
+/// What the publication says that the return does not, for masters that never saw it.
+const JOB_FIELDS: [&str; 3] = ["tgt", "tgt_type", "ret"];
+
+/// Where returns are handed in.
+pub struct Returns {
+    spool: Arc<ReturnSpool>,
+    /// The disk would not take the last return.
+    disk_failing: AtomicBool,
+    queue: mpsc::Sender<New>,
+    inbox: Mutex<Option<mpsc::Receiver<New>>>,
+    /// What is known of publishers by their addresses, from when they were last connected.
+    known: Mutex<BTreeMap<String, Publisher>>,
+    counts: Mutex<BTreeMap<String, usize>>,
+}
+
+/// A return that was handed in.
+struct New {
+    returned: Arc<Spooled>,
+    /// Its file; none when the disk would not take it.
+    name: Option<String>,
+    size: u64,
+    /// Told when it was sent for the first time, or has to wait.
+    settled: oneshot::Sender<()>,
+}
+
+impl Returns {
+    /// The returns of a minion, which nobody delivers yet.
+    pub fn new(config: &config::Minion) -> Self {
+        let (queue, inbox) = mpsc::channel(QUEUE);
+        Returns {
+            spool: Arc::new(ReturnSpool::new(&config.paths.cachedir)),
+            disk_failing: AtomicBool::new(false),
+            queue,
+            inbox: Mutex::new(Some(inbox)),
+            known: Mutex::default(),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Keeps a return and has it delivered to the master of its job. Waits until it was sent once, or has to wait for its
+    /// master.
+    pub async fn post(&self, rt: &Rt, link: &Link, job: &Publication, load: Map) {
+        let jid = job.jid();
+        info!("Returning information for job: {jid}");
+        let returned = Arc::new(Spooled {
+            minion: load.get_str("id").unwrap_or_default().to_owned(),
+            created: rt.now(),
+            publisher: self.publisher(link),
+            job: JOB_FIELDS.iter().filter_map(|name| Some((*name, job.load().get(name)?.clone()))).collect(),
+            load,
+        });
+        let (name, size) = match self.write(rt, &returned).await {
+            Some((name, size)) => (Some(name), size),
+            None => (None, pack(&Value::Map(returned.load.clone()), Packing::Bin).len() as u64),
+        };
+        let kept = name.is_some();
+        let (settled, settling) = oneshot::channel();
+        if self.queue.send(New { returned, name, size, settled }).await.is_err() {
+            if !kept {
+                error!("The minion failed to return the job information for job {jid}: it stops, and the disk is full");
+            }
+            return;
+        }
+        // An error means that the minion stops; the return is on disk.
+        let _ = settling.await;
+    }
+
+    /// How many returns wait for the master at an address.
+    pub fn waiting(&self, address: &str) -> usize {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied().unwrap_or(0)
+    }
+
+    fn publisher(&self, link: &Link) -> Publisher {
+        let status = link.status(false);
+        let address = status.address;
+        match link.channel() {
+            Some(channel) => Publisher {
+                address,
+                id: status.id,
+                fingerprint: status.fingerprint,
+                has_peers: channel.master_can(Ability::PeerReturns),
+            },
+            None => {
+                let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned();
+                known.unwrap_or_else(|| Publisher { address, ..Publisher::default() })
+            }
+        }
+    }
+
+    /// Writes a return to the disk. A disk that does not take it is complained about once.
+    async fn write(&self, rt: &Rt, returned: &Arc<Spooled>) -> Option<(String, u64)> {
+        let (spool, inside) = (self.spool.clone(), returned.clone());
+        let writing = rt.blocking(move || spool.write(&inside));
+        let directory = self.spool.directory().display();
+        let reason = match tokio::time::timeout(SLOW_DISK, writing).await {
+            Ok(Ok(Ok(written))) => {
+                if self.disk_failing.swap(false, Ordering::Relaxed) {
+                    info!("returns are kept in {directory} again");
+                }
+                return Some(written);
+            }
+            Ok(Ok(Err(error))) => chain(&error),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the disk does not answer within {} s", SLOW_DISK.as_secs()),
+        };
+        if !self.disk_failing.swap(true, Ordering::Relaxed) {
+            error!(
+                "{reason}: returns cannot be kept in {directory}, they wait in memory until their masters take them"
+            );
+        }
+        None
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
