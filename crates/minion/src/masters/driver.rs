@@ -149,7 +149,7 @@ impl Driver {
                     info!("Going back to the preferred master {}", self.link(place).settings.address.host);
                     self.fire(FAILBACK, place);
                 }
-                self.note_connected(place);
+                self.connected_once = true;
                 self.tell(Event::Connected(place));
             }
             News::Over(place, ended) => {
@@ -180,7 +180,8 @@ impl Driver {
     fn begin(&mut self, place: Place, round: u32) {
         let (world, link) = (self.world.clone(), self.link(place).clone());
         link.forget_start();
-        let approach = Approach { patience: (PATIENCE * (round + 1)).min(MOST_PATIENCE), fresh: true };
+        let patience = PATIENCE.saturating_mul(round.saturating_add(1)).min(MOST_PATIENCE);
+        let approach = Approach { patience, fresh: true, switched: self.connected_once };
         let run = Box::pin(async move { session(&world, &link, approach).await });
         self.sessions.push(Session { place, live: false, run });
     }
@@ -200,12 +201,6 @@ impl Driver {
         let (world, link) = (self.world.clone(), self.link(place).clone());
         let timeout = link.settings.channel.auth_timeout;
         self.looking = Some(Box::pin(async move { connect::ping(&world, &link, timeout).await }));
-    }
-
-    fn note_connected(&mut self, place: Place) {
-        if std::mem::replace(&mut self.connected_once, true) {
-            info!("Re-initialising subsystems for new master {}", self.link(place).settings.address.host);
-        }
     }
 
     /// Says what became of a master, in the words of Salt's tutorials.

@@ -15,6 +15,7 @@ use value::Map;
 
 use super::connect::{self, CONNECT, open_channel, reachable, resolve, subscribe, target};
 use super::{AcceptanceWait, Link};
+use crate::missed::{self, Word};
 use crate::world::World;
 
 /// A rejected minion asks again after this long, so that an operator who changes his mind need not restart it.
@@ -50,6 +51,9 @@ pub(crate) enum Ended {
     /// The master refuses us.
     #[error("{0}")]
     Refused(&'static str),
+    /// The master has said that it stops; who has nothing to deliver comes back within this time.
+    #[error("it said goodbye")]
+    Goodbye(Duration),
 }
 
 impl Ended {
@@ -69,6 +73,8 @@ pub struct Approach {
     pub patience: Duration,
     /// Whether the pillar is compiled anew, though an older one is there.
     pub fresh: bool,
+    /// Whether another master was followed before.
+    pub switched: bool,
 }
 
 /// Follows a master until told to stop. Whatever goes wrong concerns this link alone.
@@ -94,7 +100,7 @@ struct Failures {
 async fn follow_for_ever(world: &Arc<World>, link: &Arc<Link>) {
     let mut failures = Failures::default();
     loop {
-        let ended = session(world, link, Approach { patience: CONNECT, fresh: false }).await;
+        let ended = session(world, link, Approach { patience: CONNECT, fresh: false, switched: false }).await;
         let was_live = link.is_live();
         failures.all = if was_live { 1 } else { failures.all + 1 };
         failures.unresolved = if matches!(ended, Ended::Unresolved(_)) { failures.unresolved + 1 } else { 0 };
@@ -127,6 +133,11 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
         Ended::Channel(ChannelError::Distrust(reason)) => {
             error!(%master, "{reason}");
             REJECTED
+        }
+        Ended::Goodbye(spread) => {
+            info!("Master {master} is stopping; it is tried again");
+            // Who waits for it, or is waited for, comes back at once.
+            if link.is_busy() { backoff } else { backoff + world.rt.between(Duration::ZERO, *spread) }
         }
         other => {
             let text = if failures.known {
@@ -196,6 +207,9 @@ async fn begin_at(
     let channel = Arc::new(open_channel(world, link, address, approach.patience));
     let publish_port = sign_in(world, link, &channel, address).await?;
     info!("Authentication with master at {} successful!", address.ip());
+    if approach.switched {
+        info!("Re-initialising subsystems for new master {}", link.settings.address.host);
+    }
     let port = link.settings.publish_port.unwrap_or(publish_port);
     let to = SocketAddr::new(address.ip(), port);
     let subscription = subscribe(world, link, &channel, to, approach.patience).await?;
@@ -295,7 +309,9 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
             payload = subscription.next() => match payload {
                 Ok(payload) => {
                     link.note_heard(world.rt.now());
-                    take(world, link, &channel, payload).await;
+                    if let Some(ended) = take(world, link, &channel, payload).await {
+                        return ended;
+                    }
                 }
                 Err(error) => return error.into(),
             },
@@ -340,14 +356,21 @@ async fn check_now_and_then(world: &World, link: &Link) {
     }
 }
 
-/// Opens a publication and starts its job, if it is for us.
-async fn take(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel, payload: Bytes) {
+/// Opens a publication and starts its job, if it is for us. It may be a word of the master instead, even its last.
+async fn take(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel, payload: Bytes) -> Option<Ended> {
     match channel.open(&payload).await {
-        Ok(Some(load)) => world.start_job(link, load),
+        Ok(Some(load)) => match Word::of(&load) {
+            Some(Word::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
+            Some(Word::Rotated(spread)) => {
+                world.rt.spawn(missed::renew(world.clone(), link.clone(), spread));
+            }
+            None => world.start_job(link, load),
+        },
         Ok(None) => {}
         Err(ChannelError::Distrust(reason @ Distrust::Changed)) => error!(master = %link.settings.address, "{reason}"),
         Err(reason) => {
             warn!(master = %link.settings.address, "a publication was not understood and is dropped: {reason}")
         }
     }
+    None
 }
