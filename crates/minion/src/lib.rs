@@ -14,6 +14,7 @@ mod jobs;
 mod knowledge;
 mod local_pillar;
 mod masters;
+mod missed;
 mod periodic;
 mod ping;
 mod returns;
@@ -84,6 +85,7 @@ pub async fn run(
     }
     let links = new_links(&config, settings, now);
     let world = Arc::new(World::new(Parts { rt, config, identity, grains, links, told: None }));
+    world.remember_jobs();
     let sockets = bus::open(&world).await?;
     returns::start(&world);
     follow_masters(&world, plan);

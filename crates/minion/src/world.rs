@@ -21,6 +21,7 @@ use wire::topic::Topic;
 use crate::agent::LinkAgent;
 use crate::jobs::{self, Publication, RecentJids, Running};
 use crate::masters::Link;
+use crate::missed::{self, Receipts, Terms};
 use crate::returns::Returns;
 
 /// The minion, apart from its links.
@@ -51,6 +52,8 @@ pub struct World {
     pub returns: Returns,
     proc_dir: ProcDir,
     recent: RecentJids,
+    /// What masters are told of held jobs.
+    pub receipts: Receipts,
     grains: RwLock<Arc<Map>>,
     room: Option<Arc<Semaphore>>,
 }
@@ -89,6 +92,7 @@ impl World {
             returns: Returns::new(&config),
             proc_dir: ProcDir::new(&config.paths.cachedir),
             recent: RecentJids::new(config.jobs.minion_jid_queue_hwm),
+            receipts: Receipts::default(),
             grains: RwLock::new(Arc::new(grains)),
             room: most.map(|most| Arc::new(Semaphore::new(most))),
             rt,
@@ -158,26 +162,51 @@ impl World {
         answer.into_map().ok_or_else(|| "Got a bad pillar from master".to_owned())
     }
 
+    /// Remembers on the disk which jobs ran, so that none runs again after a restart.
+    pub fn remember_jobs(&self) {
+        let path = self.config.paths.cachedir.join("saltern/jids");
+        if let Err(reason) = self.recent.open(&path, self.rt.now()) {
+            error!("a job may run again after a restart: {reason}");
+        }
+    }
+
+    /// The latest job ids that masters may offer again.
+    pub fn known_jids(&self, most: usize) -> Vec<String> {
+        self.recent.young(most, self.rt.now())
+    }
+
     /// Starts the job of a publication, if it is for us and new.
-    pub fn start_job(self: &Arc<Self>, link: &Arc<Link>, load: Map) {
+    pub fn start_job(self: &Arc<Self>, link: &Arc<Link>, mut load: Map) {
+        let terms = Terms::take(&mut load);
+        self.start_job_on(link, load, terms);
+    }
+
+    /// The same, on terms. Says whether it was for us and new.
+    pub fn start_job_on(self: &Arc<Self>, link: &Arc<Link>, load: Map, terms: Terms) -> bool {
         let job = match Publication::new(load) {
             Ok(job) => job,
             Err(reason) => {
                 warn!(master = %link.settings.address, "a publication is ignored: {reason}");
-                return;
+                return false;
             }
         };
-        if !self.is_meant(link, &job) || !self.recent.note(job.jid()) {
-            return;
+        let is_new = || self.recent.note(job.jid(), terms.left(), self.rt.now(), !terms.asked);
+        if !self.is_meant(link, &job) || !is_new() {
+            return false;
         }
         let user = job.load().get_str("user").unwrap_or_default();
         info!("User {user} Executing command {} with jid {}", shown_fun(&job), job.jid());
         let (world, link) = (self.clone(), link.clone());
         let unfinished = link.begin_job();
         self.spawn(async move {
-            world.run_job(link, job).await;
+            if !terms.receipt || world.receipts.confirm(&world, &link, job.jid()).await {
+                world.run_job(link, job, terms).await;
+            } else {
+                info!("The job {} is not wanted any more and is not begun", job.jid());
+            }
             drop(unfinished);
         });
+        true
     }
 
     fn is_meant(&self, link: &Link, job: &Publication) -> bool {
@@ -200,12 +229,19 @@ impl World {
         }
     }
 
-    async fn run_job(self: Arc<Self>, link: Arc<Link>, job: Publication) {
+    async fn run_job(self: Arc<Self>, link: Arc<Link>, job: Publication, terms: Terms) {
         // With process_count_max further jobs wait here, first come first served.
         let room = match &self.room {
             Some(room) => room.clone().acquire_owned().await.ok(),
             None => None,
         };
+        if terms.is_over() {
+            warn!("The time of job {} is over and it is not begun", job.jid());
+            return;
+        }
+        if terms.receipt {
+            self.receipts.begun(&self, &link, job.jid());
+        }
         let (progress, parts) = mpsc::unbounded_channel();
         let ctx = self.context(&link, Job::with_progress(job.load().clone(), progress));
         let _running = self.running.enter(self.shown(&job), self.rt.now(), ctx.job.clone());
@@ -325,6 +361,7 @@ impl World {
         if let Err(reason) = self.bus.fire("__master_connected", data) {
             warn!("an event was not fired: {reason}");
         }
+        self.rt.spawn(missed::ask(self.clone(), link.clone()));
         let again = link.note_started();
         if again && link.settings.transport != transport::Kind::Tcp {
             return;

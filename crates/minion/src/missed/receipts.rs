@@ -1,0 +1,96 @@
+//! Telling masters which held jobs arrived and began: several at a time, since they often come together.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tracing::debug;
+use value::{Value, map};
+use wire::msgpack::Decode;
+
+use crate::masters::Link;
+use crate::world::World;
+
+/// How long a receipt waits for others.
+const GATHER: Duration = Duration::from_millis(3);
+
+/// Time for an answer. Without one the job begins all the same: the master asked for it.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Receipts that wait to be sent.
+#[derive(Default)]
+pub struct Receipts {
+    waiting: Mutex<Vec<Receipt>>,
+}
+
+struct Receipt {
+    link: Arc<Link>,
+    jid: String,
+    /// Told whether the job may begin; none for one that has begun.
+    may_begin: Option<oneshot::Sender<bool>>,
+}
+
+impl Receipts {
+    /// Tells a master that a job arrived, and returns whether it is still to begin.
+    pub async fn confirm(&self, world: &Arc<World>, link: &Arc<Link>, jid: &str) -> bool {
+        let (may_begin, answer) = oneshot::channel();
+        self.add(world, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: Some(may_begin) });
+        tokio::time::timeout(PATIENCE + GATHER, answer).await.ok().and_then(Result::ok).unwrap_or(true)
+    }
+
+    /// Tells a master that a job has begun.
+    pub fn begun(&self, world: &Arc<World>, link: &Arc<Link>, jid: &str) {
+        self.add(world, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: None });
+    }
+
+    fn add(&self, world: &Arc<World>, receipt: Receipt) {
+        let first = {
+            let mut waiting = self.waiting();
+            waiting.push(receipt);
+            waiting.len() == 1
+        };
+        if first {
+            let sending = world.clone();
+            world.spawn(async move {
+                tokio::time::sleep(GATHER).await;
+                sending.receipts.send_all(&sending).await;
+            });
+        }
+    }
+
+    async fn send_all(&self, world: &Arc<World>) {
+        let mut waiting = std::mem::take(&mut *self.waiting());
+        while let Some(link) = waiting.first().map(|receipt| receipt.link.clone()) {
+            let (now, later) = waiting.into_iter().partition(|receipt| Arc::ptr_eq(&receipt.link, &link));
+            waiting = later;
+            world.spawn(send(link, now));
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<Receipt>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn send(link: Arc<Link>, receipts: Vec<Receipt>) {
+    let named = |arrived: bool| -> Vec<&str> {
+        let of = receipts.iter().filter(|receipt| receipt.may_begin.is_some() == arrived);
+        of.map(|receipt| receipt.jid.as_str()).collect()
+    };
+    let load = map! { "cmd" => "saltern_received", "received" => named(true), "started" => named(false) };
+    let Some(channel) = link.channel() else { return };
+    let answer = match channel.request(load, Some(PATIENCE), Decode::Default).await {
+        Ok(answer) => answer,
+        Err(reason) => {
+            debug!(master = %link.settings.address, "receipts were not sent: {reason}");
+            return;
+        }
+    };
+    let gone = answer.get("gone").and_then(Value::as_list).unwrap_or_default();
+    for receipt in receipts {
+        if let Some(may_begin) = receipt.may_begin {
+            // Nobody waits any more for an answer that took too long.
+            let _ = may_begin.send(!gone.iter().any(|jid| jid.as_str() == Some(&receipt.jid)));
+        }
+    }
+}
