@@ -177,3 +177,27 @@ fn a_call_tells_a_function_all_but_its_arguments() {
     assert_eq!(names(&answer["local"]), of(&["jid", "return", "retcode", "id", "fun", "fun_args"]));
     assert_eq!(names(&answer["local"]["return"]), of(&["__pub_fun", "__pub_jid", "__pub_pid", "__pub_tgt", "a"]));
 }
+
+#[test]
+fn a_call_that_is_stopped_ends_its_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = format!("root_dir: {}\nid: web1\nfile_client: local\n", directory.path().display());
+    std::fs::write(directory.path().join("minion"), config).unwrap();
+    let noted = directory.path().join("pid");
+    let command = format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 60", noted.display());
+    let mut call = Command::new(env!("CARGO_BIN_EXE_saltern"))
+        .args(["salt-call", "-c", ".", "--local", "cmd.run", &command])
+        .current_dir(directory.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    while !noted.exists() && call.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let stopped = Command::new("kill").arg(call.id().to_string()).status().unwrap();
+    assert!(stopped.success());
+    assert_eq!(call.wait().unwrap().code(), Some(0));
+    let pid = std::fs::read_to_string(&noted).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}

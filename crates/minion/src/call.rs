@@ -12,6 +12,7 @@ use files::FileServer;
 use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Rt;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use value::{Map, Value, map};
 use wire::Jid;
@@ -34,6 +35,8 @@ pub struct Request {
     pub metadata: Option<Value>,
     /// Whether grains are collected (`--skip-grains` is the opposite).
     pub grains: bool,
+    /// Ends the function, and with it the commands it started.
+    pub stop: CancellationToken,
 }
 
 /// What came of it.
@@ -177,7 +180,7 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     link.set_pillar(pillar);
     let job = publication(&world, &request);
     let ctx = world.context(&link, told(&job));
-    let outcome = run(&world.rt, &ctx, &job).await;
+    let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
     if request.return_event && world.config.login.pub_ret {
         let load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
         info!("Returning information for job: {}", job.jid());
@@ -199,7 +202,7 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         job: Arc::new(told(&job)),
         agent: Arc::new(LocalAgent::new(world.clone())),
     };
-    let outcome = run(&world.rt, &ctx, &job).await;
+    let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
     Ok(answer(&world, &job, outcome))
 }
 
@@ -218,8 +221,16 @@ fn publication(world: &World, request: &Request) -> Publication {
     Publication::new(load).expect("all fields are there")
 }
 
-async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Outcome {
-    jobs::run(rt, ctx, job).await.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
+async fn run(rt: &Rt, ctx: &Context, job: &Publication, stop: &CancellationToken) -> Outcome {
+    let mut running = std::pin::pin!(jobs::run(rt, ctx, job));
+    let outcomes = tokio::select! {
+        outcomes = &mut running => outcomes,
+        () = stop.cancelled() => {
+            ctx.job.cancel.cancel();
+            running.await
+        }
+    };
+    outcomes.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
 }
 
 /// The job as a function sees it: a call tells it everything but its arguments.

@@ -4,9 +4,12 @@ mod shown;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rt::Rt;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use value::{Map, Value, map};
 use yaml::args::parse_cli_arg;
 
@@ -139,9 +142,35 @@ fn run(prepared: OnMinion) -> Result<u8> {
         return_event: !flag(&options, "no_return_event"),
         metadata: options.get_str("metadata").filter(|text| !text.is_empty()).map(parse_cli_arg),
         grains: !flag(&options, "skip_grains"),
+        stop: CancellationToken::new(),
     };
-    let answer = runtime.block_on(minion::call(config, Rt::real(), request))?;
-    show(&options, function, words, answer)
+    match runtime.block_on(unless_stopped(config, request))? {
+        Some(answer) => show(&options, function, words, answer),
+        None => {
+            // A function that blocks is not waited for.
+            runtime.shutdown_background();
+            Ok(exit_codes::OK)
+        }
+    }
+}
+
+/// How long a function that was told to stop may take to end its commands.
+const STOPPING: Duration = Duration::from_secs(1);
+
+/// Runs a function. Ctrl-C or SIGTERM ends it, with the commands it started; then there is no answer.
+async fn unless_stopped(config: config::Minion, request: minion::Request) -> Result<Option<minion::Answer>> {
+    let stop = request.stop.clone();
+    let mut terminated = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
+    let mut call = std::pin::pin!(minion::call(config, Rt::real(), request));
+    tokio::select! {
+        answer = &mut call => return Ok(Some(answer?)),
+        _ = terminated.recv() => {}
+        _ = tokio::signal::ctrl_c() => eprintln!("\nExiting gracefully on Ctrl-c"),
+    }
+    stop.cancel();
+    // What it still returns is of no interest.
+    let _ = tokio::time::timeout(STOPPING, call).await;
+    Ok(None)
 }
 
 fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer) -> Result<u8> {
