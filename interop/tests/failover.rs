@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Master, MasterBuilder, Minion, MinionBuilder, Salt, Sandbox, missing, scenario, until, until_some};
+use interop::{
+    Master, MasterBuilder, Minion, MinionBuilder, Salt, Sandbox, Transport, missing, scenario, until, until_some,
+};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// The bound between the death of a master and the next answered command through another one.
@@ -16,12 +19,23 @@ const BOUND: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(40);
 
 #[test]
-fn among_three_of_ours_and_back() {
-    scenario("failover among three of ours", |sandbox| {
+fn among_three_of_ours_and_back_over_zeromq() {
+    among_three(Transport::Zeromq);
+}
+
+#[test]
+fn among_three_of_ours_and_back_over_tcp() {
+    among_three(Transport::Tcp);
+}
+
+fn among_three(transport: Transport) {
+    scenario(&format!("failover among three of ours over {}", transport.name()), |sandbox| {
         let ours = Salt::ours()?;
         let pair = Master::make_key_pair(&ours, sandbox)?;
-        let mut masters = masters(sandbox, ["m0", "m1", "m2"].map(|name| hot(&ours, name, &pair)))?;
+        let built = ["m0", "m1", "m2"].map(|name| hot(&ours, name, &pair).transport(transport));
+        let mut masters = masters(sandbox, built)?;
         let failover = failing_over(&ours, "f", &masters).option("master_failback", true);
+        let failover = failover.option("master_heartbeat", 1);
         let minion =
             failover.option("master_failback_interval", 1).option("master_failback_healthy", 2).start(sandbox)?;
         masters[0].wait_answering(&["f"])?;
@@ -45,7 +59,8 @@ fn among_three_of_ours_and_back() {
         let stored = masters[1].runner(&["jobs.lookup_jid", &long])?;
         ensure!(stored == json!({"f": "long"}), "the running job was finished before, not: {stored}");
         masters[0].wait_answering(&["f"])?;
-        dies(&mut masters, 0, 1, "f").map(drop)
+        masters[0].daemon()?.signal(Signal::SIGSTOP)?;
+        answers_next(&masters, 0, 1, "f").map(drop)
     });
 }
 
@@ -91,7 +106,10 @@ fn signed_keys_of_different_masters() {
         let mut minions = Vec::new();
         for (salt, id) in [(ours.clone(), "f"), (real("3008.5")?, "stock")] {
             let minion = failing_over(&salt, id, &masters).option("verify_master_pubkey_sign", true);
-            let minion = minion.option("always_verify_signature", true).option("master_alive_interval", 1);
+            let minion = minion
+                .option("always_verify_signature", true)
+                .option("master_alive_interval", 1)
+                .option("auth_timeout", 3);
             let minion = minion.prepare(sandbox)?;
             fs::copy(signing.join("master_sign.pub"), minion.root().join("pki/master_sign.pub"))?;
             minions.push(minion);
@@ -134,7 +152,7 @@ fn a_call_does_not_wait_for_a_dead_master() {
         let mut minion = Minion::build(&ours, "f").masters(&masters).start(sandbox)?;
         masters.iter().try_for_each(|master| master.wait_answering(&["f"]))?;
         let [mut silent, alive] = masters;
-        silent.daemon()?.signal(nix::sys::signal::Signal::SIGSTOP)?;
+        silent.daemon()?.signal(Signal::SIGSTOP)?;
         // With the running minion's knowledge, even of before it noticed, and without any.
         quick_call(&minion, &alive)?;
         minion.daemon()?.terminate(PATIENCE)?;
@@ -208,6 +226,10 @@ fn signed(sandbox: &Sandbox, salt: &Salt, name: &str, signing: &Path) -> MasterB
 /// Kills a master and waits until the minion answers another one; tells how long that took.
 fn dies(masters: &mut [Master], dead: usize, next: usize, id: &str) -> Result<Duration> {
     masters[dead].daemon()?.kill();
+    answers_next(masters, dead, next, id)
+}
+
+fn answers_next(masters: &[Master], dead: usize, next: usize, id: &str) -> Result<Duration> {
     let begin = Instant::now();
     let took = until_some(&format!("{id} to answer {}", masters[next].name()), PATIENCE, || {
         let asked = ["--out=json", "--static", "-t", "1", id, "test.ping"];
