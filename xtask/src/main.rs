@@ -21,6 +21,7 @@ Usage: cargo xtask <CHORE>
   demo [--keep]              build, then show two masters and three minions; --keep leaves them running
   bench [ARGUMENTS]          measure against the real Salt on this machine
   outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
+  storm [--seeds N] [--from S]  run simulated clusters through a storm each; --trace SEED tells the story of one
   fuzz [TARGET] [SECONDS]    run the fuzz targets (60 seconds each by default)
   salt                       install the real Salt releases the tests compare with
 ";
@@ -49,6 +50,7 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
             packages::ensure(&[packages::OUTAGE])?;
             measured("outage", &[], rest)
         }
+        "storm" => storm(rest),
         "fuzz" => fuzz::chore(rest),
         "salt" => real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release)),
         "help" | "--help" | "-h" => {
@@ -57,6 +59,12 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
         }
         _ => Err(Failure::new(format!("no such chore: {chore}\n\n{HELP}"))),
     }
+}
+
+/// Thousands of storms are worth optimising for.
+fn storm(rest: &[String]) -> Result<(), Failure> {
+    packages::ensure(&[packages::BUILD])?;
+    cargo(&["run", "--quiet", "--release", "--package", "saltern-sim", "--bin", "storm", "--"]).args(rest).run()
 }
 
 fn demo(rest: &[String]) -> Result<(), Failure> {

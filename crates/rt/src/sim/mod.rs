@@ -89,6 +89,12 @@ impl Sim {
         Rt { life: Some(life), ..Rt::new(net, clock, random) }
     }
 
+    /// The address of a host, whether its name resolves or not.
+    pub fn address(&self, host: &str) -> IpAddr {
+        let number = self.number(host);
+        self.world.state().hosts[number].ip
+    }
+
     /// Runs something as a task of the program on a host.
     pub fn spawn<T: Send + 'static>(
         &self,

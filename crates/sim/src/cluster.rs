@@ -1,0 +1,205 @@
+//! Masters and minions on simulated hosts, each with a directory of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rt::sim::Sim;
+use store::jobs::JobCache;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use value::{Map, Value, map};
+
+use crate::keys;
+use crate::listen::Ear;
+
+/// How minions follow their masters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// All of them at once.
+    Hot,
+    /// One at a time.
+    Failover,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many masters.
+    pub masters: usize,
+    /// How many minions.
+    pub minions: usize,
+    /// How minions follow masters.
+    pub mode: Mode,
+    /// `zeromq` or `tcp`.
+    pub transport: &'static str,
+    /// Seconds between heartbeats (`master_heartbeat`).
+    pub heartbeat: f64,
+    /// Further options of masters.
+    pub master_options: Map,
+    /// Further options of minions.
+    pub minion_options: Map,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            masters: 1,
+            minions: 1,
+            mode: Mode::Hot,
+            transport: "zeromq",
+            heartbeat: 1.5,
+            master_options: Map::new(),
+            minion_options: Map::new(),
+        }
+    }
+}
+
+/// A cluster in a simulated world.
+pub struct Cluster {
+    /// The world.
+    pub sim: Sim,
+    /// What it is made of.
+    pub plan: Plan,
+    /// What the programs said.
+    pub ear: Arc<Ear>,
+    directory: TempDir,
+}
+
+/// The host from which jobs are published.
+pub const OPERATOR: &str = "operator";
+
+impl Cluster {
+    /// Makes hosts and directories; keys are accepted already. No program runs yet.
+    ///
+    /// # Panics
+    /// When the directories cannot be made.
+    pub fn new(sim: Sim, plan: Plan) -> Self {
+        let ear = Ear::new(sim.clone());
+        let cluster = Cluster { sim, plan, ear, directory: scratch() };
+        for name in cluster.masters().iter().chain(&cluster.minions()) {
+            cluster.sim.add_host(name);
+        }
+        cluster.sim.add_host(OPERATOR);
+        for master in cluster.masters() {
+            write_pair(&cluster.path(&master).join("pki"), "master", 0);
+            let accepted = cluster.path(&master).join("pki/minions");
+            fs::create_dir_all(&accepted).expect("a directory in memory");
+            for (number, minion) in cluster.minions().iter().enumerate() {
+                fs::write(accepted.join(minion), &keys::pair(number + 1).public).expect("a file in memory");
+            }
+        }
+        for (number, minion) in cluster.minions().iter().enumerate() {
+            write_pair(&cluster.path(minion).join("pki"), "minion", number + 1);
+        }
+        cluster
+    }
+
+    /// The names of the masters: `m1`, `m2` and so on.
+    pub fn masters(&self) -> Vec<String> {
+        (1..=self.plan.masters).map(|number| format!("m{number}")).collect()
+    }
+
+    /// The names of the minions: `web1`, `web2` and so on.
+    pub fn minions(&self) -> Vec<String> {
+        (1..=self.plan.minions).map(|number| format!("web{number}")).collect()
+    }
+
+    /// The directory of a host.
+    pub fn path(&self, host: &str) -> PathBuf {
+        self.directory.path().join(host)
+    }
+
+    /// Starts all programs.
+    pub fn start_all(&self) {
+        for name in self.masters().iter().chain(&self.minions()) {
+            self.start(name);
+        }
+    }
+
+    /// Starts the program of a host.
+    pub fn start(&self, host: &str) {
+        self.sim.note(format_args!("start {host}"));
+        let (sim, name) = (self.sim.clone(), host.to_owned());
+        let rt = self.sim.rt(host);
+        if self.masters().iter().any(|master| master == host) {
+            let config = config::Master::from_options(self.master_options(host)).expect("good options");
+            self.sim.spawn(host, async move {
+                let ended = master::run(config, rt, CancellationToken::new(), || {}).await;
+                sim.note(format_args!("{name} ended: {ended:?}"));
+            });
+        } else {
+            let config = config::Minion::from_options(self.minion_options(host)).expect("good options");
+            self.sim.spawn(host, async move {
+                let ended = minion::run(config, rt, CancellationToken::new(), || {}).await;
+                sim.note(format_args!("{name} ended: {ended:?}"));
+            });
+        }
+    }
+
+    /// The job cache of a master, read from its disk.
+    pub fn jobs(&self, master: &str) -> JobCache {
+        JobCache::new(&self.path(master).join("cache"), crypto::HashType::Sha256)
+    }
+
+    fn master_options(&self, host: &str) -> Map {
+        let mut options = map! {
+            "id" => host, "user" => user(), "interface" => "0.0.0.0", "ipc_mode" => "tcp",
+            "transport" => self.plan.transport, "log_level" => "info", "file_roots" => map! {}, "pillar_roots" => map! {},
+        };
+        options.update(self.paths(host));
+        options.insert("token_dir", self.text(host, "cache/tokens"));
+        options.update(self.plan.master_options.clone());
+        options
+    }
+
+    fn minion_options(&self, host: &str) -> Map {
+        let masters: Vec<Value> = self.masters().into_iter().map(Value::from).collect();
+        let mut options = map! {
+            "id" => host, "user" => user(), "ipc_mode" => "tcp", "transport" => self.plan.transport,
+            "master" => Value::List(masters), "master_heartbeat" => self.plan.heartbeat, "mine_enabled" => false,
+            "grains" => map! { "os" => "Simulated" },
+        };
+        if self.plan.mode == Mode::Failover {
+            options.insert("master_type", "failover");
+        }
+        options.update(self.paths(host));
+        options.update(self.plan.minion_options.clone());
+        options
+    }
+
+    fn paths(&self, host: &str) -> Map {
+        map! {
+            "root_dir" => self.text(host, ""), "pki_dir" => self.text(host, "pki"), "cachedir" => self.text(host, "cache"),
+            "sock_dir" => self.text(host, "sock"), "log_file" => self.text(host, "log"),
+            "conf_file" => self.text(host, "conf"),
+        }
+    }
+
+    fn text(&self, host: &str, inside: &str) -> String {
+        self.path(host).join(inside).display().to_string()
+    }
+}
+
+fn write_pair(directory: &Path, name: &str, number: usize) {
+    fs::create_dir_all(directory).expect("a directory in memory");
+    let pair = keys::pair(number);
+    fs::write(directory.join(format!("{name}.pem")), &pair.private).expect("a file in memory");
+    fs::write(directory.join(format!("{name}.pub")), &pair.public).expect("a file in memory");
+}
+
+/// The user who runs this.
+pub fn user() -> String {
+    static USER: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let find = || {
+        nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map_or_else(String::new, |user| user.name)
+    };
+    USER.get_or_init(find).clone()
+}
+
+/// A directory in memory, where there is such a thing: a storm writes tens of thousands of small files.
+fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.expect("a directory can be made")
+}

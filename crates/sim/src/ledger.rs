@@ -1,0 +1,118 @@
+//! What was accepted and what was in trouble when: the book the invariants are checked against.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::operator::Job;
+
+/// The book of one storm.
+#[derive(Default)]
+pub struct Ledger {
+    /// What masters accepted.
+    pub jobs: Vec<Job>,
+    /// What was found wrong, in words.
+    pub wrongs: Vec<String>,
+    /// When a host, or the way between two, was in trouble; trouble that lasts has no end yet.
+    troubles: BTreeMap<String, Vec<(Duration, Option<Duration>)>>,
+    /// When programs of a host ended before their time.
+    deaths: BTreeMap<String, Vec<Duration>>,
+    /// Commands that were begun, and returns that arrived.
+    pub begun: usize,
+    /// Returns that could be read where the job was published.
+    pub returned: usize,
+    /// Commands that a live minion never began, though not in calm weather.
+    pub missed: usize,
+}
+
+/// After trouble has passed a minion has this long to be back at its masters.
+pub const RECOVERY: Duration = Duration::from_secs(60);
+
+/// In calm weather a short job has returned after this long.
+pub const BOUND: Duration = Duration::from_secs(20);
+
+/// The name of the way between two hosts.
+pub fn way(one: &str, other: &str) -> String {
+    let (first, second) = if one < other { (one, other) } else { (other, one) };
+    format!("{first}-{second}")
+}
+
+impl Ledger {
+    /// Trouble begins.
+    pub fn trouble(&mut self, what: &str, now: Duration) {
+        self.troubles.entry(what.to_owned()).or_default().push((now, None));
+    }
+
+    /// Trouble is over.
+    pub fn relief(&mut self, what: &str, now: Duration) {
+        let open = self.troubles.get_mut(what).and_then(|all| all.iter_mut().find(|trouble| trouble.1.is_none()));
+        if let Some(trouble) = open {
+            trouble.1 = Some(now);
+        }
+    }
+
+    /// The program of a host ended before its time.
+    pub fn death(&mut self, host: &str, now: Duration) {
+        self.deaths.entry(host.to_owned()).or_default().push(now);
+    }
+
+    /// Says whether nothing was wrong with two hosts and the way between them.
+    pub fn calm(&self, one: &str, other: &str, from: Duration, to: Duration) -> bool {
+        [one.to_owned(), other.to_owned(), way(one, other)].iter().all(|what| {
+            let troubles = self.troubles.get(what).map(Vec::as_slice).unwrap_or_default();
+            troubles.iter().all(|(began, over)| *began > to || over.is_some_and(|over| over < from))
+        })
+    }
+
+    fn died(&self, host: &str, from: Duration, to: Duration) -> bool {
+        self.deaths.get(host).is_some_and(|deaths| deaths.iter().any(|at| (from..=to).contains(at)))
+    }
+
+    /// Looks at a job some time after it was accepted: where the weather was calm it has returned.
+    pub fn check_calm(&mut self, cluster: &Cluster, job: &Job) {
+        let from = job.accepted.saturating_sub(RECOVERY);
+        for minion in &job.targets {
+            if !self.calm(&job.master, minion, from, job.accepted + BOUND) {
+                continue;
+            }
+            if cluster.ear.begun(&job.jid, minion).is_empty() {
+                self.wrongs.push(format!("{minion} did not begin job {} of {} in calm weather", job.jid, job.master));
+            } else if !is_returned(cluster, job, minion) {
+                self.wrongs.push(format!("{minion} did not return job {} of {} in calm weather", job.jid, job.master));
+            }
+        }
+    }
+
+    /// Looks at all jobs when the storm is over and everything has healed.
+    pub fn check_end(&mut self, cluster: &Cluster) {
+        let now = cluster.sim.elapsed();
+        for (jid, minion) in cluster.ear.begun_twice() {
+            self.wrongs.push(format!("{minion} began job {jid} more than once"));
+        }
+        for job in &self.jobs {
+            for minion in &job.targets {
+                let begun = cluster.ear.begun(&job.jid, minion);
+                let returned = is_returned(cluster, job, minion);
+                self.begun += begun.len();
+                self.returned += usize::from(returned);
+                match begun.first() {
+                    None if returned => self.wrongs.push(format!("{minion} returned job {} without it", job.jid)),
+                    None => self.missed += 1,
+                    // A minion that is killed in the midst of a job has nothing to return.
+                    Some(at) if !returned && !self.died(minion, *at, *at + BOUND) => {
+                        let words = format!("the return of {minion} for job {} never came to {}", job.jid, job.master);
+                        self.wrongs.push(words);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        let _ = now;
+    }
+}
+
+/// Says whether the return of a minion can be read where the job was published.
+pub fn is_returned(cluster: &Cluster, job: &Job, minion: &str) -> bool {
+    let Ok(id) = wire::MinionId::new(minion) else { return false };
+    matches!(cluster.jobs(&job.master).return_of(&job.jid, &id), Ok(Some(_)))
+}

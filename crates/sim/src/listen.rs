@@ -1,0 +1,85 @@
+//! Listening to what the programs say: their own log, with the time and the host, is the trace of a storm, and tells which
+//! jobs were begun.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rt::sim::{Sim, current_host};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// What a minion says when it begins a job.
+const BEGUN: &str = "Starting a new job ";
+
+/// Hears what the programs of a simulation say.
+pub struct Ear {
+    sim: Sim,
+    /// When a minion began a job, by job and minion.
+    begun: Mutex<BTreeMap<(String, String), Vec<Duration>>>,
+}
+
+struct Listener(Arc<Ear>);
+
+#[derive(Default)]
+struct Said {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}
+
+impl Ear {
+    pub(crate) fn new(sim: Sim) -> Arc<Self> {
+        Arc::new(Ear { sim, begun: Mutex::default() })
+    }
+
+    /// Listens on this thread for as long as the guard lives.
+    pub fn listen(self: &Arc<Self>) -> tracing::subscriber::DefaultGuard {
+        let subscriber = tracing_subscriber::registry().with(Listener(self.clone()));
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    /// When a minion began a job: once, if all is well.
+    pub fn begun(&self, jid: &str, minion: &str) -> Vec<Duration> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get(&(jid.to_owned(), minion.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// All jobs that were begun more than once by the same minion.
+    pub fn begun_twice(&self) -> Vec<(String, String)> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.iter().filter(|(_, times)| times.len() > 1).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn note_begun(&self, host: &str, message: &str) {
+        let Some(jid) = message.strip_prefix(BEGUN).and_then(|rest| rest.split(' ').next()) else { return };
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.entry((jid.to_owned(), host.to_owned())).or_default().push(self.sim.elapsed());
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Listener {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>, _: Context<'_, S>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let Some(host) = current_host() else { return };
+        let mut said = Said::default();
+        event.record(&mut said);
+        self.0.note_begun(&host, &said.message);
+        // The number of this process is the one thing in it that no seed decides.
+        let message = said.message.split(" with PID ").next().unwrap_or_default();
+        self.0.sim.note(format_args!("{host} {} {message}{}", event.metadata().level(), said.fields));
+    }
+}

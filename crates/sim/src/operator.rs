@@ -1,0 +1,64 @@
+//! Somebody who publishes jobs as `salt` does, and notes what a master accepted.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rt::Rt;
+use transport::{Requester, Target};
+use value::{Map, Value, map};
+use wire::envelope::Envelope;
+
+use crate::cluster::{Cluster, OPERATOR, user};
+
+/// A job a master accepted.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its id.
+    pub jid: String,
+    /// The master that published it.
+    pub master: String,
+    /// Whom it is for.
+    pub targets: Vec<String>,
+    /// When it was accepted.
+    pub accepted: Duration,
+}
+
+/// How long `salt` waits for the master to answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+impl Cluster {
+    /// Publishes a job at a master; `None` when the master did not say that it took it.
+    pub async fn publish(&self, master: &str, tgt: &str, fun: &str, arg: Vec<Value>) -> Option<Job> {
+        let rt = self.sim.rt(OPERATOR);
+        let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
+        let load = map! {
+            "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => Value::List(arg), "key" => key, "tgt_type" => "glob",
+            "ret" => "", "jid" => "", "kwargs" => Map::new(), "user" => user(),
+        };
+        let answer = self.ask(&rt, master, load).await;
+        let job = answer.as_ref().and_then(|answer| self.accepted(master, answer));
+        match &job {
+            Some(job) => {
+                self.sim.note(format_args!("job {} {fun} accepted by {master} for {:?}", job.jid, job.targets))
+            }
+            None => self.sim.note(format_args!("{master} did not take {fun}: {answer:?}")),
+        }
+        job
+    }
+
+    fn accepted(&self, master: &str, answer: &Value) -> Option<Job> {
+        let load = answer.get("load")?;
+        let targets = load.get("minions")?.as_list()?.iter().map(Value::to_string).collect();
+        let jid = load.get("jid")?.as_str()?.to_owned();
+        Some(Job { jid, master: master.to_owned(), targets, accepted: self.sim.elapsed() })
+    }
+
+    async fn ask(&self, rt: &Rt, master: &str, load: Map) -> Option<Value> {
+        let target = Target::plain(SocketAddr::new(self.sim.address(master), 4506));
+        let requester: Box<dyn Requester> = match self.plan.transport {
+            "tcp" => Box::new(transport::tcp::TcpRequester::new(rt.clone(), target)),
+            _ => Box::new(transport::zeromq::ZmqRequester::new(rt.clone(), target)),
+        };
+        requester.ask(Envelope::clear(load), PATIENCE).await.ok()
+    }
+}

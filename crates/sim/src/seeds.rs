@@ -1,0 +1,92 @@
+//! Many storms: on all processors, those first that failed once.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Outcome, storm};
+
+/// Seeds that once showed a mistake, with a word about it after each. They are run before all others.
+const KEPT: &str = include_str!("../seeds.txt");
+
+/// What many storms came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Storms that were run.
+    pub storms: u64,
+    /// Jobs that masters accepted.
+    pub jobs: usize,
+    /// Commands that minions began.
+    pub begun: usize,
+    /// Returns that could be read in the end.
+    pub returned: usize,
+    /// Commands that no minion ever began.
+    pub missed: usize,
+    /// The storms in which something was wrong, by seed.
+    pub failed: BTreeMap<u64, Outcome>,
+}
+
+/// The seeds that are kept.
+///
+/// # Panics
+/// When the file of seeds holds something else.
+pub fn kept() -> Vec<u64> {
+    let lines = KEPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")).collect()
+}
+
+/// Runs the storms of these seeds on all processors, in any order.
+///
+/// # Panics
+/// When a storm panics.
+pub fn run(seeds: &[u64]) -> Tally {
+    let (next, tally) = (AtomicU64::new(0), Mutex::new(Tally::default()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    tally.lock().expect("adding does not panic").add(storm(*seed));
+                }
+            });
+        }
+    });
+    tally.into_inner().expect("adding does not panic")
+}
+
+impl Tally {
+    fn add(&mut self, outcome: Outcome) {
+        self.storms += 1;
+        self.jobs += outcome.jobs;
+        self.begun += outcome.begun;
+        self.returned += outcome.returned;
+        self.missed += outcome.missed;
+        if !outcome.wrongs.is_empty() {
+            self.failed.insert(outcome.seed, outcome);
+        }
+    }
+
+    /// Writes what was wrong, and the end of the first trace.
+    pub fn report(&self) -> String {
+        let mut text = String::new();
+        for (seed, outcome) in &self.failed {
+            text += &format!("seed {seed}:\n  {}\n", outcome.wrongs.join("\n  "));
+        }
+        if let Some((seed, outcome)) = self.failed.first_key_value() {
+            text += &format!("the trace of seed {seed}:\n{}\n", outcome.trace.join("\n"));
+        }
+        text
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tally { storms, jobs, begun, returned, missed, failed } = self;
+        write!(
+            f,
+            "{storms} storms, {} failed: {jobs} jobs accepted, {begun} commands begun, {returned} returns readable, \
+             {missed} commands not begun",
+            failed.len()
+        )
+    }
+}

@@ -1,0 +1,270 @@
+//! The storm: an hour of faults and jobs that follows from a seed, and what was found wrong in it.
+
+use std::time::Duration;
+
+use rt::sim::Sim;
+use value::Value;
+
+use crate::cluster::{Cluster, Mode, Plan};
+use crate::ledger::{BOUND, Ledger, way};
+
+/// How long a storm lasts.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Before the first fault everybody has this long to find the others, and after the last one.
+const QUIET: Duration = Duration::from_secs(120);
+
+/// What a storm came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The seed it follows from.
+    pub seed: u64,
+    /// What was found wrong.
+    pub wrongs: Vec<String>,
+    /// Jobs that masters accepted.
+    pub jobs: usize,
+    /// Commands that minions began.
+    pub begun: usize,
+    /// Returns that can be read.
+    pub returned: usize,
+    /// Commands minions never began.
+    pub missed: usize,
+    /// Everything that happened.
+    pub trace: Vec<String>,
+}
+
+/// Something that goes wrong for a while.
+#[derive(Clone, Debug)]
+enum Fault {
+    Partition(String, String),
+    OneWay(String, String),
+    Slow(String, String, u64),
+    Lossy(String, String, u32),
+    Pause(String),
+    Kill(String),
+    PowerOff(String),
+    NoName(String),
+    Clock(String, i64),
+}
+
+/// What is due when.
+enum Due {
+    Begin(Fault),
+    End(Fault),
+    Publish,
+    Look(usize),
+}
+
+/// Runs the storm of a seed.
+pub fn storm(seed: u64) -> Outcome {
+    Sim::run(seed, async |sim| {
+        let cluster = Cluster::new(sim.clone(), plan(&sim));
+        let _ear = cluster.ear.listen();
+        sim.note(format_args!("{:?}", cluster.plan));
+        let mut storm = Storm { cluster, ledger: Ledger::default(), due: Vec::new(), number: 0 };
+        storm.run().await;
+        let Ledger { jobs, wrongs, begun, returned, missed, .. } = storm.ledger;
+        Outcome { seed, wrongs, jobs: jobs.len(), begun, returned, missed, trace: sim.trace() }
+    })
+}
+
+fn plan(sim: &Sim) -> Plan {
+    Plan {
+        masters: 2 + sim.below(2) as usize,
+        minions: 1 + sim.below(3) as usize,
+        mode: Mode::Hot,
+        transport: if sim.below(4) == 0 { "tcp" } else { "zeromq" },
+        heartbeat: [1.5, 3.0, 5.0][sim.below(3) as usize],
+        ..Plan::default()
+    }
+}
+
+struct Storm {
+    cluster: Cluster,
+    ledger: Ledger,
+    due: Vec<(Duration, u64, Due)>,
+    number: u64,
+}
+
+impl Storm {
+    async fn run(&mut self) {
+        self.cluster.start_all();
+        self.schedule(QUIET);
+        while let Some((at, what)) = self.next() {
+            tokio::time::sleep(at.saturating_sub(self.now())).await;
+            match what {
+                Due::Begin(fault) => self.begin(fault),
+                Due::End(fault) => self.end(fault),
+                Due::Publish => self.publish().await,
+                Due::Look(number) => {
+                    let job = self.ledger.jobs[number].clone();
+                    self.ledger.check_calm(&self.cluster, &job);
+                }
+            }
+        }
+        tokio::time::sleep(QUIET * 3).await;
+        self.say_good_night().await;
+        self.ledger.check_end(&self.cluster);
+    }
+
+    fn now(&self) -> Duration {
+        self.cluster.sim.elapsed()
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.cluster.sim.below(bound)
+    }
+
+    fn seconds(&self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(self.below((to - from) * 1000) + from * 1000)
+    }
+
+    fn put(&mut self, at: Duration, due: Due) {
+        self.number += 1;
+        self.due.push((at, self.number, due));
+    }
+
+    fn next(&mut self) -> Option<(Duration, Due)> {
+        let place = self.due.iter().enumerate().min_by_key(|(_, (at, number, _))| (*at, *number))?.0;
+        let (at, _, due) = self.due.swap_remove(place);
+        Some((at, due))
+    }
+
+    /// Draws all faults and jobs of the hour.
+    fn schedule(&mut self, start: Duration) {
+        let mut at = start;
+        while at < HOUR {
+            let fault = self.fault();
+            let long = if self.below(4) == 0 { self.seconds(60, 400) } else { self.seconds(1, 40) };
+            self.put(at, Due::Begin(fault.clone()));
+            self.put((at + long).min(HOUR), Due::End(fault));
+            at += self.seconds(5, 180);
+        }
+        let mut at = start;
+        while at < HOUR {
+            self.put(at, Due::Publish);
+            at += self.seconds(5, 75);
+        }
+    }
+
+    fn any(&self, names: Vec<String>) -> String {
+        names[self.below(names.len() as u64) as usize].clone()
+    }
+
+    fn any_host(&self) -> String {
+        let mut all = self.cluster.masters();
+        all.extend(self.cluster.minions());
+        self.any(all)
+    }
+
+    fn fault(&self) -> Fault {
+        let (master, minion) = (self.any(self.cluster.masters()), self.any(self.cluster.minions()));
+        match self.below(9) {
+            0 => Fault::Partition(master, minion),
+            1 if self.below(2) == 0 => Fault::OneWay(master, minion),
+            1 => Fault::OneWay(minion, master),
+            2 => Fault::Slow(master, minion, 50 + self.below(1500)),
+            3 => Fault::Lossy(master, minion, 5 + self.below(30) as u32),
+            4 => Fault::Pause(self.any_host()),
+            5 => Fault::Kill(self.any_host()),
+            6 => Fault::PowerOff(self.any_host()),
+            7 => Fault::NoName(master),
+            _ => Fault::Clock(self.any_host(), [-3600, -60, 60, 3600][self.below(4) as usize]),
+        }
+    }
+
+    fn begin(&mut self, fault: Fault) {
+        let (now, sim) = (self.now(), self.cluster.sim.clone());
+        sim.note(format_args!("begins: {fault:?}"));
+        for what in fault.touches() {
+            self.ledger.trouble(&what, now);
+        }
+        match &fault {
+            Fault::Partition(one, other) => sim.partition(one, other),
+            Fault::OneWay(from, to) => sim.cut(from, to),
+            Fault::Slow(one, other, slow) => sim.weaken(one, other, Duration::from_millis(*slow), 0),
+            Fault::Lossy(one, other, loss) => sim.weaken(one, other, Duration::ZERO, *loss),
+            Fault::Pause(host) => sim.pause(host),
+            Fault::Kill(host) => {
+                self.ledger.death(host, now);
+                sim.kill(host);
+            }
+            Fault::PowerOff(host) => {
+                self.ledger.death(host, now);
+                sim.power_off(host);
+            }
+            Fault::NoName(host) => sim.set_resolves(host, false),
+            Fault::Clock(host, seconds) => sim.move_clock(host, *seconds),
+        }
+    }
+
+    fn end(&mut self, fault: Fault) {
+        let (now, sim) = (self.now(), self.cluster.sim.clone());
+        sim.note(format_args!("is over: {fault:?}"));
+        for what in fault.touches() {
+            self.ledger.relief(&what, now);
+        }
+        match &fault {
+            Fault::Partition(one, other) => sim.repair(one, other),
+            Fault::OneWay(from, to) => sim.mend(from, to),
+            Fault::Slow(one, other, _) | Fault::Lossy(one, other, _) => sim.weaken(one, other, Duration::ZERO, 0),
+            Fault::Pause(host) => sim.resume(host),
+            Fault::Kill(host) => self.again(host),
+            Fault::PowerOff(host) => {
+                sim.power_on(host);
+                self.again(host);
+            }
+            Fault::NoName(host) => sim.set_resolves(host, true),
+            Fault::Clock(host, seconds) => sim.move_clock(host, -seconds),
+        }
+    }
+
+    /// Starts the program of a host, whatever may be left of the last one.
+    fn again(&self, host: &str) {
+        self.cluster.sim.kill(host);
+        self.cluster.start(host);
+    }
+
+    async fn publish(&mut self) {
+        let master = self.any(self.cluster.masters());
+        let text = Value::from(format!("word {}", self.below(1 << 32)));
+        let (fun, arg) = match self.below(4) {
+            0 => ("test.ping", Vec::new()),
+            1 => ("test.sleep", vec![Value::from(self.below(5) as i64)]),
+            _ => ("test.echo", vec![text]),
+        };
+        if let Some(job) = self.cluster.publish(&master, "*", fun, arg).await {
+            self.put(job.accepted + BOUND, Due::Look(self.ledger.jobs.len()));
+            self.ledger.jobs.push(job);
+        }
+    }
+
+    /// When all is well again, each minion answers each master.
+    async fn say_good_night(&mut self) {
+        for master in self.cluster.masters() {
+            match self.cluster.publish(&master, "*", "test.ping", Vec::new()).await {
+                Some(job) => {
+                    tokio::time::sleep(BOUND).await;
+                    self.ledger.check_calm(&self.cluster, &job);
+                    self.ledger.jobs.push(job);
+                }
+                None => self.ledger.wrongs.push(format!("{master} takes no jobs though all is well again")),
+            }
+        }
+    }
+}
+
+impl Fault {
+    /// Hosts and ways that are in trouble because of it.
+    fn touches(&self) -> Vec<String> {
+        match self {
+            Fault::Partition(one, other)
+            | Fault::OneWay(one, other)
+            | Fault::Slow(one, other, _)
+            | Fault::Lossy(one, other, _) => vec![way(one, other)],
+            Fault::Pause(host) | Fault::Kill(host) | Fault::PowerOff(host) | Fault::NoName(host) => vec![host.clone()],
+            // Nobody minds the time of day.
+            Fault::Clock(..) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Storms of an hour, each from a seed.
+
+use std::time::Duration;
+
+use rt::sim::Sim;
+use sim::{Cluster, Plan, seeds, storm};
+
+/// Storms in each test run. More of them with `cargo xtask storm`.
+const STORMS: u64 = 500;
+
+#[test]
+fn a_ping_returns_from_a_quiet_cluster() {
+    Sim::run(1, async |sim| {
+        let cluster = Cluster::new(sim, Plan { masters: 2, minions: 2, ..Plan::default() });
+        cluster.start_all();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let job = cluster.publish("m2", "*", "test.ping", Vec::new()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(job.targets, ["web1", "web2"]);
+        assert_eq!(cluster.jobs("m2").count_returns(&job.jid).unwrap(), 2);
+    });
+}
+
+#[test]
+fn the_same_seed_twice_gives_the_same_trace() {
+    for seed in [3, 9] {
+        let (one, other) = (storm(seed), storm(seed));
+        let differing = one.trace.iter().zip(&other.trace).find(|(one, other)| one != other);
+        assert_eq!(differing, None);
+        assert_eq!(one.trace.len(), other.trace.len());
+    }
+}
+
+#[test]
+fn no_command_and_no_return_is_lost_in_storms() {
+    let mut all = seeds::kept();
+    all.extend(1..=STORMS);
+    let tally = seeds::run(&all);
+    println!("{tally}");
+    assert!(tally.failed.is_empty(), "keep the seeds that failed in crates/sim/seeds.txt\n{}", tally.report());
+}
