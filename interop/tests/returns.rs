@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Master, Minion, Salt, Sandbox, missing, scenario, until, until_some};
+use interop::{Master, Minion, MinionBuilder, Salt, Sandbox, missing, scenario, until, until_some};
 use serde_json::{Value, json};
 
 const MINION: &str = "keeper";
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn a_return_outlives_its_master_and_its_minion() {
     scenario("returns between masters of ours", |sandbox| {
         let ours = Salt::ours()?;
-        let mut set = Set::start(sandbox, &[(&ours, "a"), (&ours, "b")])?;
+        let mut set = Set::prepare(&[(&ours, "a"), (&ours, "b")], sandbox)?.start(sandbox, 2)?;
         let first = set.lose_the_master()?;
         until("the other master to have the return", PATIENCE, || set.looked_up(1, &first) == Some(json!("first")))?;
         set.check_copy(&first)?;
@@ -35,7 +35,7 @@ fn a_return_for_a_stock_master_waits_for_it_and_goes_nowhere_else() {
     }
     scenario("returns between real masters", |sandbox| {
         let (real, ours) = (Salt::real("3008.5").context("checked above")?, Salt::ours()?);
-        let mut set = Set::start(sandbox, &[(&real, "a"), (&real, "b"), (&ours, "c")])?;
+        let mut set = Set::prepare(&[(&real, "a"), (&real, "b"), (&ours, "c")], sandbox)?.start(sandbox, 3)?;
         let jid = set.lose_the_master()?;
         until("the return to wait", PATIENCE, || set.waiting() == 1)?;
         // A job that begins and ends after the time for a copy has passed shows that there was none.
@@ -50,26 +50,78 @@ fn a_return_for_a_stock_master_waits_for_it_and_goes_nowhere_else() {
     });
 }
 
+#[test]
+fn a_return_reaches_a_master_that_is_not_followed_any_more() {
+    scenario("returns after a failover", |sandbox| {
+        let ours = Salt::ours()?;
+        let mut set = Set::prepare(&[(&ours, "a"), (&ours, "b")], sandbox)?;
+        set.minion = set.minion.option("master_type", "failover");
+        let mut set = set.start(sandbox, 1)?;
+        let jid = set.lose_the_master()?;
+        set.masters[1].wait_answering(&[MINION])?;
+        until("the return to be counted", PATIENCE, || set.counted(1).is_ok_and(|counts| counts == [1, 0]))?;
+        set.masters[0].launch(sandbox)?;
+        set.masters[0].wait_ready()?;
+        set.check_delivered(&jid, "first")?;
+        ensure!(set.counted(1)? == [0, 0], "the other master is still followed and nothing waits");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_disk_that_refuses_is_named_once_and_loses_no_return() {
+    scenario("returns without a disk", |sandbox| {
+        let mut set = Set::prepare(&[(&Salt::ours()?, "a")], sandbox)?.start(sandbox, 0)?;
+        fs::create_dir_all(set.spool().parent().context("a folder above")?)?;
+        fs::write(set.spool(), "in the way").context("failed to put a file in the way")?;
+        set.masters[0].wait_answering(&[MINION])?;
+        let jid = set.lose_the_master()?;
+        let note = set.minion.root().join("cache/proc").join(&jid);
+        until("the job to end", PATIENCE, || !note.exists())?;
+        set.masters[0].launch(sandbox)?;
+        set.masters[0].wait_ready()?;
+        set.check_delivered(&jid, "first")?;
+        let (log, path) = (set.minion.log(), set.spool().display().to_string());
+        let named = log.lines().filter(|line| line.contains("ERROR") && line.contains(&path)).count();
+        ensure!(named == 1, "the disk is named {named} times");
+        Ok(())
+    });
+}
+
+/// Masters that run, and a minion that is to follow them.
+struct Prepared {
+    masters: Vec<Master>,
+    minion: MinionBuilder,
+}
+
 /// Masters that share their key, and a minion that follows all of them.
 struct Set {
     masters: Vec<Master>,
     minion: Minion,
 }
 
+impl Prepared {
+    /// Starts the minion and waits until the first masters can command it.
+    fn start(self, sandbox: &Sandbox, answering: usize) -> Result<Set> {
+        let minion = self.minion.start(sandbox)?;
+        self.masters[..answering].iter().try_for_each(|master| master.wait_answering(&[MINION]))?;
+        Ok(Set { masters: self.masters, minion })
+    }
+}
+
 impl Set {
-    fn start(sandbox: &Sandbox, kinds: &[(&Salt, &str)]) -> Result<Self> {
+    fn prepare(kinds: &[(&Salt, &str)], sandbox: &Sandbox) -> Result<Prepared> {
         let pair = Master::make_key_pair(kinds[0].0, sandbox)?;
         let mut masters = Vec::new();
         for (salt, name) in kinds {
-            let mut master = Master::build(salt, name).key_pair(&pair).option("auto_accept", true).prepare(sandbox)?;
+            let built = Master::build(salt, name).key_pair(&pair).option("auto_accept", true);
+            let mut master = built.prepare(sandbox)?;
             master.launch(sandbox)?;
             masters.push(master);
         }
         masters.iter_mut().try_for_each(Master::wait_ready)?;
         let minion = Minion::build(&Salt::ours()?, MINION).masters(&masters).option("return_peer_after", 1);
-        let minion = minion.start(sandbox)?;
-        masters.iter().try_for_each(|master| master.wait_answering(&[MINION]))?;
-        Ok(Set { masters, minion })
+        Ok(Prepared { masters, minion })
     }
 
     /// Kills the first master while a job of it runs.
@@ -123,6 +175,14 @@ impl Set {
     fn announced(&self, at: usize, jid: &str) -> usize {
         let line = format!("Got return from {MINION} for job {jid}");
         self.masters[at].log().lines().filter(|text| text.ends_with(&line)).count()
+    }
+
+    /// How many returns wait for each master, as the minion tells one of them.
+    fn counted(&self, at: usize) -> Result<Vec<u64>> {
+        let told = self.masters[at].ask(MINION, &["saltern.masters"])?;
+        let waiting = |master: &Master| told[format!("{}:4506", master.address())]["returns_waiting"].as_u64();
+        let counts: Option<Vec<u64>> = self.masters.iter().map(waiting).collect();
+        counts.with_context(|| format!("expected both masters in {told}"))
     }
 
     fn check_copy(&self, jid: &str) -> Result<()> {

@@ -1,13 +1,13 @@
 //! `saltern_return`: the outcome of a job that another master published and does not take now.
 //!
 //! Minions of ours send it to masters that say they take such returns. The answer is true when the return is on disk, false
-//! when it is refused, and none when it should come again.
+//! when it is refused, and an empty text when it should come again.
 
 use tracing::{debug, error};
 use value::{Map, Value};
 use wire::{Jid, MinionId};
 
-use super::return_::signature_passes;
+use super::return_::{signature_passes, try_again};
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::keep::{Kept, PeerReturn, keep, keep_for_peer};
@@ -34,7 +34,7 @@ pub fn handle(ask: Ask) -> Answer {
     };
     match kept {
         Kept::Done => true.into(),
-        Kept::Failed => Answer::Silence,
+        Kept::Failed => try_again(&shared, &id),
     }
 }
 

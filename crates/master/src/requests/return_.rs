@@ -3,13 +3,14 @@
 use tracing::{error, info};
 use value::{Map, Value};
 use wire::MinionId;
+use wire::loads::Ability;
 use wire::msgpack::{Packing, pack};
 
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
 
-/// Keeps a return. Nothing is answered while it is not on disk.
+/// Keeps a return. It is not acknowledged while it is not on disk.
 pub fn handle(ask: Ask) -> Answer {
     let Ask { shared, id, mut load } = ask;
     let Some(id) = id else { return false.into() };
@@ -25,8 +26,14 @@ pub fn handle(ask: Ask) -> Answer {
     }
     match keep(&shared, load) {
         Kept::Done => Value::Null.into(),
-        Kept::Failed => Answer::Silence,
+        Kept::Failed => try_again(&shared, &id),
     }
+}
+
+/// Minions of ours send a return again when they are told that something went wrong; stock minions take any answer for a
+/// receipt.
+pub(super) fn try_again(shared: &Shared, id: &MinionId) -> Answer {
+    if shared.presence.can(id, Ability::PeerReturns) { "".into() } else { Answer::Silence }
 }
 
 /// A resource of a minion answers under its own name, which must not be that of another minion.

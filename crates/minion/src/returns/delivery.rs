@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use channel::client::MasterChannel;
-use exec::MasterState;
+use exec::{MasterRole, MasterState};
 use store::returns::{Publisher, Spooled};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -284,7 +284,7 @@ impl Delivery {
                 Some(link) => source.send_over(&link, peer_return).await,
                 None => Err(Failure::NotTaken("the master is not configured any more".to_owned())),
             };
-            let result = result.map(|answer| answer == Value::Bool(true));
+            let result = result.and_then(copy_taken);
             Outcome::Copied { seq, publisher, peer, result }
         });
     }
@@ -454,17 +454,25 @@ async fn until(time: Option<Instant>) {
 }
 
 fn seen(link: &Link) -> Seen {
-    let channel = link.channel();
-    let state = link.watch().borrow().state;
-    let reach = match state {
-        MasterState::Live if channel.is_some() => Reach::Live,
-        MasterState::Idle => Reach::Idle,
-        _ => Reach::Away,
+    let (channel, status) = (link.channel(), link.status(false));
+    let reach = match reach(status.state, status.role) {
+        Reach::Live if channel.is_none() => Reach::Away,
+        reach => reach,
     };
     Seen {
         reach,
         takes_copies: channel.as_ref().is_some_and(|channel| channel.master_can(Ability::PeerReturns)),
         boot: channel.and_then(|channel| channel.abilities()).map(|abilities| abilities.boot),
+    }
+}
+
+/// Of several masters of which one is followed, one that was lost is not tried again by itself.
+fn reach(state: MasterState, role: MasterRole) -> Reach {
+    match (state, role) {
+        (MasterState::Live, _) => Reach::Live,
+        (MasterState::Idle, _) => Reach::Idle,
+        (MasterState::Backoff | MasterState::Refused, role) if role != MasterRole::Hot => Reach::Idle,
+        _ => Reach::Away,
     }
 }
 
@@ -539,6 +547,12 @@ fn taken(answer: Value) -> Result<bool, Failure> {
     }
 }
 
+/// Understands a peer's answer to a copy; who does not know the request answers anything but true.
+fn copy_taken(answer: Value) -> Result<bool, Failure> {
+    let yes = answer == Value::Bool(true);
+    taken(answer).map(|_| yes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -548,6 +562,19 @@ mod tests {
         assert!(taken(Value::Null).unwrap());
         assert!(!taken(Value::Bool(false)).unwrap());
         assert!(taken("".into()).is_err(), "Salt's word for an exception");
+        assert!(copy_taken(Value::Bool(true)).unwrap());
+        assert!(!copy_taken(Value::Bool(false)).unwrap());
+        assert!(!copy_taken(Map::new().into()).unwrap(), "Salt's word for what it does not understand");
+        assert!(copy_taken("".into()).is_err());
+    }
+
+    #[test]
+    fn masters_that_nobody_tries_to_reach_are_visited() {
+        assert_eq!(reach(MasterState::Backoff, MasterRole::Hot), Reach::Away);
+        assert_eq!(reach(MasterState::Backoff, MasterRole::Standby), Reach::Idle);
+        assert_eq!(reach(MasterState::Connecting, MasterRole::Standby), Reach::Away);
+        assert_eq!(reach(MasterState::Idle, MasterRole::Hot), Reach::Idle, "roles come a little later than states");
+        assert_eq!(reach(MasterState::Live, MasterRole::Active), Reach::Live);
     }
 
     #[test]
