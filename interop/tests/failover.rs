@@ -73,11 +73,16 @@ fn from_a_real_one_to_ours() {
         let (ours, theirs) = (Salt::ours()?, Salt::real("3008.5").context("checked above")?);
         let pair = Master::make_key_pair(&ours, sandbox)?;
         let mut masters = masters(sandbox, [hot(&theirs, "theirs", &pair), hot(&ours, "ours", &pair)])?;
-        let _minion = failing_over(&ours, "f", &masters).start(sandbox)?;
+        let minion = failing_over(&ours, "f", &masters).start(sandbox)?;
         masters[0].wait_answering(&["f"])?;
+        let begun = masters[0].send(&["f", "cmd.run", "sleep 2; echo late", "python_shell=True"])?;
+        until("the job to begin", PATIENCE, || minion.log().contains(&format!("Starting a new job {begun}")))?;
         dies(&mut masters, 0, 1, "f")?;
         masters[0].launch(sandbox)?;
         masters[0].wait_ready()?;
+        until("the return of a job of the master that was left", PATIENCE, || {
+            masters[0].runner(&["jobs.lookup_jid", &begun]).is_ok_and(|found| found["f"] == json!("late"))
+        })?;
         // Without failback the minion stays until that one dies too.
         masters[1].wait_answering(&["f"])?;
         dies(&mut masters, 1, 0, "f").map(drop)

@@ -14,7 +14,7 @@ use transport::{Heartbeat, Subscription, Target};
 use value::Map;
 
 use super::connect::{self, CONNECT, open_channel, reachable, resolve, subscribe, target};
-use super::{AcceptanceWait, Link};
+use super::{AcceptanceWait, Link, LinkSettings};
 use crate::missed::{self, Word};
 use crate::world::World;
 
@@ -124,7 +124,7 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
             if failures.unresolved == 1 || failures.unresolved.is_power_of_two() {
                 error!("DNS lookup or connection check of '{}' failed. ({reason})", master.host);
             }
-            wait_for_name(link, failures.unresolved, backoff)
+            wait_for_name(&link.settings, failures.unresolved, backoff)
         }
         Ended::Refused(reason) => {
             error!(%master, "{reason}");
@@ -160,8 +160,7 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
 
 /// How long to wait before a name is looked up again: sooner at first than `retry_dns` says, and after `retry_dns_count` tries
 /// seldom, but not never.
-fn wait_for_name(link: &Link, unresolved: u32, backoff: Duration) -> Duration {
-    let settings = &link.settings;
+fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) -> Duration {
     match settings.retry_dns_count {
         Some(count) if unresolved >= count.max(1) => {
             if unresolved == count.max(1) {
@@ -373,4 +372,28 @@ async fn take(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel, pay
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{Value, map};
+
+    fn waits(retry_dns: i64, count: impl Into<Value>) -> Vec<u64> {
+        let options =
+            map! { "id" => "m", "master" => "a", "retry_dns" => retry_dns, "retry_dns_count" => count.into() };
+        let config = config::Minion::from_options(options).unwrap();
+        let masters = config.masters.clone();
+        let settings = super::super::links(&config, masters, &map! {}).unwrap().remove(0);
+        let wait = |unresolved| wait_for_name(&settings, unresolved, Duration::from_secs(4)).as_secs();
+        (1..=4).map(wait).collect()
+    }
+
+    #[test]
+    fn a_name_is_looked_up_again_and_again_and_seldom_in_the_end() {
+        assert_eq!(waits(30, Value::Null), [12, 12, 12, 12]);
+        assert_eq!(waits(5, Value::Null), [5, 5, 5, 5]);
+        assert_eq!(waits(0, Value::Null), [4, 4, 4, 4]);
+        assert_eq!(waits(5, 3), [5, 5, 600, 600]);
+    }
 }

@@ -7,6 +7,7 @@ use channel::client::{Settings as ChannelSettings, TrustSettings};
 use config::{MasterAddress, MasterType, Transport};
 use crypto::{Encryption, HashType, Signature};
 use rt::{Keepalive, Rt};
+use tracing::warn;
 use transport::{CertReqs, Heartbeat, Kind, Tls, TlsSettings};
 use value::Map;
 
@@ -81,6 +82,7 @@ fn is_one_at_a_time(config: &config::Minion, masters: usize) -> bool {
 
 /// Returns how so many masters are followed. The list is shuffled here, once, if the options say so.
 pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
+    warn_of_misunderstandings(config, masters);
     if !is_one_at_a_time(config, masters) {
         return Plan::All;
     }
@@ -103,6 +105,20 @@ pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
         tries: u32::try_from(links.master_tries).ok().filter(|tries| *tries > 0),
     };
     Plan::One(rules, order)
+}
+
+/// Options that do not do what somebody might think, in Salt's words.
+fn warn_of_misunderstandings(config: &config::Minion, masters: usize) {
+    let links = &config.links;
+    if links.master_shuffle {
+        warn!("Use of 'master_shuffle' detected. 'master_shuffle' is deprecated in favor of 'random_master'.");
+    }
+    if links.master_type == MasterType::Distributed && masters < 2 {
+        warn!("master_type = distributed needs more than 1 master.");
+    }
+    if masters == 1 && (links.random_master || links.master_shuffle) {
+        warn!("random_master is True but there is only one master specified. Ignoring.");
+    }
 }
 
 /// Returns the settings of all links, in the configured order.
@@ -205,7 +221,7 @@ fn address_of(name: &str, ipv6: Option<bool>) -> Option<IpAddr> {
     });
     let first = addresses.into_iter().find(fits);
     if first.is_none() {
-        tracing::warn!("source_interface_name: {name} has no usable address and is ignored");
+        warn!("source_interface_name: {name} has no usable address and is ignored");
     }
     first
 }
@@ -245,4 +261,136 @@ fn tls(settings: &config::Tls) -> Result<Tls, Error> {
         ciphers: settings.ciphers.clone(),
     };
     Tls::new(&settings).map_err(|error| Error::Tls(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rt::{SeededRandom, TokioNet, WallClock};
+    use value::{Value, list, map};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn config(options: Map) -> config::Minion {
+        let mut all = map! { "id" => "web1", "master" => list!["a", "b", "c"], "master_type" => "failover" };
+        all.update(options);
+        config::Minion::from_options(all).unwrap()
+    }
+
+    fn rt() -> Rt {
+        Rt::new(TokioNet, WallClock, SeededRandom::new(3))
+    }
+
+    fn one(options: Map) -> (Rules, Vec<usize>) {
+        match plan(&config(options), 3, &rt()) {
+            Plan::One(rules, order) => (rules, order.into_iter().map(|place| place.0).collect()),
+            Plan::All => panic!("all are followed"),
+        }
+    }
+
+    fn link(options: Map) -> LinkSettings {
+        let config = config(options);
+        let masters = config.masters.clone();
+        links(&config, masters, &map! {}).unwrap().remove(0)
+    }
+
+    #[test]
+    fn one_is_followed_at_a_time_if_there_are_several_and_the_type_says_so() {
+        assert_eq!(one(map! {}).1, [0, 1, 2]);
+        assert_eq!(one(map! { "master_type" => "distributed" }).1, [2, 0, 1], "the checksum of web1 says 2");
+        for kind in ["str", "failover", "distributed"] {
+            let alone = plan(&config(map! { "master_type" => kind, "master" => "a" }), 1, &rt());
+            assert!(matches!(alone, Plan::All), "{kind}");
+        }
+        assert!(matches!(plan(&config(map! { "master_type" => "str" }), 3, &rt()), Plan::All));
+    }
+
+    #[test]
+    fn a_shuffled_list_keeps_its_first_if_that_is_gone_back_to() {
+        let orders = |options: Map| -> Vec<Vec<usize>> {
+            let config = config(options);
+            let rt = rt();
+            let order = |_| match plan(&config, 3, &rt) {
+                Plan::One(_, order) => order.into_iter().map(|place| place.0).collect(),
+                Plan::All => Vec::new(),
+            };
+            (0..50).map(order).collect()
+        };
+        assert!(orders(map! { "random_master" => true }).iter().any(|order| order[0] != 0));
+        let kept = orders(map! { "master_shuffle" => true, "master_failback" => true });
+        assert!(kept.iter().all(|order| order[0] == 0) && kept.iter().any(|order| order[1] == 2));
+    }
+
+    #[test]
+    fn the_preferred_master_is_looked_at_as_often_as_the_options_say() {
+        let every = |options: Map| one(options).0.failback.map(|failback| failback.every.as_secs());
+        assert_eq!(every(map! {}), None);
+        assert_eq!(every(map! { "master_failback" => true }), Some(30));
+        assert_eq!(every(map! { "master_failback" => true, "master_alive_interval" => 7 }), Some(7));
+        let both = map! { "master_failback" => true, "master_alive_interval" => 7, "master_failback_interval" => 9 };
+        let failback = one(both).0.failback.unwrap();
+        assert_eq!((failback.every, failback.healthy), (9 * SECOND, 10 * SECOND));
+        assert!(failback.jitter <= 9 * SECOND);
+        let settled = map! { "master_failback" => true, "master_failback_healthy" => 2.5 };
+        assert_eq!(one(settled).0.failback.unwrap().healthy, Duration::from_millis(2500));
+    }
+
+    #[test]
+    fn rounds_and_their_waits_are_those_of_the_options() {
+        let (rules, _) =
+            one(map! { "master_tries" => 3, "acceptance_wait_time" => 4, "acceptance_wait_time_max" => 20 });
+        assert_eq!((rules.tries, rules.wait), (Some(3), (4 * SECOND, 20 * SECOND)));
+        assert_eq!(one(map! {}).0.tries, None);
+    }
+
+    #[test]
+    fn a_sign_in_is_tried_as_often_as_the_options_say_and_once_when_others_may_do() {
+        let tries = |options: Map| link(options).channel.auth_tries;
+        assert_eq!(tries(map! { "auth_tries" => 4 }), 1);
+        assert_eq!(tries(map! { "auth_tries" => 4, "master_type" => "str" }), 4);
+        assert_eq!(tries(map! { "auth_tries" => 0, "master_type" => "str" }), 1);
+        assert_eq!(link(map! { "auth_timeout" => 9 }).channel.auth_timeout, 9 * SECOND);
+    }
+
+    #[test]
+    fn a_lost_connection_is_made_again_as_the_options_say() {
+        let backoff = |options: Map| {
+            let Backoff { least, spread } = link(options).backoff;
+            (least.as_millis(), spread.as_millis())
+        };
+        assert_eq!(backoff(map! {}), (1000, 10_000));
+        assert_eq!(backoff(map! { "recon_default" => 50, "recon_max" => 70 }), (50, 70));
+        assert_eq!(backoff(map! { "recon_randomize" => false }), (100, 0));
+        assert_eq!(backoff(map! { "transport" => "tcp", "tcp_reconnect_backoff" => 2 }), (2000, 0));
+    }
+
+    #[test]
+    fn ports_addresses_and_names_go_into_each_link() {
+        let all = map! {
+            "master" => list!["10.0.0.1", "::1"], "master_uri_format" => "ip_only", "master_port" => 99,
+            "publish_port" => 98, "retry_dns" => 3, "retry_dns_count" => 2, "source_address" => "127.0.0.2",
+            "source_ret_port" => 97, "source_publish_port" => 96,
+        };
+        let link = link(all);
+        assert_eq!(link.address.to_string(), "10.0.0.1:99");
+        assert_eq!((link.publish_port, link.retry_dns, link.retry_dns_count), (Some(98), 3 * SECOND, Some(2)));
+        let from = link.source;
+        assert_eq!((from.address, from.ret_port, from.publish_port), ("127.0.0.2".parse().ok(), 97, 96));
+        let names = map! { "id" => "m", "master" => list!["a"], "master_uri_format" => "ip_only" };
+        let refused = config::Minion::from_options(names).unwrap_err().to_string();
+        assert!(refused.contains("master_uri_format is ip_only"), "{refused}");
+        let wrong = map! { "id" => "m", "master" => "a", "master_type" => Value::from("hot") };
+        let refused = config::Minion::from_options(wrong).unwrap_err().to_string();
+        assert!(refused.contains("must be str, failover, distributed"), "{refused}");
+    }
+
+    #[test]
+    fn only_a_delay_that_was_set_counts() {
+        assert_eq!(link(map! {}).channel.reauth_delay, Duration::ZERO);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("minion");
+        std::fs::write(&file, "id: m\nmaster: a\nrandom_reauth_delay: 6\n").unwrap();
+        let config = config::Minion::load(&config::Source { path: file }, &config::LoadOptions::default()).unwrap();
+        assert_eq!(channel_settings(&config, &map! {}).unwrap().reauth_delay, 6 * SECOND);
+    }
 }
