@@ -5,10 +5,12 @@
 
 pub mod batch;
 pub mod gather;
+mod held;
 mod local;
 mod road;
 pub mod settings;
 pub mod user;
 
+pub use held::{Held, Progress};
 pub use local::{Error, Job, LocalClient, Outcome, Settings, Ticket};
 pub use road::{RoadError, RoadSettings};

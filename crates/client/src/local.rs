@@ -1,6 +1,7 @@
 //! The client itself: the sockets around [`crate::gather`].
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use event::{Endpoints, Filter, Listening, Remote};
@@ -11,6 +12,7 @@ use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
 
 use crate::gather::{Action, Gather, Patience, Return};
+use crate::held::Held;
 use crate::road::{Road, RoadError};
 use crate::user;
 
@@ -35,6 +37,8 @@ pub struct Settings {
     pub ext_job_cache: String,
     /// Whether masters below this one are expected (`order_masters`).
     pub order_masters: bool,
+    /// Where the master keeps returns.
+    pub jobs: Option<store::jobs::JobCache>,
 }
 
 /// A job to be published.
@@ -65,6 +69,8 @@ pub struct Ticket {
     pub jid: String,
     /// Who is expected to answer.
     pub minions: Vec<String>,
+    /// That the master holds it, if it was asked to and can.
+    pub held: Option<Held>,
 }
 
 /// What went wrong between us and the master. The texts are Salt's where people know them.
@@ -96,6 +102,9 @@ pub enum Error {
     /// The master refused, and says why.
     #[error("{0}")]
     Refused(String),
+    /// A master of Salt, which cannot hold jobs.
+    #[error("this master cannot hold jobs for minions that are away (--hold, job_hold): it is not one of Saltern")]
+    HoldsNothing,
     /// The answer is none.
     #[error("the master's answer is not understood: {0}")]
     Answer(String),
@@ -113,6 +122,8 @@ pub struct LocalClient {
     user: String,
     key: String,
     started: Instant,
+    /// How often the event bus was lost and found again.
+    bus_losses: AtomicU64,
 }
 
 impl LocalClient {
@@ -122,12 +133,48 @@ impl LocalClient {
         let path = user::key_path(&settings.cachedir, &user, &settings.master_user);
         let key = user::read_key(&path).unwrap_or_default();
         let road = Road::new(rt.clone(), settings.road.clone());
-        LocalClient { rt, settings, road, user, key, started: Instant::now() }
+        LocalClient { rt, settings, road, user, key, started: Instant::now(), bus_losses: AtomicU64::new(0) }
     }
 
     /// Returns the time for [`Gather`].
     pub fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn bus_losses(&self) -> u64 {
+        self.bus_losses.load(Ordering::Relaxed)
+    }
+
+    /// The master makes new keys when it starts; ours may be from before. Says whether there is another one now.
+    pub(crate) fn read_key_again(&mut self) -> bool {
+        let path = user::key_path(&self.settings.cachedir, &self.user, &self.settings.master_user);
+        let key = user::read_key(&path).unwrap_or_default();
+        let changed = key != self.key;
+        self.key = key;
+        changed
+    }
+
+    /// Sends a request to the master.
+    pub(crate) async fn send(&self, request: Envelope) -> Result<Value, Error> {
+        self.road.ask(request, self.settings.publish_timeout).await.map_err(|error| match error {
+            RoadError::TimedOut => Error::TimedOut,
+            other => Error::Road(other),
+        })
+    }
+
+    /// What a minion returned, out of the job cache.
+    pub(crate) fn stored_return(&self, jid: &str, id: &wire::MinionId) -> Option<Map> {
+        let stored = self.settings.jobs.as_ref()?.return_of(jid, id);
+        let stored = stored.inspect_err(|error| tracing::warn!("{error}")).ok()?;
+        stored.map(|stored| stored.to_map())
     }
 
     /// Connects to the event bus. To be done before publishing, so that no return is missed.
@@ -146,7 +193,7 @@ impl LocalClient {
         Ok(Remote::new(self.rt.clone(), self.settings.bus.clone()).fire(tag, data).await?)
     }
 
-    fn check_running(&self) -> Result<(), Error> {
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
         match &self.settings.running_file {
             Some(path) if !path.exists() => {
                 tracing::error!("Unable to connect to the salt master publisher at {}", path.display());
@@ -161,13 +208,9 @@ impl LocalClient {
         self.check_running()?;
         let mut answer = self.ask(job).await?;
         if !answer.truthy() {
-            // The master makes new keys when it starts; ours may be from before.
-            let path = user::key_path(&self.settings.cachedir, &self.user, &self.settings.master_user);
-            let key = user::read_key(&path).unwrap_or_default();
-            if key == self.key {
+            if !self.read_key_again() {
                 return Err(Error::Authentication);
             }
-            self.key = key;
             answer = self.ask(job).await?;
         }
         ticket(answer)
@@ -227,7 +270,10 @@ impl LocalClient {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 match self.listen().await {
-                    Ok(bus) => break bus,
+                    Ok(bus) => {
+                        self.bus_losses.fetch_add(1, Ordering::Relaxed);
+                        break bus;
+                    }
                     Err(error) => tracing::debug!("the master's events are not back yet: {error}"),
                 }
             };
@@ -313,6 +359,8 @@ pub enum Outcome {
     Answer(Return),
     /// These did not.
     Silent(Vec<String>),
+    /// The job is held for these, and they are waited for.
+    Waiting(Vec<String>),
 }
 
 /// Reads the master's answer to a publication.
@@ -334,7 +382,8 @@ fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
     }
     let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
     // A load with an error beside an empty job id means that nobody matched.
-    Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions }))
+    let held = published.extra.get("held").and_then(Held::of);
+    Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions, held }))
 }
 
 #[cfg(test)]
@@ -347,7 +396,10 @@ mod tests {
     fn answers_are_tickets_or_reasons() {
         let good =
             map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
-        assert_eq!(ticket(good.into()).unwrap(), Some(Ticket { jid: "1".into(), minions: vec!["a".into()] }));
+        assert_eq!(
+            ticket(good.into()).unwrap(),
+            Some(Ticket { jid: "1".into(), minions: vec!["a".into()], held: None })
+        );
         let nobody = map! { "enc" => "clear", "load" => map! { "jid" => Value::Null, "minions" => list![], "error" => "Master could not resolve minions for target x" } };
         assert_eq!(ticket(nobody.into()).unwrap(), None);
         let refused =

@@ -27,6 +27,7 @@ pub fn from_config(config: &config::Master) -> Settings {
         publish_timeout: config.client.publish_timeout,
         ext_job_cache: config.jobs.ext_job_cache.clone(),
         order_masters: config.jobs.order_masters,
+        jobs: config.keys.hash_type.parse().ok().map(|hash| store::jobs::JobCache::new(&config.paths.cachedir, hash)),
     }
 }
 

@@ -68,6 +68,8 @@ impl Ask {
         let take = |outcome| match outcome {
             Outcome::Answer(answer) => answers.returned.push(answer),
             Outcome::Silent(ids) => answers.silent.extend(ids),
+            // Nothing is held for runners.
+            Outcome::Waiting(_) => {}
         };
         client.gather(&mut bus, &ticket, patience, take).await?;
         Ok(answers)

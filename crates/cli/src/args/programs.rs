@@ -145,11 +145,18 @@ const fn timeout(setting: &'static str, seconds: i64) -> Flag {
         .value_name("TIMEOUT")
 }
 
-const SALT: [Flag; 23] = [
+const SALT: [Flag; 24] = [
     Flag::on(&["-s", "--static"], "static", "Print all returns together when the last one is there."),
     Flag::on(&["-p", "--progress"], "progress", "Show a progress bar on the error output while returns come in."),
     Flag::on(&["--failhard"], "failhard", "In a batch: stop at the first bad return."),
     Flag::on(&["--async"], "async", "Print the job id and stop, without waiting for returns."),
+    Flag::text(
+        &["--hold"],
+        "job_hold",
+        "Keep the job for minions that are away and wait for them: seconds, or a number with s, m, h or d, as in 10m. \
+         Needs a master of Saltern; 0 holds nothing. Default: the option job_hold.",
+    )
+    .value_name("TIME"),
     Flag::int(
         &["--subset"],
         "subset",

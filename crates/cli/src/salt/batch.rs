@@ -141,7 +141,7 @@ impl Run<'_> {
             ..self.session.publication()
         };
         match self.session.client.publish(&job).await? {
-            Some(Ticket { jid, minions }) => {
+            Some(Ticket { jid, minions, .. }) => {
                 let patience = client::settings::patience(&self.session.prepared.config, self.session.timeout());
                 let now = self.session.client.now();
                 for id in ids.iter().filter(|id| !minions.contains(id)) {

@@ -2,6 +2,7 @@
 
 mod batch;
 mod docs;
+mod hold;
 pub mod job;
 mod printer;
 mod silence;
@@ -34,6 +35,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     if few && !enough && !about_config {
         print(&args::help::help(Program::Salt, 80));
     }
+    let hold_asked = parsed.given.contains(&"job_hold");
     let prepared = match prepare::on_master_as_client(Program::Salt, parsed) {
         Ok(prepared) => prepared,
         Err(code) => return code,
@@ -53,7 +55,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
             return ExitCode::from(missing.code());
         }
     };
-    match run(prepared, job) {
+    match run(prepared, job, hold_asked) {
         Ok(code) => ExitCode::from(code),
         Err(error) => prepare::fail(Program::Salt, &error),
     }
@@ -73,25 +75,26 @@ fn dump_config(prepared: &OnMaster) -> ExitCode {
     }
 }
 
-fn run(prepared: OnMaster, mut job: Job) -> Result<u8> {
+fn run(prepared: OnMaster, mut job: Job, hold_asked: bool) -> Result<u8> {
     if job::resolve_nodegroups(&mut job, &prepared.config.nodegroups).is_err() {
         let file = prepared.config.paths.conf_file.display();
         outputters::print_line(&format!("Node group {} unavailable in {file}", job.target))?;
         return Ok(exit_codes::GENERIC);
     }
     let runtime = prepare::small_runtime().context("failed to start")?;
+    let hold = hold::wished(&prepared.options, hold_asked)?;
     let interrupted = Arc::new(OnceLock::new());
     runtime.block_on(async {
-        let session = Session::new(prepared, job, interrupted.clone());
+        let session = Session::new(prepared, job, hold, interrupted.clone());
         tokio::select! {
             code = session.run() => code,
-            _ = tokio::signal::ctrl_c() => Ok(on_interrupt(interrupted.get())),
+            _ = tokio::signal::ctrl_c() => Ok(on_interrupt(interrupted.get(), hold)),
         }
     })
 }
 
 /// Says how to look a job up whose returns are not waited for. Salt's exit code for this is 0.
-fn on_interrupt(jid: Option<&String>) -> u8 {
+fn on_interrupt(jid: Option<&String>, hold: Duration) -> u8 {
     let mut text = "\nExiting gracefully on Ctrl-c".to_owned();
     if let Some(jid) = jid {
         text.push_str(&format!(
@@ -99,6 +102,9 @@ fn on_interrupt(jid: Option<&String>) -> u8 {
              return upon completion. To look up the return data for this job later, run the following command:\n\n\
              salt-run jobs.lookup_jid {jid}"
         ));
+        if !hold.is_zero() {
+            text.push_str(&format!("\n\n{}", hold::left_behind(jid, hold)));
+        }
     }
     eprintln!("{text}");
     exit_codes::OK
@@ -110,18 +116,20 @@ struct Session {
     job: Job,
     settings: Settings,
     client: LocalClient,
+    /// For how long the master is to hold the job.
+    hold: Duration,
     /// The job's id, for Ctrl-C.
     jid: Arc<OnceLock<String>>,
 }
 
 impl Session {
-    fn new(mut prepared: OnMaster, job: Job, jid: Arc<OnceLock<String>>) -> Self {
+    fn new(mut prepared: OnMaster, job: Job, hold: Duration, jid: Arc<OnceLock<String>>) -> Self {
         // The highstate outputter looks at the function's own arguments.
         prepared.options.insert("fun", job.function.clone());
         prepared.options.insert("arg", job.arguments.clone());
         let settings = prepare::output_settings(&prepared.options);
         let client = LocalClient::new(Rt::real(), client::settings::from_config(&prepared.config));
-        Session { prepared, job, settings, client, jid }
+        Session { prepared, job, settings, client, hold, jid }
     }
 
     fn flag(&self, name: &str) -> bool {
@@ -230,6 +238,11 @@ impl Session {
 
     async fn run_job(&mut self, known: Known) -> Result<u8> {
         let mut publication = self.publication();
+        if !self.hold.is_zero() {
+            // A master of Salt would send it to whoever is there and forget it.
+            self.client.check_holds().await?;
+            publication.options.insert("job_hold", self.hold.as_secs_f64());
+        }
         if self.flag("async") {
             let jid = self.client.publish(&publication).await?.map_or_else(|| "0".to_owned(), |ticket| ticket.jid);
             if jid == "0" {
@@ -276,7 +289,15 @@ impl Session {
             printer = printer.with_progress(ticket.minions.len());
         }
         let patience = client::settings::patience(&self.prepared.config, self.timeout());
-        self.client.gather(bus, ticket, patience, |outcome| printer.show(outcome)).await?;
+        match &ticket.held {
+            Some(held) => {
+                if !held.away.is_empty() {
+                    printer.show(client::Outcome::Waiting(held.away.clone()));
+                }
+                self.client.gather_held(bus, ticket, patience, |outcome| printer.show(outcome)).await?;
+            }
+            None => self.client.gather(bus, ticket, patience, |outcome| printer.show(outcome)).await?,
+        }
         let (worst, summary) = printer.finish()?;
         if self.flag("progress") || (self.flag("cli_summary") && self.settings.output.is_none()) {
             outputters::print_line(&summary.text(self.flag("verbose")))?;

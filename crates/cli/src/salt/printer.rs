@@ -62,6 +62,7 @@ impl<'a> Printer<'a> {
                     self.silent(&id);
                 }
             }
+            Outcome::Waiting(ids) => eprintln!("{}", super::hold::waiting(&ids)),
         }
     }
 

@@ -187,6 +187,8 @@ impl Copy {
                     }
                 }
             }
+            // Copies are not held.
+            Outcome::Waiting(_) => {}
         };
         self.client.gather(bus, &ticket, patience, collect).await?;
         Ok(answers)

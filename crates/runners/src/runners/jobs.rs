@@ -99,6 +99,8 @@ fn with_returned(cache: &JobCache, mut jobs: Map) -> Result<Map> {
 
 /// Returns what minions returned for a job.
 ///
+/// With `states` the result tells for each minion how far the job is (`sent`, `received`, `started`, `returned`,
+/// `unreachable`), beside what it returned. Else
 /// `returned` includes those that returned, `missing` those that did not. If the first return wants an outputter, the
 /// result is a map of `outputter` and `data`.
 ///
@@ -108,6 +110,7 @@ fn with_returned(cache: &JobCache, mut jobs: Map) -> Result<Map> {
 ///
 ///     salt-run jobs.lookup_jid 20130916125524463507
 ///     salt-run jobs.lookup_jid 20130916125524463507 missing=True
+///     salt-run jobs.lookup_jid 20130916125524463507 states=True
 #[function]
 async fn lookup_jid(
     ctx: &RunnerContext,
@@ -116,8 +119,12 @@ async fn lookup_jid(
     #[default(true)] returned: bool,
     #[default(false)] missing: bool,
     #[default(false)] display_progress: bool,
+    #[default(false)] states: bool,
 ) -> Result<Value> {
     check_source(ctx, ext_source.as_deref(), display_progress).await?;
+    if states {
+        return Ok(super::saltern::states_and_returns(ctx, &jid).await?.into());
+    }
     let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &jid)).await?;
     if display_progress {
         for (id, _) in &returns {

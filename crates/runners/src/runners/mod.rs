@@ -11,6 +11,7 @@ pub mod manage;
 pub mod match_;
 pub mod pillar;
 pub mod salt;
+pub mod saltern;
 pub mod saltutil;
 pub mod state;
 pub mod survey;
@@ -32,6 +33,7 @@ pub static RUNNERS: &[&Module] = &[
     &match_::MODULE,
     &pillar::MODULE,
     &salt::MODULE,
+    &saltern::MODULE,
     &saltutil::MODULE,
     &state::MODULE,
     &survey::MODULE,
