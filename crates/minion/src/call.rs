@@ -146,7 +146,7 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
             }
             Ok(()) => {}
             Err(why) => {
-                warn!(master = %link.settings.address, "{why}");
+                info!(master = %link.settings.address, "{why}");
                 reason = why;
             }
         }

@@ -144,13 +144,12 @@ fn run(prepared: OnMinion) -> Result<u8> {
         grains: !flag(&options, "skip_grains"),
         stop: CancellationToken::new(),
     };
-    match runtime.block_on(unless_stopped(config, request))? {
+    let answer = runtime.block_on(unless_stopped(config, request));
+    // Neither a function that blocks nor the look-up of the name of a dead master is waited for.
+    runtime.shutdown_background();
+    match answer? {
         Some(answer) => show(&options, function, words, answer),
-        None => {
-            // A function that blocks is not waited for.
-            runtime.shutdown_background();
-            Ok(exit_codes::OK)
-        }
+        None => Ok(exit_codes::OK),
     }
 }
 

@@ -128,11 +128,12 @@ impl Link {
         *self.channel.write().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
-    /// Notes how the link is now.
+    /// Notes how the link is now. What is tried to get back a lost connection does not begin a new time.
     pub fn set_state(&self, state: MasterState, address: Option<SocketAddr>, now: SystemTime) {
+        let trying = |state| matches!(state, MasterState::Resolving | MasterState::Connecting | MasterState::Backoff);
         self.state.send_if_modified(|current| {
             let changed = current.state != state;
-            if changed {
+            if changed && !(trying(current.state) && trying(state)) {
                 current.since = now;
             }
             current.state = state;
@@ -238,5 +239,56 @@ impl Link {
             returns_waiting: 0,
             asking,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{list, map};
+
+    fn link(now: SystemTime) -> Arc<Link> {
+        let options = map! { "id" => "m", "master" => list!["a"] };
+        let config = config::Minion::from_options(options).unwrap();
+        let masters = config.masters.clone();
+        let settings = super::super::links(&config, masters, &map! {}).unwrap().remove(0);
+        Arc::new(Link::new(settings, map! {}, now))
+    }
+
+    #[test]
+    fn a_master_is_away_since_it_was_lost_and_not_since_the_last_try() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let link = link(at(0));
+        let since = |state, seconds| {
+            link.set_state(state, None, at(seconds));
+            link.status(false).since
+        };
+        assert_eq!(since(MasterState::Connecting, 1), at(0));
+        assert_eq!(since(MasterState::Live, 2), at(2));
+        assert_eq!(since(MasterState::Backoff, 3), at(3));
+        assert_eq!(since(MasterState::Resolving, 4), at(3));
+        assert_eq!(since(MasterState::Backoff, 5), at(3));
+        assert_eq!(since(MasterState::Refused, 6), at(6));
+    }
+
+    #[tokio::test]
+    async fn a_link_is_busy_until_its_jobs_are_done() {
+        let link = link(SystemTime::UNIX_EPOCH);
+        let (one, two) = (link.begin_job(), link.begin_job());
+        drop(one);
+        assert!(link.is_busy());
+        drop(two);
+        link.idle().await;
+        assert_eq!((link.is_busy(), link.status(false).jobs), (false, 2));
+    }
+
+    #[test]
+    fn the_quickest_of_the_latest_answers_tells_the_way() {
+        let link = link(SystemTime::UNIX_EPOCH);
+        assert_eq!(link.status(false).round_trip, None);
+        for millis in [1, 30, 20, 30, 30, 30, 30, 30, 30] {
+            link.note_round_trip(Duration::from_millis(millis));
+        }
+        assert_eq!(link.status(false).round_trip, Some(Duration::from_millis(20)), "the first is forgotten");
     }
 }
