@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use crypto::HashType;
 use value::{Map, Value, map};
-use wire::msgpack::{Packing, pack};
+use wire::msgpack::{Packing, pack_into, pack_map_header, pack_map_into};
 
 use crate::disk::{self, Writing};
 use crate::{Error, Result};
@@ -68,13 +68,12 @@ impl ReturnSpool {
         &self.directory
     }
 
-    /// Writes a return and tells the name and size of its file.
-    pub fn write(&self, returned: &Spooled) -> Result<(String, u64)> {
-        let content = pack(&returned.to_value(), Packing::Bin);
+    /// Writes a return, of which `content` are the [bytes](Spooled::to_bytes), and tells the name of its file.
+    pub fn write(&self, returned: &Spooled, content: &[u8]) -> Result<String> {
         for number in 0..MOST_ALIKE {
             let name = file_name(returned, number);
-            if self.write_new(&self.directory.join(&name), &content)? {
-                return Ok((name, content.len() as u64));
+            if self.write_new(&self.directory.join(&name), content)? {
+                return Ok(name);
             }
         }
         Err(Error::malformed(&self.directory, format!("{MOST_ALIKE} returns of one job")))
@@ -147,17 +146,27 @@ impl Spooled {
         self.load.get_str("jid").unwrap_or_default()
     }
 
-    fn to_value(&self) -> Value {
+    /// Returns the content of its file.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        map! {
-            "version" => VERSION,
-            "minion" => self.minion.as_str(),
-            "created" => i64::try_from(created.as_millis()).unwrap_or(i64::MAX),
-            "publisher" => self.publisher.to_value(),
-            "job" => self.job.clone(),
-            "load" => self.load.clone(),
+        let about = [
+            ("version", VERSION.into()),
+            ("minion", self.minion.as_str().into()),
+            ("created", i64::try_from(created.as_millis()).unwrap_or(i64::MAX).into()),
+            ("publisher", self.publisher.to_value()),
+        ];
+        let parts = [("job", &self.job), ("load", &self.load)];
+        let mut out = Vec::new();
+        pack_map_header(&mut out, about.len() + parts.len());
+        for (name, value) in &about {
+            pack_into(&mut out, &Value::from(*name), Packing::Bin);
+            pack_into(&mut out, value, Packing::Bin);
         }
-        .into()
+        for (name, map) in parts {
+            pack_into(&mut out, &Value::from(name), Packing::Bin);
+            pack_map_into(&mut out, map, Packing::Bin);
+        }
+        out
     }
 
     fn from_value(value: Value) -> std::result::Result<Self, String> {
@@ -217,19 +226,23 @@ mod tests {
         }
     }
 
+    fn write(spool: &ReturnSpool, returned: &Spooled) -> String {
+        spool.write(returned, &returned.to_bytes()).unwrap()
+    }
+
     #[test]
     fn a_return_comes_back_as_it_was_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let spool = ReturnSpool::new(dir.path());
         let one = spooled("20240229131415678901", "[::1]:4506");
-        let (name, size) = spool.write(&one).unwrap();
+        let name = write(&spool, &one);
         assert!(name.starts_with("20240229131415678901-"), "{name}");
         assert_eq!(spool.read(&name).unwrap(), Some(one.clone()));
-        assert_eq!(spool.size(&name).unwrap(), size);
+        assert_eq!(spool.size(&name).unwrap(), one.to_bytes().len() as u64);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(spool.directory()), mode(&spool.directory().join(&name))), (0o700, 0o600));
-        assert_ne!(spool.write(&spooled("20240229131415678901", "b:4506")).unwrap().0, name);
-        let again = spool.write(&one).unwrap().0;
+        assert_ne!(write(&spool, &spooled("20240229131415678901", "b:4506")), name);
+        let again = write(&spool, &one);
         assert_ne!(again, name, "a job that came twice has two returns");
         assert!(spool.remove(&name).unwrap() && spool.remove(&again).unwrap() && !spool.remove(&name).unwrap());
     }
@@ -239,7 +252,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spool = ReturnSpool::new(dir.path());
         assert!(spool.names().unwrap().is_empty());
-        let hostile = spool.write(&spooled("../../etc/passwd", "a/../b")).unwrap().0;
+        let hostile = write(&spool, &spooled("../../etc/passwd", "a/../b"));
         std::fs::write(spool.directory().join(".tmpabc"), "half").unwrap();
         assert_eq!(spool.names().unwrap(), [hostile]);
         assert!(!spool.directory().join(".tmpabc").exists());
@@ -250,7 +263,7 @@ mod tests {
     fn broken_files_are_named_and_set_aside() {
         let dir = tempfile::tempdir().unwrap();
         let spool = ReturnSpool::new(dir.path());
-        let name = spool.write(&spooled("1", "a:1")).unwrap().0;
+        let name = write(&spool, &spooled("1", "a:1"));
         let path = spool.directory().join(&name);
         let whole = std::fs::read(&path).unwrap();
         for broken in [&whole[..whole.len() - 1], &[], b"\x80"] {

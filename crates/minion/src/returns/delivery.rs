@@ -386,8 +386,8 @@ impl Delivery {
             held.writing = true;
             let world = self.world.clone();
             self.begin(async move {
-                let written = world.returns.write(&world.rt, &returned).await;
-                Outcome::Written(seq, written.map(|(name, _)| name))
+                let content = returned.to_bytes();
+                Outcome::Written(seq, world.returns.write(&world.rt, &returned, content).await)
             });
         }
     }

@@ -18,14 +18,17 @@ use rt::Rt;
 use store::returns::{Publisher, ReturnSpool, Spooled};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
-use value::{Map, Value};
+use value::Map;
 use wire::loads::Ability;
-use wire::msgpack::{Packing, pack};
 
 use crate::jobs::Publication;
 use crate::masters::Link;
 
-/// How long a disk may take to keep a return before it is sent nevertheless.
+/// Returns up to this size are written without a thread of their own, as the notes of running jobs are: the way to one and back
+/// takes longer than the writing.
+const SMALL: usize = 64 * 1024;
+
+/// How long a disk may take to keep a larger return before it is sent nevertheless.
 const SLOW_DISK: Duration = Duration::from_secs(2);
 
 /// Returns that may wait to be looked at.
@@ -82,10 +85,9 @@ impl Returns {
             job: JOB_FIELDS.iter().filter_map(|name| Some((*name, job.load().get(name)?.clone()))).collect(),
             load,
         });
-        let (name, size) = match self.write(rt, &returned).await {
-            Some((name, size)) => (Some(name), size),
-            None => (None, pack(&Value::Map(returned.load.clone()), Packing::Bin).len() as u64),
-        };
+        let content = returned.to_bytes();
+        let size = content.len() as u64;
+        let name = self.write(rt, &returned, content).await;
         let kept = name.is_some();
         let (settled, settling) = oneshot::channel();
         if self.queue.send(New { returned, name, size, settled }).await.is_err() {
@@ -121,27 +123,37 @@ impl Returns {
     }
 
     /// Writes a return to the disk. A disk that does not take it is complained about once.
-    async fn write(&self, rt: &Rt, returned: &Arc<Spooled>) -> Option<(String, u64)> {
-        let (spool, inside) = (self.spool.clone(), returned.clone());
-        let writing = rt.blocking(move || spool.write(&inside));
+    async fn write(&self, rt: &Rt, returned: &Arc<Spooled>, content: Vec<u8>) -> Option<String> {
         let directory = self.spool.directory().display();
-        let reason = match tokio::time::timeout(SLOW_DISK, writing).await {
-            Ok(Ok(Ok(written))) => {
+        match self.try_to_write(rt, returned, content).await {
+            Ok(name) => {
                 if self.disk_failing.swap(false, Ordering::Relaxed) {
                     info!("returns are kept in {directory} again");
                 }
-                return Some(written);
+                Some(name)
             }
-            Ok(Ok(Err(error))) => chain(&error),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("the disk does not answer within {} s", SLOW_DISK.as_secs()),
-        };
-        if !self.disk_failing.swap(true, Ordering::Relaxed) {
-            error!(
-                "{reason}: returns cannot be kept in {directory}, they wait in memory until their masters take them"
-            );
+            Err(reason) => {
+                if !self.disk_failing.swap(true, Ordering::Relaxed) {
+                    error!(
+                        "{reason}: returns cannot be kept in {directory}, they wait in memory until their masters take them"
+                    );
+                }
+                None
+            }
         }
-        None
+    }
+
+    async fn try_to_write(&self, rt: &Rt, returned: &Arc<Spooled>, content: Vec<u8>) -> Result<String, String> {
+        if content.len() <= SMALL {
+            return self.spool.write(returned, &content).map_err(|error| chain(&error));
+        }
+        let (spool, inside) = (self.spool.clone(), returned.clone());
+        let writing = rt.blocking(move || spool.write(&inside, &content));
+        match tokio::time::timeout(SLOW_DISK, writing).await {
+            Ok(Ok(written)) => written.map_err(|error| chain(&error)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("the disk does not answer within {} s", SLOW_DISK.as_secs())),
+        }
     }
 }
 
