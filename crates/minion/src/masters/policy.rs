@@ -28,8 +28,8 @@ impl AcceptanceWait {
     }
 }
 
-/// The wait before a lost connection is tried again: random at first (`recon_default` to `recon_default` + `recon_max`
-/// with `recon_randomize`), so that a fleet does not come at once.
+/// The wait before a lost connection is tried again: about `recon_default` for the first half minute, then, with
+/// `recon_randomize`, random between `recon_default` and `recon_default` + `recon_max`, so that a fleet does not come at once.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     /// The shortest wait.
@@ -41,15 +41,19 @@ pub struct Backoff {
 /// The first wait after a connection that was good: long enough for a restarting master to listen again.
 const QUICK: Duration = Duration::from_millis(100);
 
+/// So many failures in a row are taken for a restart, which should be over soon.
+const RESTARTING: u32 = 30;
+
 impl Backoff {
-    /// Returns how long to wait after so many failures in a row; after the first one nearly nothing.
+    /// Returns how long to wait after so many failures in a row: after the first one nearly nothing, then about the shortest
+    /// wait while the master may be restarting, then a random part of all there is. A try that is refused costs a master
+    /// nothing, and the sign-ins of those that get through wait for their turn there.
     pub fn wait(&self, failures: u32, rt: &Rt) -> Duration {
-        if failures <= 1 {
-            return rt.between(QUICK, (QUICK * 5).min(self.least.max(QUICK)));
+        match failures {
+            0..=1 => rt.between(QUICK, (QUICK * 5).min(self.least.max(QUICK))),
+            2..=RESTARTING if !self.spread.is_zero() => rt.between(self.least / 2, self.least * 3 / 2),
+            _ => rt.between(self.least, self.least + self.spread),
         }
-        let growth = self.least.saturating_mul(1 << (failures - 2).min(4));
-        let least = growth.min(self.least + self.spread);
-        rt.between(least, self.least + self.spread)
     }
 }
 
@@ -74,7 +78,11 @@ mod tests {
         let rt = Rt::new(TokioNet, WallClock, SeededRandom::new(1));
         let backoff = Backoff { least: SECOND, spread: 10 * SECOND };
         assert!(backoff.wait(1, &rt) <= SECOND / 2);
-        for failures in 2..50 {
+        for failures in 2..=RESTARTING {
+            let wait = backoff.wait(failures, &rt);
+            assert!((SECOND / 2..=SECOND * 3 / 2).contains(&wait), "{failures}: {wait:?}");
+        }
+        for failures in RESTARTING + 1..60 {
             let wait = backoff.wait(failures, &rt);
             assert!((SECOND..=11 * SECOND).contains(&wait), "{failures}: {wait:?}");
         }
