@@ -37,5 +37,5 @@ fn no_command_and_no_return_is_lost_in_storms() {
     all.extend(1..=STORMS);
     let tally = seeds::run(&all);
     println!("{tally}");
-    assert!(tally.failed.is_empty(), "keep the seeds that failed in crates/sim/seeds.txt\n{}", tally.report());
+    assert!(tally.failed.is_empty(), "keep the seeds that failed in sim/seeds.txt\n{}", tally.report());
 }
