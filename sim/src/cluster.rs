@@ -1,16 +1,18 @@
 //! Masters and minions on simulated hosts, each with a directory of its own.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rt::sim::Sim;
 use store::jobs::JobCache;
+use store::returns::ReturnSpool;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value, map};
 
-use crate::keys;
+use crate::keys as pairs;
 use crate::listen::Ear;
 
 /// How minions follow their masters.
@@ -64,6 +66,7 @@ pub struct Cluster {
     /// What the programs said.
     pub ear: Arc<Ear>,
     directory: TempDir,
+    running: Mutex<BTreeMap<String, CancellationToken>>,
 }
 
 /// The host from which jobs are published.
@@ -76,7 +79,7 @@ impl Cluster {
     /// When the directories cannot be made.
     pub fn new(sim: Sim, plan: Plan) -> Self {
         let ear = Ear::new(sim.clone());
-        let cluster = Cluster { sim, plan, ear, directory: scratch() };
+        let cluster = Cluster { sim, plan, ear, directory: scratch(), running: Mutex::default() };
         for name in cluster.masters().iter().chain(&cluster.minions()) {
             cluster.sim.add_host(name);
         }
@@ -86,7 +89,7 @@ impl Cluster {
             let accepted = cluster.path(&master).join("pki/minions");
             fs::create_dir_all(&accepted).expect("a directory in memory");
             for (number, minion) in cluster.minions().iter().enumerate() {
-                fs::write(accepted.join(minion), &keys::pair(number + 1).public).expect("a file in memory");
+                fs::write(accepted.join(minion), &pairs::pair(number + 1).public).expect("a file in memory");
             }
         }
         for (number, minion) in cluster.minions().iter().enumerate() {
@@ -120,21 +123,57 @@ impl Cluster {
     /// Starts the program of a host.
     pub fn start(&self, host: &str) {
         self.sim.note(format_args!("start {host}"));
-        let (sim, name) = (self.sim.clone(), host.to_owned());
+        let (sim, name, stop) = (self.sim.clone(), host.to_owned(), CancellationToken::new());
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.insert(host.to_owned(), stop.clone());
         let rt = self.sim.rt(host);
         if self.masters().iter().any(|master| master == host) {
             let config = config::Master::from_options(self.master_options(host)).expect("good options");
             self.sim.spawn(host, async move {
-                let ended = master::run(config, rt, CancellationToken::new(), || {}).await;
+                let ended = master::run(config, rt, stop, || {}).await;
                 sim.note(format_args!("{name} ended: {ended:?}"));
+                sim.kill(&name);
             });
         } else {
             let config = config::Minion::from_options(self.minion_options(host)).expect("good options");
             self.sim.spawn(host, async move {
-                let ended = minion::run(config, rt, CancellationToken::new(), || {}).await;
+                let ended = minion::run(config, rt, stop, || {}).await;
                 sim.note(format_args!("{name} ended: {ended:?}"));
+                sim.kill(&name);
             });
         }
+    }
+
+    /// Tells the program of a host to end, as SIGTERM does.
+    pub fn stop(&self, host: &str) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stop) = running.get(host) {
+            stop.cancel();
+        }
+    }
+
+    /// Lets the disk of a host refuse to take more, or no longer.
+    pub fn set_disk_full(&self, host: &str, full: bool) {
+        store::disk::refusing::set(&self.path(host), full);
+    }
+
+    /// Asks a master for a new AES key, as `salt-key` does. It notices within a minute.
+    pub fn rotate(&self, master: &str) {
+        let cachedir = self.path(master).join("cache");
+        if let Err(error) = keys::request_rotation(&cachedir, master, keys::Owner::NOBODY) {
+            self.sim.note(format_args!("the key of {master} is not rotated: {error}"));
+        }
+    }
+
+    /// The returns of a minion that wait on its disk.
+    pub fn waiting_returns(&self, minion: &str) -> Vec<String> {
+        let spool = ReturnSpool::new(&self.path(minion).join("cache"));
+        spool.names().unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    /// The held jobs on the disk of a master.
+    pub fn held_jobs(&self, master: &str) -> Vec<String> {
+        store::disk::text_names(&self.path(master).join("cache/saltern/held")).unwrap_or_default()
     }
 
     /// The job cache of a master, read from its disk.
@@ -183,7 +222,7 @@ impl Cluster {
 
 fn write_pair(directory: &Path, name: &str, number: usize) {
     fs::create_dir_all(directory).expect("a directory in memory");
-    let pair = keys::pair(number);
+    let pair = pairs::pair(number);
     fs::write(directory.join(format!("{name}.pem")), &pair.private).expect("a file in memory");
     fs::write(directory.join(format!("{name}.pub")), &pair.public).expect("a file in memory");
 }

@@ -31,6 +31,9 @@ pub const RECOVERY: Duration = Duration::from_secs(60);
 /// In calm weather a short job has returned after this long.
 pub const BOUND: Duration = Duration::from_secs(20);
 
+/// Directions of connections between a master and a minion: a subscription, a watch, and eight requests at a time.
+const MOST_DIRECTIONS: usize = 20;
+
 /// The name of the way between two hosts.
 pub fn way(one: &str, other: &str) -> String {
     let (first, second) = if one < other { (one, other) } else { (other, one) };
@@ -83,12 +86,48 @@ impl Ledger {
         }
     }
 
+    /// Says whether a minion was well connected for long enough while a job was still to be delivered.
+    fn had_a_chance(&self, job: &Job, minion: &str) -> bool {
+        let end = job.accepted + job.valid;
+        let mut from = job.accepted.saturating_sub(RECOVERY);
+        while from + RECOVERY + BOUND <= end {
+            if self.calm(&job.master, minion, from, from + RECOVERY + BOUND) {
+                return true;
+            }
+            from += Duration::from_secs(1);
+        }
+        false
+    }
+
+    /// When all is well again nothing waits anywhere.
+    fn check_queues(&mut self, cluster: &Cluster) {
+        for minion in cluster.minions() {
+            let waiting = cluster.waiting_returns(&minion);
+            if !waiting.is_empty() {
+                self.wrongs.push(format!("returns still wait at {minion}: {waiting:?}"));
+            }
+        }
+        for master in cluster.masters() {
+            let held = cluster.held_jobs(&master);
+            if !held.is_empty() {
+                self.wrongs.push(format!("jobs are still held at {master}: {held:?}"));
+            }
+        }
+        let directions = cluster.sim.pipes();
+        if directions > cluster.plan.masters * cluster.plan.minions * MOST_DIRECTIONS {
+            self.wrongs.push(format!("{directions} directions of connections are left"));
+        }
+    }
+
     /// Looks at all jobs when the storm is over and everything has healed.
     pub fn check_end(&mut self, cluster: &Cluster) {
-        let now = cluster.sim.elapsed();
         for (jid, minion) in cluster.ear.begun_twice() {
             self.wrongs.push(format!("{minion} began job {jid} more than once"));
         }
+        for (jid, minion) in cluster.ear.told_twice() {
+            self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new more than once"));
+        }
+        self.check_queues(cluster);
         for job in &self.jobs {
             for minion in &job.targets {
                 let begun = cluster.ear.begun(&job.jid, minion);
@@ -97,7 +136,13 @@ impl Ledger {
                 self.returned += usize::from(returned);
                 match begun.first() {
                     None if returned => self.wrongs.push(format!("{minion} returned job {} without it", job.jid)),
-                    None => self.missed += 1,
+                    None => {
+                        self.missed += 1;
+                        if self.had_a_chance(job, minion) {
+                            let words = format!("{minion} was there in time but never began job {}", job.jid);
+                            self.wrongs.push(words);
+                        }
+                    }
                     // A minion that is killed in the midst of a job has nothing to return.
                     Some(at) if !returned && !self.died(minion, *at, *at + BOUND) => {
                         let words = format!("the return of {minion} for job {} never came to {}", job.jid, job.master);
@@ -107,7 +152,6 @@ impl Ledger {
                 }
             }
         }
-        let _ = now;
     }
 }
 

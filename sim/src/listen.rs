@@ -14,12 +14,19 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 /// What a minion says when it begins a job.
 const BEGUN: &str = "Starting a new job ";
 
+/// What a master says when it tells of a return.
+const TOLD: &str = "Got return from ";
+
 /// Hears what the programs of a simulation say.
 pub struct Ear {
     sim: Sim,
     /// When a minion began a job, by job and minion.
-    begun: Mutex<BTreeMap<(String, String), Vec<Duration>>>,
+    begun: Mutex<Times>,
+    /// When a master told of a return as new, by job and minion.
+    told: Mutex<Times>,
 }
+
+type Times = BTreeMap<(String, String), Vec<Duration>>;
 
 struct Listener(Arc<Ear>);
 
@@ -40,7 +47,7 @@ impl Visit for Said {
 
 impl Ear {
     pub(crate) fn new(sim: Sim) -> Arc<Self> {
-        Arc::new(Ear { sim, begun: Mutex::default() })
+        Arc::new(Ear { sim, begun: Mutex::default(), told: Mutex::default() })
     }
 
     /// Listens on this thread for as long as the guard lives.
@@ -61,10 +68,27 @@ impl Ear {
         begun.iter().filter(|(_, times)| times.len() > 1).map(|(key, _)| key.clone()).collect()
     }
 
-    fn note_begun(&self, host: &str, message: &str) {
-        let Some(jid) = message.strip_prefix(BEGUN).and_then(|rest| rest.split(' ').next()) else { return };
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.entry((jid.to_owned(), host.to_owned())).or_default().push(self.sim.elapsed());
+    /// All returns that masters told of as new more than once.
+    pub fn told_twice(&self) -> Vec<(String, String)> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().filter(|(_, times)| times.len() > 1).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn note(&self, host: &str, message: &str) {
+        if let Some(jid) = message.strip_prefix(BEGUN).and_then(|rest| rest.split(' ').next()) {
+            self.enter(&self.begun, jid, host);
+        }
+        // What is kept in place of another master is told in other words.
+        if let Some((id, jid)) = message.strip_prefix(TOLD).and_then(|rest| rest.split_once(" for job "))
+            && !jid.contains(' ')
+        {
+            self.enter(&self.told, jid, id);
+        }
+    }
+
+    fn enter(&self, times: &Mutex<Times>, jid: &str, minion: &str) {
+        let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.entry((jid.to_owned(), minion.to_owned())).or_default().push(self.sim.elapsed());
     }
 }
 
@@ -77,7 +101,7 @@ impl<S: Subscriber> Layer<S> for Listener {
         let Some(host) = current_host() else { return };
         let mut said = Said::default();
         event.record(&mut said);
-        self.0.note_begun(&host, &said.message);
+        self.0.note(&host, &said.message);
         // The number of this process is the one thing in it that no seed decides.
         let message = said.message.split(" with PID ").next().unwrap_or_default();
         self.0.sim.note(format_args!("{host} {} {message}{}", event.metadata().level(), said.fields));

@@ -21,7 +21,12 @@ pub struct Job {
     pub targets: Vec<String>,
     /// When it was accepted.
     pub accepted: Duration,
+    /// How long it may still be begun by a minion that comes back.
+    pub valid: Duration,
 }
+
+/// How long an ordinary job may be begun (`job_grace`).
+const GRACE: i64 = 30;
 
 /// How long `salt` waits for the master to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -29,14 +34,24 @@ const PATIENCE: Duration = Duration::from_secs(15);
 impl Cluster {
     /// Publishes a job at a master; `None` when the master did not say that it took it.
     pub async fn publish(&self, master: &str, tgt: &str, fun: &str, arg: Vec<Value>) -> Option<Job> {
+        self.publish_held(master, tgt, fun, arg, 0).await
+    }
+
+    /// Publishes a job that is held for minions that are away, for so many seconds.
+    pub async fn publish_held(&self, master: &str, tgt: &str, fun: &str, arg: Vec<Value>, hold: i64) -> Option<Job> {
+        let kwargs = if hold > 0 {
+            map! { "job_hold" => hold }
+        } else {
+            Map::new()
+        };
         let rt = self.sim.rt(OPERATOR);
         let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
         let load = map! {
             "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => Value::List(arg), "key" => key, "tgt_type" => "glob",
-            "ret" => "", "jid" => "", "kwargs" => Map::new(), "user" => user(),
+            "ret" => "", "jid" => "", "kwargs" => kwargs, "user" => user(),
         };
         let answer = self.ask(&rt, master, load).await;
-        let job = answer.as_ref().and_then(|answer| self.accepted(master, answer));
+        let job = answer.as_ref().and_then(|answer| self.accepted(master, answer, hold.max(GRACE)));
         match &job {
             Some(job) => {
                 self.sim.note(format_args!("job {} {fun} accepted by {master} for {:?}", job.jid, job.targets))
@@ -46,11 +61,17 @@ impl Cluster {
         job
     }
 
-    fn accepted(&self, master: &str, answer: &Value) -> Option<Job> {
+    fn accepted(&self, master: &str, answer: &Value, valid: i64) -> Option<Job> {
         let load = answer.get("load")?;
         let targets = load.get("minions")?.as_list()?.iter().map(Value::to_string).collect();
         let jid = load.get("jid")?.as_str()?.to_owned();
-        Some(Job { jid, master: master.to_owned(), targets, accepted: self.sim.elapsed() })
+        Some(Job {
+            jid,
+            master: master.to_owned(),
+            targets,
+            accepted: self.sim.elapsed(),
+            valid: Duration::from_secs(valid as u64),
+        })
     }
 
     async fn ask(&self, rt: &Rt, master: &str, load: Map) -> Option<Value> {

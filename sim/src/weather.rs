@@ -45,6 +45,11 @@ enum Fault {
     PowerOff(String),
     NoName(String),
     Clock(String, i64),
+    /// The program is told to end.
+    Stop(String),
+    DiskFull(String),
+    /// A master makes a new AES key, whoever is away.
+    Rotate(String),
 }
 
 /// What is due when.
@@ -159,7 +164,7 @@ impl Storm {
 
     fn fault(&self) -> Fault {
         let (master, minion) = (self.any(self.cluster.masters()), self.any(self.cluster.minions()));
-        match self.below(9) {
+        match self.below(12) {
             0 => Fault::Partition(master, minion),
             1 if self.below(2) == 0 => Fault::OneWay(master, minion),
             1 => Fault::OneWay(minion, master),
@@ -169,6 +174,9 @@ impl Storm {
             5 => Fault::Kill(self.any_host()),
             6 => Fault::PowerOff(self.any_host()),
             7 => Fault::NoName(master),
+            8 => Fault::Stop(self.any_host()),
+            9 => Fault::DiskFull(self.any_host()),
+            10 => Fault::Rotate(master),
             _ => Fault::Clock(self.any_host(), [-3600, -60, 60, 3600][self.below(4) as usize]),
         }
     }
@@ -195,6 +203,12 @@ impl Storm {
             }
             Fault::NoName(host) => sim.set_resolves(host, false),
             Fault::Clock(host, seconds) => sim.move_clock(host, *seconds),
+            Fault::Stop(host) => {
+                self.ledger.death(host, now);
+                self.cluster.stop(host);
+            }
+            Fault::DiskFull(host) => self.cluster.set_disk_full(host, true),
+            Fault::Rotate(host) => self.cluster.rotate(host),
         }
     }
 
@@ -209,13 +223,15 @@ impl Storm {
             Fault::OneWay(from, to) => sim.mend(from, to),
             Fault::Slow(one, other, _) | Fault::Lossy(one, other, _) => sim.weaken(one, other, Duration::ZERO, 0),
             Fault::Pause(host) => sim.resume(host),
-            Fault::Kill(host) => self.again(host),
+            Fault::Kill(host) | Fault::Stop(host) => self.again(host),
             Fault::PowerOff(host) => {
                 sim.power_on(host);
                 self.again(host);
             }
             Fault::NoName(host) => sim.set_resolves(host, true),
             Fault::Clock(host, seconds) => sim.move_clock(host, -seconds),
+            Fault::DiskFull(host) => self.cluster.set_disk_full(host, false),
+            Fault::Rotate(_) => {}
         }
     }
 
@@ -233,7 +249,8 @@ impl Storm {
             1 => ("test.sleep", vec![Value::from(self.below(5) as i64)]),
             _ => ("test.echo", vec![text]),
         };
-        if let Some(job) = self.cluster.publish(&master, "*", fun, arg).await {
+        let hold = if self.below(4) == 0 { 300 } else { 0 };
+        if let Some(job) = self.cluster.publish_held(&master, "*", fun, arg, hold).await {
             self.put(job.accepted + BOUND, Due::Look(self.ledger.jobs.len()));
             self.ledger.jobs.push(job);
         }
@@ -262,9 +279,14 @@ impl Fault {
             | Fault::OneWay(one, other)
             | Fault::Slow(one, other, _)
             | Fault::Lossy(one, other, _) => vec![way(one, other)],
-            Fault::Pause(host) | Fault::Kill(host) | Fault::PowerOff(host) | Fault::NoName(host) => vec![host.clone()],
-            // Nobody minds the time of day.
-            Fault::Clock(..) => Vec::new(),
+            Fault::Pause(host)
+            | Fault::Kill(host)
+            | Fault::PowerOff(host)
+            | Fault::NoName(host)
+            | Fault::Stop(host)
+            | Fault::DiskFull(host) => vec![host.clone()],
+            // Nobody minds the time of day, or new keys.
+            Fault::Clock(..) | Fault::Rotate(_) => Vec::new(),
         }
     }
 }

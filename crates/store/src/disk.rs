@@ -44,7 +44,45 @@ pub fn write_new(path: &Path, content: &[u8], writing: Writing) -> Result<bool> 
     }
 }
 
+/// A disk that refuses, for simulations: what is written below a directory fails as if the disk were full. For the calling
+/// thread only.
+#[cfg(feature = "sim")]
+pub mod refusing {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    thread_local! {
+        static REFUSING: RefCell<BTreeSet<PathBuf>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    /// Lets everything below a directory be refused, or no longer.
+    pub fn set(directory: &Path, refuses: bool) {
+        REFUSING.with_borrow_mut(|all| match refuses {
+            true => all.insert(directory.to_owned()),
+            false => all.remove(directory),
+        });
+    }
+
+    pub(crate) fn admit(path: &Path) -> std::io::Result<()> {
+        match REFUSING.with_borrow(|all| all.iter().any(|directory| path.starts_with(directory))) {
+            true => Err(std::io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Says whether the disk takes more; only one that is simulated ever refuses beforehand.
+#[cfg(feature = "sim")]
+pub(crate) use refusing::admit;
+
+#[cfg(not(feature = "sim"))]
+pub(crate) fn admit(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 fn temporary(path: &Path, content: &[u8], writing: Writing) -> Result<tempfile::NamedTempFile> {
+    admit(path).map_err(Error::io("write", path))?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let failed = |source| Error::io("write", path)(source);
     let mut builder = tempfile::Builder::new();
@@ -115,7 +153,8 @@ pub fn remove_tree(path: &Path) -> Result<bool> {
 
 /// Makes a directory and those above it.
 pub fn make_directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(Error::io("create directory", path))
+    let made = if path.is_dir() { Ok(()) } else { admit(path).and_then(|()| std::fs::create_dir_all(path)) };
+    made.map_err(Error::io("create directory", path))
 }
 
 /// Returns what is in a directory, in alphabetical order; nothing when there is no such directory.

@@ -94,7 +94,7 @@ impl JobCache {
         disk::make_directory(&directory)?;
         let write = |name: &str, content: &str| {
             let path = directory.join(name);
-            std::fs::write(&path, content).map_err(Error::io("write", &path))
+            disk::admit(&path).and_then(|()| std::fs::write(&path, content)).map_err(Error::io("write", &path))
         };
         write("jid", jid)?;
         if nocache { write("nocache", "") } else { Ok(()) }
@@ -142,7 +142,7 @@ impl JobCache {
             return Ok(Stored::NotKept);
         }
         let directory = job.join(id.as_str());
-        let left_over = match std::fs::create_dir(&directory) {
+        let left_over = match disk::admit(&directory).and_then(|()| std::fs::create_dir(&directory)) {
             Ok(()) => false,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
             // A directory without a return is what a process left that died in the middle: the return is still wanted.
