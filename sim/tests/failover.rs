@@ -1,0 +1,157 @@
+//! One master at a time, in a simulated world: how long each kind of loss takes, and what failback costs.
+
+use std::time::Duration;
+
+use rt::sim::Sim;
+use sim::{Cluster, Mode, Plan};
+use value::{Map, Value, map};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Three missed heartbeats of 1.5 s, and a moment for the next master to take us.
+const BOUND: Duration = Duration::from_millis(5500);
+
+fn plan(transport: &'static str, options: Map) -> Plan {
+    Plan { masters: 3, mode: Mode::Failover, transport, minion_options: options, ..Plan::default() }
+}
+
+async fn begin(sim: Sim, plan: Plan) -> Cluster {
+    let cluster = Cluster::new(sim, plan);
+    cluster.start_all();
+    tokio::time::sleep(10 * SECOND).await;
+    assert!(answers(&cluster, "m1").await, "the first of the list is followed");
+    cluster
+}
+
+/// Says whether the first minion answers a master within half a second.
+async fn answers(cluster: &Cluster, master: &str) -> bool {
+    let Some(job) = cluster.publish(master, "web1", "test.ping", Vec::new()).await else { return false };
+    tokio::time::sleep(SECOND / 2).await;
+    cluster.jobs(master).count_returns(&job.jid).unwrap() == 1
+}
+
+/// How long it takes until a master is answered; at most five minutes.
+async fn answered(cluster: &Cluster, master: &str) -> Duration {
+    let began = cluster.sim.elapsed();
+    while !answers(cluster, master).await {
+        assert!(cluster.sim.elapsed() - began < 300 * SECOND, "{master} is not answered:\n{}", tail(cluster));
+    }
+    cluster.sim.elapsed() - began
+}
+
+fn tail(cluster: &Cluster) -> String {
+    let trace = cluster.sim.trace();
+    trace[trace.len().saturating_sub(60)..].join("\n")
+}
+
+#[test]
+fn every_kind_of_loss_is_left_within_its_bound() {
+    type Loss = fn(&Sim);
+    let losses: [(&str, Loss); 6] = [
+        ("killed", |sim| sim.kill("m1")),
+        ("without power", |sim| sim.power_off("m1")),
+        ("stopped", |sim| sim.pause("m1")),
+        ("cut off", |sim| sim.partition("m1", "web1")),
+        ("not heard", |sim| sim.cut("m1", "web1")),
+        ("not reached", |sim| sim.cut("web1", "m1")),
+    ];
+    for transport in ["zeromq", "tcp"] {
+        for (what, loss) in losses {
+            let took = Sim::run(7, async |sim| {
+                let cluster = begin(sim.clone(), plan(transport, map! {})).await;
+                loss(&sim);
+                answered(&cluster, "m2").await
+            });
+            println!("{what} over {transport}: {took:?}");
+            assert!(took <= BOUND, "{what} over {transport} took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_master_that_is_silent_costs_two_seconds_and_a_name_that_is_lost_nothing() {
+    Sim::run(8, async |sim| {
+        let cluster = begin(sim.clone(), plan("zeromq", map! {})).await;
+        sim.partition("m2", "web1");
+        sim.kill("m1");
+        let took = answered(&cluster, "m3").await;
+        assert!(took <= 3 * SECOND, "{took:?}");
+    });
+    Sim::run(9, async |sim| {
+        let cluster = begin(sim.clone(), plan("zeromq", map! {})).await;
+        sim.set_resolves("m2", false);
+        sim.kill("m1");
+        let took = answered(&cluster, "m3").await;
+        assert!(took <= SECOND, "{took:?}");
+    });
+}
+
+#[test]
+fn with_all_masters_away_the_minion_goes_on_trying() {
+    Sim::run(10, async |sim| {
+        let cluster = begin(sim.clone(), plan("zeromq", map! { "master_tries" => 1 })).await;
+        ["m1", "m2", "m3"].iter().for_each(|master| sim.power_off(master));
+        tokio::time::sleep(300 * SECOND).await;
+        sim.power_on("m2");
+        cluster.start("m2");
+        let took = answered(&cluster, "m2").await;
+        assert!(took <= 40 * SECOND, "two dead ones at ten seconds each, and the wait: {took:?}");
+    });
+}
+
+fn failback() -> Map {
+    map! { "master_failback" => true, "master_failback_interval" => 5, "master_failback_healthy" => 10 }
+}
+
+#[test]
+fn going_back_waits_for_health_and_for_running_jobs_and_loses_nothing() {
+    Sim::run(11, async |sim| {
+        let cluster = begin(sim.clone(), plan("zeromq", failback())).await;
+        sim.power_off("m1");
+        answered(&cluster, "m2").await;
+        let long = cluster.publish("m2", "web1", "test.sleep", vec![Value::from(60)]).await.unwrap();
+        sim.power_on("m1");
+        cluster.start("m1");
+        let back = sim.elapsed();
+        let mut answers_of_m2 = 0;
+        // Until shortly before the job is done.
+        while sim.elapsed() < back + 55 * SECOND {
+            assert!(!answers(&cluster, "m1").await, "the running job is finished first");
+            assert!(answers(&cluster, "m2").await, "the current master commands on");
+            answers_of_m2 += 1;
+        }
+        assert_eq!(cluster.jobs("m2").count_returns(&long.jid).unwrap(), 0);
+        tokio::time::sleep(6 * SECOND).await;
+        assert_eq!(cluster.jobs("m2").count_returns(&long.jid).unwrap(), 1);
+        assert!(answers_of_m2 > 25);
+        answered(&cluster, "m1").await;
+        assert!(sim.elapsed() - back < 75 * SECOND, "{:?}", sim.elapsed() - back);
+    });
+    Sim::run(12, async |sim| {
+        let cluster = begin(sim.clone(), plan("zeromq", failback())).await;
+        sim.power_off("m1");
+        answered(&cluster, "m2").await;
+        sim.power_on("m1");
+        cluster.start("m1");
+        let took = answered(&cluster, "m1").await;
+        assert!((10 * SECOND..25 * SECOND).contains(&took), "{took:?}");
+    });
+}
+
+#[test]
+fn a_preferred_master_that_refuses_us_costs_nothing() {
+    Sim::run(13, async |sim| {
+        let cluster = begin(sim.clone(), plan("zeromq", failback())).await;
+        sim.power_off("m1");
+        answered(&cluster, "m2").await;
+        let pki = cluster.path("m1").join("pki");
+        std::fs::create_dir_all(pki.join("minions_rejected")).unwrap();
+        std::fs::rename(pki.join("minions/web1"), pki.join("minions_rejected/web1")).unwrap();
+        sim.power_on("m1");
+        cluster.start("m1");
+        for _ in 0..180 {
+            assert!(answers(&cluster, "m2").await, "{}", tail(&cluster));
+            tokio::time::sleep(SECOND / 2).await;
+        }
+    });
+}
