@@ -61,7 +61,9 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     info!("salt-master is starting as user '{}'", from.config.user);
     let master = start::start(from, rt.clone()).await?;
     let desk = requests::Desk::new(master.shared.clone());
-    let requests = rt.spawn(desk.attend(master.requests, stop.clone()));
+    // Requests are answered until the minions know that the master stops.
+    let said_goodbye = CancellationToken::new();
+    let requests = rt.spawn(desk.attend(master.requests, said_goodbye.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
     let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();
@@ -70,6 +72,7 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     stop.cancelled().await;
     debug!("stopping");
     goodbye::say(&shared).await;
+    said_goodbye.cancel();
     // What was acknowledged is on disk already; the rest will be sent again.
     let _ = tokio::time::timeout(FAREWELL, requests).await;
     care.abort();

@@ -54,6 +54,11 @@ impl Presence {
         known.get(minion).is_some_and(|abilities| abilities.can(ability))
     }
 
+    /// Minions of ours name themselves on each connection, so none of theirs is nameless.
+    fn says_its_name(&self, minion: &MinionId) -> bool {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).contains_key(minion)
+    }
+
     /// Forgets a minion whose key is gone.
     pub fn forget(&self, minion: &MinionId) {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
@@ -76,7 +81,8 @@ impl Presence {
             }
         }
         let named: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
-        let rest = heard.iter().filter(|(id, from)| nameless.contains(*from) && !named.contains(id.as_str()));
+        let named_or_ours = |id: &MinionId| named.contains(id.as_str()) || self.says_its_name(id);
+        let rest = heard.iter().filter(|(id, from)| nameless.contains(*from) && !named_or_ours(id));
         present.extend(rest.map(|(id, _)| id.clone()));
         present.into_iter().collect()
     }
