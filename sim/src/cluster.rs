@@ -78,8 +78,9 @@ impl Cluster {
     /// # Panics
     /// When the directories cannot be made.
     pub fn new(sim: Sim, plan: Plan) -> Self {
-        let ear = Ear::new(sim.clone());
-        let cluster = Cluster { sim, plan, ear, directory: scratch(), running: Mutex::default() };
+        let directory = scratch();
+        let ear = Ear::new(sim.clone(), directory.path());
+        let cluster = Cluster { sim, plan, ear, directory, running: Mutex::default() };
         for name in cluster.masters().iter().chain(&cluster.minions()) {
             cluster.sim.add_host(name);
         }
@@ -201,6 +202,7 @@ impl Cluster {
         };
         if self.plan.mode == Mode::Failover {
             options.insert("master_type", "failover");
+            options.insert("master_alive_interval", 10);
         }
         options.update(self.paths(host));
         options.update(self.plan.minion_options.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Mode};
 use crate::operator::Job;
 
 /// The book of one storm.
@@ -27,6 +27,9 @@ pub struct Ledger {
 
 /// After trouble has passed a minion has this long to be back at its masters.
 pub const RECOVERY: Duration = Duration::from_secs(60);
+
+/// A minion that follows one master at a time has this long to find one that is there.
+pub const CHANGE: Duration = Duration::from_secs(120);
 
 /// In calm weather a short job has returned after this long.
 pub const BOUND: Duration = Duration::from_secs(20);
@@ -69,6 +72,20 @@ impl Ledger {
 
     fn died(&self, host: &str, from: Duration, to: Duration) -> bool {
         self.deaths.get(host).is_some_and(|deaths| deaths.iter().any(|at| (from..=to).contains(at)))
+    }
+
+    /// Looks at jobs that all masters published at once, for minions that follow one master at a time: whoever had a master
+    /// in calm weather has begun one of them.
+    pub fn check_round(&mut self, cluster: &Cluster, jobs: &[Job]) {
+        let Some(first) = jobs.first() else { return };
+        let (from, to) = (first.accepted.saturating_sub(CHANGE), first.accepted + BOUND);
+        for minion in cluster.minions() {
+            let has_master = cluster.masters().iter().any(|master| self.calm(master, &minion, from, to));
+            let begun = jobs.iter().filter(|job| !cluster.ear.begun(&job.jid, &minion).is_empty()).count();
+            if has_master && jobs.len() == cluster.plan.masters && begun == 0 {
+                self.wrongs.push(format!("{minion} began none of the jobs {} and so on", first.jid));
+            }
+        }
     }
 
     /// Looks at a job some time after it was accepted: where the weather was calm it has returned.
@@ -138,7 +155,7 @@ impl Ledger {
                     None if returned => self.wrongs.push(format!("{minion} returned job {} without it", job.jid)),
                     None => {
                         self.missed += 1;
-                        if self.had_a_chance(job, minion) {
+                        if cluster.plan.mode == Mode::Hot && self.had_a_chance(job, minion) {
                             let words = format!("{minion} was there in time but never began job {}", job.jid);
                             self.wrongs.push(words);
                         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const TOLD: &str = "Got return from ";
 /// Hears what the programs of a simulation say.
 pub struct Ear {
     sim: Sim,
+    /// Where the directories are, which no seed decides.
+    root: String,
     /// When a minion began a job, by job and minion.
     begun: Mutex<Times>,
     /// When a master told of a return as new, by job and minion.
@@ -46,8 +49,9 @@ impl Visit for Said {
 }
 
 impl Ear {
-    pub(crate) fn new(sim: Sim) -> Arc<Self> {
-        Arc::new(Ear { sim, begun: Mutex::default(), told: Mutex::default() })
+    pub(crate) fn new(sim: Sim, root: &Path) -> Arc<Self> {
+        let root = root.display().to_string();
+        Arc::new(Ear { sim, root, begun: Mutex::default(), told: Mutex::default() })
     }
 
     /// Listens on this thread for as long as the guard lives.
@@ -104,6 +108,10 @@ impl<S: Subscriber> Layer<S> for Listener {
         self.0.note(&host, &said.message);
         // The number of this process is the one thing in it that no seed decides.
         let message = said.message.split(" with PID ").next().unwrap_or_default();
-        self.0.sim.note(format_args!("{host} {} {message}{}", event.metadata().level(), said.fields));
+        let line = format!("{host} {} {message}{}", event.metadata().level(), said.fields);
+        match line.contains(&self.0.root) {
+            true => self.0.sim.note(line.replace(&self.0.root, "")),
+            false => self.0.sim.note(line),
+        }
     }
 }

@@ -58,6 +58,7 @@ enum Due {
     End(Fault),
     Publish,
     Look(usize),
+    LookAtRound(std::ops::Range<usize>),
 }
 
 /// Runs the storm of a seed.
@@ -77,7 +78,7 @@ fn plan(sim: &Sim) -> Plan {
     Plan {
         masters: 2 + sim.below(2) as usize,
         minions: 1 + sim.below(3) as usize,
-        mode: Mode::Hot,
+        mode: if sim.below(3) == 0 { Mode::Failover } else { Mode::Hot },
         transport: if sim.below(4) == 0 { "tcp" } else { "zeromq" },
         heartbeat: [1.5, 3.0, 5.0][sim.below(3) as usize],
         ..Plan::default()
@@ -104,6 +105,10 @@ impl Storm {
                 Due::Look(number) => {
                     let job = self.ledger.jobs[number].clone();
                     self.ledger.check_calm(&self.cluster, &job);
+                }
+                Due::LookAtRound(jobs) => {
+                    let jobs = self.ledger.jobs[jobs].to_vec();
+                    self.ledger.check_round(&self.cluster, &jobs);
                 }
             }
         }
@@ -242,6 +247,9 @@ impl Storm {
     }
 
     async fn publish(&mut self) {
+        if self.cluster.plan.mode == Mode::Failover {
+            return self.publish_everywhere().await;
+        }
         let master = self.any(self.cluster.masters());
         let text = Value::from(format!("word {}", self.below(1 << 32)));
         let (fun, arg) = match self.below(4) {
@@ -256,8 +264,31 @@ impl Storm {
         }
     }
 
-    /// When all is well again, each minion answers each master.
+    /// A minion that follows one master at a time hears of one of these jobs.
+    async fn publish_everywhere(&mut self) {
+        let before = self.ledger.jobs.len();
+        for master in self.cluster.masters() {
+            let published = self.cluster.publish(&master, "*", "test.ping", Vec::new()).await;
+            self.ledger.jobs.extend(published);
+        }
+        let round = before..self.ledger.jobs.len();
+        self.put(self.now() + BOUND, Due::LookAtRound(round));
+    }
+
+    /// When all is well again, each minion answers each master it follows.
     async fn say_good_night(&mut self) {
+        if self.cluster.plan.mode == Mode::Failover {
+            self.publish_everywhere().await;
+            tokio::time::sleep(BOUND).await;
+            let jobs: Vec<_> = self.due.drain(..).collect();
+            for (_, _, due) in jobs {
+                if let Due::LookAtRound(jobs) = due {
+                    let jobs = self.ledger.jobs[jobs].to_vec();
+                    self.ledger.check_round(&self.cluster, &jobs);
+                }
+            }
+            return;
+        }
         for master in self.cluster.masters() {
             match self.cluster.publish(&master, "*", "test.ping", Vec::new()).await {
                 Some(job) => {
