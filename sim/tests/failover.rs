@@ -155,3 +155,94 @@ fn a_preferred_master_that_refuses_us_costs_nothing() {
         }
     });
 }
+
+/// So many storms of twenty minutes are played; each leaves one master alone.
+const STORMS: u64 = 25;
+
+#[test]
+fn with_one_reachable_master_there_is_always_one_that_is_answered() {
+    for seed in 100..100 + STORMS {
+        Sim::run(seed, async |sim| {
+            let options = if seed % 2 == 0 {
+                failback()
+            } else {
+                map! {}
+            };
+            let transport = if seed % 5 == 0 { "tcp" } else { "zeromq" };
+            let cluster = begin(sim.clone(), plan(transport, options)).await;
+            let _ear = cluster.ear.listen();
+            let mut jobs = Vec::new();
+            for _ in 0..20 {
+                storm(&cluster, &mut jobs).await;
+            }
+            tokio::time::sleep(120 * SECOND).await;
+            check_end(&cluster, seed, &jobs).await;
+        });
+    }
+}
+
+/// Does something to one or two masters, and shows that the minion still answers one before it is undone.
+async fn storm(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) {
+    let sim = &cluster.sim;
+    let spared = MASTERS[sim.below(3) as usize];
+    let struck: Vec<_> = MASTERS.into_iter().filter(|master| *master != spared && sim.below(3) > 0).collect();
+    let kinds: Vec<u64> = struck.iter().map(|_| sim.below(5)).collect();
+    for (master, kind) in struck.iter().zip(&kinds) {
+        match kind {
+            0 => sim.kill(master),
+            1 => sim.power_off(master),
+            2 => sim.pause(master),
+            3 => sim.partition(master, "web1"),
+            _ => sim.cut(master, "web1"),
+        }
+    }
+    // Noticing it, two dead masters in a round, and perhaps a rest between rounds that began before.
+    tokio::time::sleep(25 * SECOND).await;
+    let answering = any_answers(cluster, jobs).await;
+    assert!(!answering.is_empty(), "{struck:?} {kinds:?}\n{}", tail(cluster));
+    tokio::time::sleep(Duration::from_millis(sim.below(20_000))).await;
+    for (master, kind) in struck.iter().zip(&kinds) {
+        match kind {
+            0 => cluster.start(master),
+            1 => {
+                sim.power_on(master);
+                cluster.start(master);
+            }
+            2 => sim.resume(master),
+            3 => sim.repair(master, "web1"),
+            _ => sim.mend(master, "web1"),
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(sim.below(30_000))).await;
+}
+
+const MASTERS: [&str; 3] = ["m1", "m2", "m3"];
+
+/// The masters that are answered within a second.
+async fn any_answers(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) -> Vec<&'static str> {
+    let publish = async |master| {
+        let job = cluster.publish(master, "web1", "test.ping", Vec::new());
+        // A dead master is not waited for.
+        tokio::time::timeout(SECOND, job).await.ok().flatten().map(|job| (master, job.jid))
+    };
+    let published = tokio::join!(publish("m1"), publish("m2"), publish("m3"));
+    tokio::time::sleep(SECOND).await;
+    let published: Vec<_> = [published.0, published.1, published.2].into_iter().flatten().collect();
+    let returned = |(master, jid): &&(&'static str, String)| cluster.jobs(master).count_returns(jid).unwrap() == 1;
+    let answering = published.iter().filter(returned).map(|(master, _)| *master).collect();
+    jobs.extend(published);
+    answering
+}
+
+/// In the end one master is followed, nothing was begun twice, and what was begun was returned where it was asked for.
+async fn check_end(cluster: &Cluster, seed: u64, jobs: &[(&'static str, String)]) {
+    let answering = any_answers(cluster, &mut Vec::new()).await;
+    assert_eq!(answering.len(), 1, "seed {seed}: {answering:?} are answered\n{}", tail(cluster));
+    assert_eq!(cluster.ear.begun_twice(), [], "seed {seed}");
+    let mut begun = 0;
+    for (master, jid) in jobs.iter().filter(|(_, jid)| !cluster.ear.begun(jid, "web1").is_empty()) {
+        begun += 1;
+        assert_eq!(cluster.jobs(master).count_returns(jid).unwrap(), 1, "seed {seed}: {jid} of {master}");
+    }
+    assert!(begun >= 20, "seed {seed}: {begun} of {} jobs were begun", jobs.len());
+}
