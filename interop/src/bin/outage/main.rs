@@ -3,10 +3,12 @@
 //!
 //! `cargo xtask outage [--side ours|real] [--transport zeromq|tcp] [--fault WORD] [--down SECONDS]` prints one table. It needs
 //! to be root on Linux, for the namespaces. `--soak JOBS` instead publishes that many jobs from random masters while one after
-//! the other is killed, stopped or cut off, and counts what was lost or ran twice.
+//! the other is killed, stopped or cut off, and counts what was lost or ran twice. `--latency COMMANDS` times that many commands
+//! through the second master while the first is well, silent and dead.
 
 mod cluster;
 mod lab;
+mod latency;
 mod soak;
 mod trial;
 
@@ -28,6 +30,8 @@ struct Wish {
     down: Duration,
     /// Jobs of a soak instead of the table.
     soak: Option<usize>,
+    /// Commands to be timed instead of the table.
+    latency: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -53,6 +57,9 @@ fn outages() -> Result<usize> {
     let _alone = Slot::all()?;
     if let Some(jobs) = wish.soak {
         return soaks(&wish, jobs);
+    }
+    if let Some(count) = wish.latency {
+        return latencies(&wish, count);
     }
     let mut bad = 0;
     println!(
@@ -90,6 +97,27 @@ fn soaks(wish: &Wish, jobs: usize) -> Result<usize> {
     Ok(bad)
 }
 
+/// Commands through one master while another is away.
+fn latencies(wish: &Wish, count: usize) -> Result<usize> {
+    println!(
+        "| {:<12} | {:<8} | {:<10} | {:>10} | {:>10} | {:>12} |",
+        "side", "wire", "masters", "median", "p99", "minion start"
+    );
+    println!("|{:-<14}|{:-<10}|{:-<12}|{:->12}|{:->12}|{:->14}|", "", "", "", "", "", "");
+    for transport in &wish.transports {
+        for side in &wish.sides {
+            for latency in within(side, *transport, |cluster| latency::run(cluster, count), |_| false)? {
+                let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
+                let (name, wire, what) = (side.name(), transport.name(), latency.what);
+                let (median, slow, start) = (ms(latency.median), ms(latency.slow), ms(latency.start));
+                println!("| {name:<12} | {wire:<8} | {what:<10} | {median:>10} | {slow:>10} | {start:>12} |");
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// One row.
 fn one(side: &Salt, transport: Transport, fault: Fault, down: Duration) -> Result<Outcome> {
     let trial = |cluster: &mut Cluster| {
         if fault == Fault::Clock && !cluster.has_clock() {
@@ -162,6 +190,7 @@ fn wish(args: Vec<String>) -> Result<Wish> {
         faults: Vec::new(),
         down: Duration::from_secs(300),
         soak: None,
+        latency: None,
     };
     let mut args = args.into_iter();
     while let Some(flag) = args.next() {
@@ -179,6 +208,7 @@ fn wish(args: Vec<String>) -> Result<Wish> {
                 wish.faults.extend(found);
             }
             ("--soak", jobs) => wish.soak = Some(jobs.parse().context("--soak takes a number of jobs")?),
+            ("--latency", count) => wish.latency = Some(count.parse().context("--latency takes a number of commands")?),
             ("--down", seconds) => wish.down = Duration::from_secs(seconds.parse().context("--down takes seconds")?),
             _ => bail!("what is {flag} {value}?"),
         }
