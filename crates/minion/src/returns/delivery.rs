@@ -124,6 +124,8 @@ struct Held {
     settled: Option<oneshot::Sender<()>>,
     /// It is being written.
     writing: bool,
+    /// How often it was sent in vain.
+    failures: u32,
 }
 
 /// What came of something.
@@ -213,7 +215,7 @@ impl Delivery {
     fn take(&mut self, new: New) {
         let New { returned, name, size, settled } = new;
         let seq = self.plan.add(about(&returned, size), Instant::now());
-        self.held.insert(seq, Held { name, returned: Some(returned), settled: Some(settled), writing: false });
+        self.held.insert(seq, Held { name, returned: Some(returned), settled: Some(settled), ..Held::default() });
     }
 
     fn take_found(&mut self, found: Found) {
@@ -268,9 +270,10 @@ impl Delivery {
         let (link, source) = (self.link(&publisher), self.source(seq));
         self.begin(async move {
             let answer = match (visit, link) {
+                (_, None) => Err(Failure::NotTaken("the master is not configured any more".to_owned())),
+                (_, Some(link)) if source.is_for_another(&link).await => Err(Failure::NotTaken(ANOTHER.to_owned())),
                 (Some(channel), _) => source.send(&channel, own_return).await,
                 (None, Some(link)) => source.send_over(&link, own_return).await,
-                (None, None) => Err(Failure::NotTaken("the master is not configured any more".to_owned())),
             };
             Outcome::Sent(seq, answer.and_then(taken))
         });
@@ -354,7 +357,7 @@ impl Delivery {
         let address = &about.publisher;
         match &failure {
             Failure::NotTaken(reason) => {
-                warn!(master = %address, "failed to return job {}: {reason}", about.jid);
+                self.complain(seq, &about, reason);
                 let again = self.again();
                 if self.visits.remove(address).is_some() {
                     self.plan.visit_failed(address, again);
@@ -363,6 +366,17 @@ impl Delivery {
                 self.settle(seq);
             }
             Failure::Unreadable(_) | Failure::Gone => self.lose(seq, &about, &failure),
+        }
+    }
+
+    /// The first failure and then ever fewer are worth an operator's eye.
+    fn complain(&mut self, seq: Seq, about: &Waiting, reason: &str) {
+        let Some(held) = self.held.get_mut(&seq) else { return };
+        held.failures = held.failures.saturating_add(1);
+        if held.failures.is_power_of_two() {
+            warn!(master = %about.publisher, "failed to return job {}: {reason}", about.jid);
+        } else {
+            debug!(master = %about.publisher, "failed to return job {}: {reason}", about.jid);
         }
     }
 
@@ -394,7 +408,7 @@ impl Delivery {
 
     fn written(&mut self, seq: Seq, name: Option<String>) {
         match self.held.get_mut(&seq) {
-            Some(held) if name.is_some() => *held = Held { name, ..Held::default() },
+            Some(held) if name.is_some() => *held = Held { name, failures: held.failures, ..Held::default() },
             Some(held) => held.writing = false,
             // It was delivered meanwhile.
             None => {
@@ -483,7 +497,18 @@ struct Source {
     returned: Option<Arc<Spooled>>,
 }
 
+/// Why a return waits for a master that comes back under its address.
+const ANOTHER: &str =
+    "there is another master now where the one was that published the job: its key and id have changed";
+
 impl Source {
+    /// Says whether the return is for another master than the one at the address now.
+    async fn is_for_another(&self, link: &Link) -> bool {
+        let status = link.status(false);
+        let now = Publisher { id: status.id, fingerprint: status.fingerprint, ..Publisher::default() };
+        self.read().await.is_ok_and(|returned| is_another(&returned.publisher, &now))
+    }
+
     /// Sends over the connection of a link, for as long as the link has it.
     async fn send_over(&self, link: &Link, make: fn(&Spooled) -> Map) -> Result<Value, Failure> {
         let away = || Failure::NotTaken("not connected".to_owned());
@@ -519,6 +544,14 @@ impl Source {
             Err(error) => Err(Failure::Unreadable(chain(&error))),
         }
     }
+}
+
+/// Says whether two masters that were met under one address are not the same: they have different keys and, as far as they
+/// told, different ids. A master of ours whose key was changed keeps its id.
+fn is_another(then: &Publisher, now: &Publisher) -> bool {
+    let differ = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
+    let same_id = then.id.is_some() && then.id == now.id;
+    differ(&then.fingerprint, &now.fingerprint) && !same_id
 }
 
 /// The request that delivers a return.
@@ -575,6 +608,20 @@ mod tests {
         assert_eq!(reach(MasterState::Connecting, MasterRole::Standby), Reach::Away);
         assert_eq!(reach(MasterState::Idle, MasterRole::Hot), Reach::Idle, "roles come a little later than states");
         assert_eq!(reach(MasterState::Live, MasterRole::Active), Reach::Live);
+    }
+
+    #[test]
+    fn another_master_under_the_same_address_is_told_by_key_and_id() {
+        let master = |id: Option<&str>, key: Option<&str>| Publisher {
+            id: id.map(str::to_owned),
+            fingerprint: key.map(str::to_owned),
+            ..Publisher::default()
+        };
+        assert!(!is_another(&master(None, Some("aa")), &master(None, Some("aa"))));
+        assert!(is_another(&master(None, Some("aa")), &master(None, Some("bb"))), "stock masters tell no id");
+        assert!(!is_another(&master(Some("a"), Some("aa")), &master(Some("a"), Some("bb"))), "a new key");
+        assert!(is_another(&master(Some("a"), Some("aa")), &master(Some("b"), Some("bb"))));
+        assert!(!is_another(&master(Some("a"), None), &master(None, Some("bb"))), "not known");
     }
 
     #[test]
