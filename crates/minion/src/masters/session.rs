@@ -8,6 +8,7 @@ use bytes::Bytes;
 use channel::client::{Distrust, Error as ChannelError, MasterChannel, SignIn};
 use config::MasterAddress;
 use exec::MasterState;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use transport::{Heartbeat, Subscription, Target};
@@ -299,16 +300,19 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     world.connected(link).await;
     let watched = watch_requests(world, link);
     let checked = check_now_and_then(world, link);
-    tokio::pin!(watched, checked);
+    let unread = Notify::new();
+    let asked = missed::ask_whenever(world, link, &unread);
+    tokio::pin!(watched, checked, asked);
     loop {
         tokio::select! {
             biased;
             error = &mut watched => return error.into(),
             () = &mut checked => {}
+            () = &mut asked => {}
             payload = subscription.next() => match payload {
                 Ok(payload) => {
                     link.note_heard(world.rt.now());
-                    if let Some(ended) = take(world, link, &channel, payload).await {
+                    if let Some(ended) = take(world, link, &channel, payload, &unread).await {
                         return ended;
                     }
                 }
@@ -356,7 +360,13 @@ async fn check_now_and_then(world: &World, link: &Link) {
 }
 
 /// Opens a publication and starts its job, if it is for us. It may be a word of the master instead, even its last.
-async fn take(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel, payload: Bytes) -> Option<Ended> {
+async fn take(
+    world: &Arc<World>,
+    link: &Arc<Link>,
+    channel: &MasterChannel,
+    payload: Bytes,
+    unread: &Notify,
+) -> Option<Ended> {
     match channel.open(&payload).await {
         Ok(Some(load)) => match Word::of(&load) {
             Some(Word::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
@@ -368,7 +378,9 @@ async fn take(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel, pay
         Ok(None) => {}
         Err(ChannelError::Distrust(reason @ Distrust::Changed)) => error!(master = %link.settings.address, "{reason}"),
         Err(reason) => {
-            warn!(master = %link.settings.address, "a publication was not understood and is dropped: {reason}")
+            warn!(master = %link.settings.address, "a publication was not understood and is dropped: {reason}");
+            // It may be older than the master's key, and then it is still to be had.
+            unread.notify_one();
         }
     }
     None

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use channel::client::MasterChannel;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use value::{Map, Value, map};
@@ -103,6 +104,17 @@ pub async fn ask(world: Arc<World>, link: Arc<Link>) {
         tokio::time::sleep(pause).await;
         // Answers have a bound; more may be waiting.
         while is_current(&link, &channel) && ask_once(&world, &link, &channel).await {}
+    }
+}
+
+/// Asks for what was missed whenever a publication could not be read. Does not end.
+pub async fn ask_whenever(world: &Arc<World>, link: &Arc<Link>, unread: &Notify) {
+    loop {
+        unread.notified().await;
+        // It does so beside the link, which has to go on reading.
+        if let Err(panic) = world.rt.spawn(ask(world.clone(), link.clone())).await {
+            warn!(master = %link.settings.address, "could not ask what was missed: {panic}");
+        }
     }
 }
 
