@@ -160,7 +160,7 @@ pub fn send_lost(shared: &Shared, connection: u64) {
                     break;
                 }
                 Ok(delivery) if delivery.queued > 0 => {
-                    tracing::debug!("job {jid} is sent again to connection {connection}")
+                    tracing::info!("job {jid} is sent again to connection {connection}")
                 }
                 Ok(_) => {}
                 Err(error) => tracing::error!("failed to publish job {jid} again: {error}"),
