@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rt::sim::Sim;
-use value::Value;
+use value::{Map, Value, map};
 
 use crate::cluster::{Cluster, Mode, Plan};
 use crate::ledger::{BOUND, Ledger, way};
@@ -81,6 +81,11 @@ fn plan(sim: &Sim) -> Plan {
         mode: if sim.below(3) == 0 { Mode::Failover } else { Mode::Hot },
         transport: if sim.below(4) == 0 { "tcp" } else { "zeromq" },
         heartbeat: [1.5, 3.0, 5.0][sim.below(3) as usize],
+        minion_options: if sim.below(2) == 0 {
+            Map::new()
+        } else {
+            map! { "master_failback" => true, "master_failback_interval" => 10 }
+        },
         ..Plan::default()
     }
 }

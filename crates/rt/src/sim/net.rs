@@ -75,7 +75,7 @@ impl SimNet {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let life = self.life.number;
-        let listening = Listening { at, life, waiting: Default::default(), waker: None };
+        let listening = Listening { at, life, keepalive: listen.keepalive, waiting: Default::default(), waker: None };
         state.listeners.insert(key, listening);
         Ok(SimListener { world: self.world.clone(), key, life, at })
     }

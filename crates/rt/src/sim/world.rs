@@ -34,6 +34,10 @@ const LONGEST_RETRY: Duration = Duration::from_secs(32);
 /// The first pause before something lost is sent again.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
+/// Linux probes an idle connection after two hours if not told otherwise, and again after this long.
+const IDLE: Duration = Duration::from_secs(7200);
+const INTERVAL: Duration = Duration::from_secs(75);
+
 pub(crate) struct World {
     pub(crate) start: Instant,
     state: Mutex<State>,
@@ -78,6 +82,7 @@ struct Path {
 pub(crate) struct Listening {
     pub(crate) at: SocketAddr,
     pub(crate) life: u64,
+    pub(crate) keepalive: Option<Keepalive>,
     pub(crate) waiting: VecDeque<(SimStream, SocketAddr, SocketAddr)>,
     pub(crate) waker: Option<Waker>,
 }
@@ -282,13 +287,14 @@ impl World {
             state.schedule(back, What::Refused(syn.answer));
             return;
         };
-        let there = End { host: to, life: listening.life };
+        let (there, hears) = (End { host: to, life: listening.life }, listening.keepalive);
         let (near, far) = state.connect(self, syn.from, there, now);
         let peer = SocketAddr::new(state.hosts[from].ip, syn.local.port());
         let peer = if syn.to.ip().is_loopback() { syn.local } else { peer };
-        if let Some(keepalive) = syn.keepalive.filter(|keepalive| keepalive.idle.is_some()) {
-            let (pipe, idle) = (near.inbound, keepalive.idle.unwrap_or_default());
-            state.schedule(back + idle, What::Probe(pipe, keepalive));
+        for (end, keepalive) in [(&near, syn.keepalive), (&far, hears)] {
+            if let Some(keepalive) = keepalive {
+                state.schedule(back + keepalive.idle.unwrap_or(IDLE), What::Probe(end.inbound, keepalive));
+            }
         }
         let answered = Answered { stream: near, peer: syn.to, local: peer };
         state.schedule(back, What::Answer(syn.answer, answered));
@@ -516,8 +522,7 @@ impl State {
         if pipe.reader_gone || pipe.broken.is_some() || pipe.fin {
             return;
         }
-        let (idle, interval) =
-            (keepalive.idle.unwrap_or_default(), keepalive.interval.unwrap_or(Duration::from_secs(75)));
+        let (idle, interval) = (keepalive.idle.unwrap_or(IDLE), keepalive.interval.unwrap_or(INTERVAL));
         let quiet_until = pipe.heard + idle;
         if pipe.probes == 0 && quiet_until > now {
             return self.schedule(quiet_until, What::Probe(number, keepalive));
