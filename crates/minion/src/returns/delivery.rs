@@ -16,7 +16,7 @@ use wire::loads::Ability;
 use wire::msgpack::Decode;
 
 use super::plan::{Action, Plan, Reach, Rules, SPREAD, Seen, Seq, View, Waiting, Why};
-use super::{New, Returns, chain};
+use super::{New, Returns, SMALL, chain};
 use crate::masters::{Link, sign_in_apart};
 use crate::world::World;
 
@@ -331,25 +331,29 @@ impl Delivery {
     }
 
     fn delivered(&mut self, seq: Seq, taken: bool) {
-        if let Some(about) = self.plan.get(seq).filter(|_| !taken) {
+        let Some(about) = self.plan.get(seq).cloned() else { return };
+        if !taken {
             error!(master = %about.publisher, "the master refuses the return of job {}", about.jid);
         }
         self.plan.done(seq);
-        self.forget(seq);
+        self.forget(seq, about.size);
     }
 
-    /// The return is nobody's business any more.
-    fn forget(&mut self, seq: Seq) {
-        if let Some(Held { name: Some(name), .. }) = self.held.remove(&seq) {
-            let world = self.world.clone();
-            self.begin(async move {
-                let inside = world.clone();
-                if let Ok(Err(error)) = world.rt.blocking(move || inside.returns.spool.remove(&name)).await {
-                    warn!("a return that is delivered stays on disk and will be sent again: {}", chain(&error));
-                }
-                Outcome::Removed
-            });
+    /// The return is nobody's business any more. What is small goes at once: the shorter its file outlives the receipt, the
+    /// less is sent twice.
+    fn forget(&mut self, seq: Seq, size: u64) {
+        let Some(Held { name: Some(name), .. }) = self.held.remove(&seq) else { return };
+        let world = self.world.clone();
+        if size <= SMALL as u64 {
+            return remove(&world, &name);
         }
+        self.begin(async move {
+            let inside = world.clone();
+            if let Err(panic) = world.rt.blocking(move || remove(&inside, &name)).await {
+                warn!("a return that is delivered may stay on disk: {panic}");
+            }
+            Outcome::Removed
+        });
     }
 
     fn failed(&mut self, seq: Seq, failure: Failure) {
@@ -413,7 +417,7 @@ impl Delivery {
             // It was delivered meanwhile.
             None => {
                 self.held.insert(seq, Held { name, ..Held::default() });
-                self.forget(seq);
+                self.forget(seq, 0);
             }
         }
     }
@@ -455,7 +459,13 @@ impl Delivery {
             Some(peer) => warn!("the return of job {jid} goes no further, the master {peer} has it: {reason}"),
             None => error!("The minion failed to return the job information for job {jid}: {reason}"),
         }
-        self.forget(seq);
+        self.forget(seq, about.size);
+    }
+}
+
+fn remove(world: &World, name: &str) {
+    if let Err(error) = world.returns.spool.remove(name) {
+        warn!("a return that is delivered stays on disk and will be sent again: {}", chain(&error));
     }
 }
 

@@ -24,8 +24,8 @@ use wire::loads::Ability;
 use crate::jobs::Publication;
 use crate::masters::Link;
 
-/// Returns up to this size are written without a thread of their own, as the notes of running jobs are: the way to one and back
-/// takes longer than the writing.
+/// Returns up to this size are written and removed without a thread of their own, as the notes of running jobs are: the way to
+/// one and back takes longer.
 const SMALL: usize = 64 * 1024;
 
 /// How long a disk may take to keep a larger return before it is sent nevertheless.
