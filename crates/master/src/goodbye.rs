@@ -1,7 +1,7 @@
 //! What a master tells its minions beside jobs: that it stops, that its key changes.
 //!
-//! A word is a publication without target, job id and function, which minions of Salt pass over. It is sealed and numbered like
-//! any other.
+//! A word is a publication without target, job id and function, sealed and numbered like any other. Only connections of minions
+//! of ours get it; a minion of Salt would pass over it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -54,6 +54,12 @@ impl Presence {
         known.get(minion).is_some_and(|abilities| abilities.can(ability))
     }
 
+    /// Returns the minions that can do something beyond Salt.
+    pub fn all_that_can(&self, ability: Ability) -> HashSet<MinionId> {
+        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter(|(_, abilities)| abilities.can(ability)).map(|(id, _)| id.clone()).collect()
+    }
+
     /// Minions of ours name themselves on each connection, so none of theirs is nameless.
     fn says_its_name(&self, minion: &MinionId) -> bool {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).contains_key(minion)

@@ -19,7 +19,7 @@ pub enum Audience {
     All,
     /// Subscribers of these topics (zeromq with `zmq_filtering`), once per topic.
     Topics(Vec<Bytes>),
-    /// Connections of these minions (tcp with list, glob and pcre targets).
+    /// Connections of these minions, and those that claim to be; what is published is sealed anyway.
     Minions(HashSet<MinionId>),
 }
 
@@ -127,6 +127,13 @@ impl Subscriber {
 
     fn set_minion(&self, minion: MinionId) {
         *lock(&self.minion) = Some(minion);
+    }
+
+    fn is_one_of(&self, ids: &HashSet<MinionId>) -> bool {
+        match lock(&self.minion).as_ref() {
+            Some(minion) => ids.contains(minion),
+            None => self.claimed.as_deref().is_some_and(|claimed| ids.contains(claimed)),
+        }
     }
 
     fn wants(&self, topic: &[u8]) -> bool {
@@ -266,10 +273,7 @@ impl Publisher {
             }
             Audience::Minions(ids) => {
                 let frame = (self.frame)(None, payload);
-                let named = |subscriber: &&Arc<Subscriber>| {
-                    lock(&subscriber.minion).as_ref().is_some_and(|minion| ids.contains(minion))
-                };
-                for subscriber in subscribers.iter().filter(named) {
+                for subscriber in subscribers.iter().filter(|subscriber| subscriber.is_one_of(ids)) {
                     subscriber.send(&frame, &mut delivery);
                 }
             }

@@ -27,6 +27,9 @@ pub struct OpenJobs {
     changed: Notify,
 }
 
+/// Minions remember the jobs they ran for ten minutes at least; what is offered later might run again.
+const LONGEST_GRACE: Duration = Duration::from_secs(600);
+
 /// A job that is about to be published.
 pub struct Opening<'a> {
     /// Its id.
@@ -62,7 +65,7 @@ impl OpenJobs {
             ledger: Mutex::new(Ledger::new(Limits::default())),
             files: HeldFiles::new(cachedir),
             journal: Journal::new(cachedir),
-            grace: config.jobs.job_grace,
+            grace: config.jobs.job_grace.min(LONGEST_GRACE),
             start: Instant::now(),
             changed: Notify::new(),
         }

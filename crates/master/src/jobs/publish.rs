@@ -6,6 +6,7 @@ use bytes::Bytes;
 use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
 use transport::Audience;
 use value::{Map, Value, map};
+use wire::loads::Ability;
 use wire::{Jid, MinionId};
 
 use super::ledger::Offer;
@@ -176,14 +177,15 @@ pub fn send_lost(shared: &Shared, connection: u64) {
     }
 }
 
-/// Tells everybody who listens something that is no job. Blocks the thread.
+/// Tells minions of ours something that is no job. Blocks the thread.
+///
+/// Others do not get it: one that has missed a change of the key would sign in for it, perhaps in vain.
 pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> {
-    let network = &shared.stores.config.network;
-    let audience = match network.transport == config::Transport::Zeromq && network.zmq_filtering {
-        true => Audience::Topics(vec![wire::topic::Topic::Broadcast.to_bytes()]),
-        false => Audience::All,
-    };
-    send(shared, map! { OURS => word }, &audience)
+    let ours = shared.presence.all_that_can(Ability::Goodbye);
+    if ours.is_empty() {
+        return Ok(());
+    }
+    send(shared, map! { OURS => word }, &Audience::Minions(ours))
 }
 
 fn clear(load: Map) -> Value {

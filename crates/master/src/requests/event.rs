@@ -9,6 +9,7 @@ use wire::MinionId;
 
 use super::{Answer, Ask};
 use crate::Shared;
+use crate::jobs::ledger::Progress;
 
 /// Tags only a master may use.
 static FORBIDDEN: LazyLock<Vec<Glob>> = LazyLock::new(|| {
@@ -49,7 +50,16 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
         error!("Received minion error from [{id}]: {}", message.cloned().unwrap_or_default());
     }
     if !is_forbidden(&tag, id) {
+        note_start(shared, id, &tag);
         shared.fire(tag, load);
+    }
+}
+
+/// With `start_event` a minion says that it has begun a job.
+fn note_start(shared: &Shared, id: &MinionId, tag: &str) {
+    let parts = tag.strip_prefix("salt/job/").and_then(|rest| rest.split_once("/start/"));
+    if let Some((jid, _)) = parts.filter(|(_, who)| *who == id.as_str()) {
+        shared.open_jobs.advance(jid, id.as_str(), Progress::Started);
     }
 }
 
