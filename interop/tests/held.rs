@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Checks, Daemon, Master, Minion, Salt, Sandbox, missing, scenario, until};
+use interop::{Checks, Daemon, LINES, Master, Minion, Salt, Sandbox, Transport, missing, scenario, until};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -247,4 +247,55 @@ fn goodbye(house: &mut House<'_>) -> Result<()> {
     let took = house.master.daemon()?.terminate(LONG)?;
     ensure!(took < Duration::from_secs(1), "the master was gone after {took:?}");
     until("the minion to know", LONG, || house.away.log().contains("is stopping; it is tried again"))
+}
+
+#[test]
+fn stock_minions_pass_over_what_is_ours_over_zeromq() {
+    pass_over(Transport::Zeromq);
+}
+
+#[test]
+fn stock_minions_pass_over_what_is_ours_over_tcp() {
+    pass_over(Transport::Tcp);
+}
+
+/// Held jobs carry a field of ours, and a master that renews its key or stops publishes a word of ours.
+fn pass_over(transport: Transport) {
+    if missing(&LINES) {
+        return;
+    }
+    scenario(&format!("stock minions and what is ours over {}", transport.name()), |sandbox| {
+        let master = Master::build(&Salt::ours()?, "m").transport(transport).option("auto_accept", true);
+        let mut master = master.option("publish_session", 8).start(sandbox)?;
+        let minions: Result<Vec<Minion>> = LINES
+            .iter()
+            .map(|line| Minion::build(&Salt::real(line).context("checked above")?, line).master(&master).start(sandbox))
+            .collect();
+        let minions = minions?;
+        master.wait_answering(&LINES)?;
+        let output = master.salt_run(&["--hold", "1m", "--out=txt", "*", "test.ping"])?;
+        for line in LINES {
+            ensure!(output.stdout.contains(&format!("{line}: True")), "{output}");
+        }
+        until("the key to be renewed", LONG, || master.log().contains("Rotating master AES key"))?;
+        let again = master.salt_run(&["--hold", "1m", "--out=txt", "*", "test.ping"])?;
+        for line in LINES {
+            ensure!(again.stdout.contains(&format!("{line}: True")), "{again}");
+        }
+        master.daemon()?.terminate(LONG)?;
+        master.launch(sandbox)?;
+        master.wait_ready()?;
+        master.wait_answering(&LINES)?;
+        for minion in &minions {
+            let log = minion.log();
+            let bad = |line: &&str| {
+                ["Payload decryption failed", "[CRITICAL]", "KeyError", "TypeError"]
+                    .iter()
+                    .any(|word| line.contains(word))
+            };
+            let bad: Vec<&str> = log.lines().filter(bad).collect();
+            ensure!(bad.is_empty(), "{} says {bad:?}", minion.id());
+        }
+        Ok(())
+    });
 }
