@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use config::MasterAddress;
+use config::{MasterAddress, MasterType};
 use rt::Rt;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -117,6 +117,11 @@ fn follow_masters(world: &Arc<World>, plan: Plan) {
         Plan::One(rules, order) => {
             let list: Vec<String> = world.links.iter().map(|link| link.address()).collect();
             info!("Got list of available master addresses: {}", list.join(", "));
+            if world.config.links.master_type == MasterType::Distributed
+                && let Some(first) = order.first()
+            {
+                info!("Distributed to the master at '{}'.", world.links[first.0].settings.address.host);
+            }
             world.rt.spawn(masters::follow_one(world.clone(), rules, order, world.stop.clone()));
         }
     }

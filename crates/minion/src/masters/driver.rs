@@ -16,7 +16,7 @@ use value::map;
 use super::Link;
 use super::choice::{Action, Choice, Event, Place, Rules};
 use super::connect;
-use super::session::{Approach, Ended, session};
+use super::session::{After, Approach, Ended, session};
 use crate::world::World;
 
 /// A dead master is to cost little when another may be alive, so the first round is quick. Each further one takes longer, for
@@ -181,7 +181,8 @@ impl Driver {
         let (world, link) = (self.world.clone(), self.link(place).clone());
         link.forget_start();
         let patience = PATIENCE.saturating_mul(round.saturating_add(1)).min(MOST_PATIENCE);
-        let approach = Approach { patience, fresh: true, switched: self.connected_once };
+        let after = if self.connected_once { After::Another } else { After::Start };
+        let approach = Approach { patience, fresh: true, after };
         let run = Box::pin(async move { session(&world, &link, approach).await });
         self.sessions.push(Session { place, live: false, run });
     }

@@ -74,8 +74,19 @@ pub struct Approach {
     pub patience: Duration,
     /// Whether the pillar is compiled anew, though an older one is there.
     pub fresh: bool,
-    /// Whether another master was followed before.
-    pub switched: bool,
+    /// What was before.
+    pub after: After,
+}
+
+/// What was before a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// The minion has started.
+    Start,
+    /// This master was lost.
+    Loss,
+    /// Another master was followed.
+    Another,
 }
 
 /// Follows a master until told to stop. Whatever goes wrong concerns this link alone.
@@ -101,7 +112,8 @@ struct Failures {
 async fn follow_for_ever(world: &Arc<World>, link: &Arc<Link>) {
     let mut failures = Failures::default();
     loop {
-        let ended = session(world, link, Approach { patience: CONNECT, fresh: false, switched: false }).await;
+        let after = if failures.known { After::Loss } else { After::Start };
+        let ended = session(world, link, Approach { patience: CONNECT, fresh: false, after }).await;
         let was_live = link.is_live();
         failures.all = if was_live { 1 } else { failures.all + 1 };
         failures.unresolved = if matches!(ended, Ended::Unresolved(_)) { failures.unresolved + 1 } else { 0 };
@@ -142,15 +154,15 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
         }
         other => {
             let text = if failures.known {
-                format!("Connection to master {master} lost: {other}")
+                format!("Connection to master {} lost: {other}", master.host)
             } else {
-                format!("Cannot connect to master {master}: {other}")
+                format!("Cannot connect to master {}: {other}", master.host)
             };
             // The first failure and then ever fewer are worth an operator's eye.
             if failures.all <= 1 || failures.all.is_power_of_two() {
-                warn!("{text}")
+                warn!(%master, "{text}")
             } else {
-                debug!("{text}")
+                debug!(%master, "{text}")
             }
             // A fleet that was connected does not come back at once, if the operator says so.
             let spread = if failures.known { link.settings.channel.reauth_delay } else { Duration::ZERO };
@@ -207,8 +219,11 @@ async fn begin_at(
     let channel = Arc::new(open_channel(world, link, address, approach.patience));
     let publish_port = sign_in(world, link, &channel, address).await?;
     info!("Authentication with master at {} successful!", address.ip());
-    if approach.switched {
-        info!("Re-initialising subsystems for new master {}", link.settings.address.host);
+    let host = &link.settings.address.host;
+    match approach.after {
+        After::Start => {}
+        After::Loss => info!("Connection to master {host} re-established"),
+        After::Another => info!("Re-initialising subsystems for new master {host}"),
     }
     let port = link.settings.publish_port.unwrap_or(publish_port);
     let to = SocketAddr::new(address.ip(), port);
