@@ -459,3 +459,19 @@ async fn a_return_for_another_master_is_kept_and_announced_only_when_it_comes_it
     nothing_announced(&minion, &mut events, "20240229131415678903").await;
     master.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_without_a_job_cache_takes_no_returns_for_others() {
+    let place = tempfile::tempdir().unwrap();
+    let mut options = open_house();
+    options.insert("job_cache", false);
+    let master = Master::start(options).await;
+    let minion = master.minion("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let copy = map! {
+        "cmd" => "saltern_return", "publisher" => map! {}, "job" => map! {},
+        "load" => map! { "id" => "web1", "jid" => "20240229131415678901", "return" => true, "fun" => "test.ping" },
+    };
+    assert_eq!(minion.ask(copy).await, Value::Bool(false));
+    master.stop().await;
+}

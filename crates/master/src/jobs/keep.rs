@@ -116,23 +116,23 @@ pub struct PeerReturn {
     pub load: Map,
 }
 
-/// Keeps a return in place of the master that published the job, and says so under a tag of its own.
-pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Kept {
+/// Keeps a return in place of the master that published the job, and says so under a tag of its own. `None` when this master
+/// keeps no returns, or not those of this job.
+pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
     let (id, jid) = (peer.id.clone(), peer.jid.clone());
     let stored = store_copy(shared, &mut peer);
-    let news = match stored {
-        Ok(Stored::New) => true,
-        Ok(Stored::NotKept) => shared.announced.note(&format!("copy of {jid}"), &id),
-        _ => false,
-    };
-    if news {
-        let name = peer.publisher.get_str("id").unwrap_or_default();
-        info!("Got return from {id} for job {jid} of the master {name:?}, which does not take it now");
-        let mut event = peer.load;
-        event.insert("publisher", peer.publisher);
-        shared.fire(format!("saltern/job/{jid}/peer/{id}"), event);
+    match stored {
+        Ok(Stored::NotKept | Stored::UnknownJob) => return None,
+        Ok(Stored::New) => {
+            let name = peer.publisher.get_str("id").unwrap_or_default();
+            info!("Got return from {id} for job {jid} of the master {name:?}, which does not take it now");
+            let mut event = peer.load;
+            event.insert("publisher", peer.publisher);
+            shared.fire(format!("saltern/job/{jid}/peer/{id}"), event);
+        }
+        _ => {}
     }
-    outcome(&id, jid.as_str(), stored)
+    Some(outcome(&id, jid.as_str(), stored))
 }
 
 fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {

@@ -28,13 +28,14 @@ pub fn handle(ask: Ask) -> Answer {
     };
     let kept = if is_own(&shared, &peer) {
         debug!("minion {id} reaches this master by another address: job {} is its own", peer.jid);
-        keep(&shared, peer.load)
+        Some(keep(&shared, peer.load))
     } else {
         keep_for_peer(&shared, peer)
     };
     match kept {
-        Kept::Done => true.into(),
-        Kept::Failed => try_again(&shared, &id),
+        Some(Kept::Done) => true.into(),
+        Some(Kept::Failed) => try_again(&shared, &id),
+        None => false.into(),
     }
 }
 
