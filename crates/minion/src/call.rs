@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use config::{MasterAddress, MasterType};
 use exec::{
-    Agent, Call, Context, Error as FunctionError, Job, MasterState, MasterStatus, Refresh, Registry, RunningJob,
+    Agent, Call, Context, Error as FunctionError, Job, MasterRole, MasterState, MasterStatus, Refresh, Registry,
+    RunningJob,
 };
 use files::FileServer;
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -76,6 +77,7 @@ pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<An
     parts.links = crate::new_links(&parts.config, settings, parts.rt.now());
     let world = Arc::new(World::new(copy(&parts)));
     let link = first_master(&world).await?;
+    note_roles(&world, &link);
     // The links not chosen are forgotten, so that events and mine go to the chosen master only.
     parts.told = Some(world.statuses(None));
     parts.links = vec![link.clone()];
@@ -147,11 +149,21 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
             Ok(()) => {}
             Err(why) => {
                 info!(master = %link.settings.address, "{why}");
+                link.set_state(MasterState::Backoff, None, world.rt.now());
                 reason = why;
             }
         }
     }
     best.map(|(_, link)| link).ok_or(Error::NoMaster(reason))
+}
+
+/// With masters of which one is followed at a time, the chosen one is that one.
+fn note_roles(world: &World, chosen: &Arc<Link>) {
+    if let Plan::One(..) = masters::plan(&world.config, world.links.len(), &world.rt) {
+        for link in &world.links {
+            link.set_role(if Arc::ptr_eq(link, chosen) { MasterRole::Active } else { MasterRole::Standby });
+        }
+    }
 }
 
 /// The masters in the order in which a call wants them: those first that the running minion follows, then as listed, or as the

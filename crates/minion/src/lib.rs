@@ -77,6 +77,7 @@ pub async fn run(
     let parts = Parts { rt, config, identity, grains, links: Vec::new(), told: None };
     let named = call::named_masters(&parts).await?;
     let Parts { rt, config, identity, grains, .. } = parts;
+    masters::warn_of_misunderstandings(&config, named.len());
     let plan = masters::plan(&config, named.len(), &rt);
     let mut settings = masters::links(&config, named, &grains)?;
     let abilities = Abilities::all("", rt.nonce());

@@ -19,4 +19,4 @@ pub use func::masters as named;
 pub use link::Link;
 pub use policy::{AcceptanceWait, Backoff};
 pub use session::{follow, sign_in_apart, sign_in_once};
-pub use settings::{LinkSettings, Plan, links, plan};
+pub use settings::{LinkSettings, Plan, links, plan, warn_of_misunderstandings};

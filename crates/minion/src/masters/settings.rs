@@ -82,7 +82,6 @@ fn is_one_at_a_time(config: &config::Minion, masters: usize) -> bool {
 
 /// Returns how so many masters are followed. The list is shuffled here, once, if the options say so.
 pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
-    warn_of_misunderstandings(config, masters);
     if !is_one_at_a_time(config, masters) {
         return Plan::All;
     }
@@ -107,8 +106,8 @@ pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
     Plan::One(rules, order)
 }
 
-/// Options that do not do what somebody might think, in Salt's words.
-fn warn_of_misunderstandings(config: &config::Minion, masters: usize) {
+/// Warns of options that do not do what somebody might think, in Salt's words.
+pub fn warn_of_misunderstandings(config: &config::Minion, masters: usize) {
     let links = &config.links;
     if links.master_shuffle {
         warn!("Use of 'master_shuffle' detected. 'master_shuffle' is deprecated in favor of 'random_master'.");
