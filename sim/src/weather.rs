@@ -80,7 +80,7 @@ fn plan(sim: &Sim) -> Plan {
         minions: 1 + sim.below(3) as usize,
         mode: if sim.below(3) == 0 { Mode::Failover } else { Mode::Hot },
         transport: if sim.below(4) == 0 { "tcp" } else { "zeromq" },
-        heartbeat: [1.5, 3.0, 5.0][sim.below(3) as usize],
+        heartbeat: [1.5, 3.0, 6.0, 6.0][sim.below(4) as usize],
         minion_options: if sim.below(2) == 0 {
             Map::new()
         } else {

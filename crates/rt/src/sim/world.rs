@@ -241,8 +241,14 @@ impl World {
 
     /// Sends something and tells the courier.
     pub(crate) fn send(&self, pipe: u64, item: Item) {
-        self.state().send(pipe, item, Instant::now());
-        self.sooner.notify_one();
+        let sooner = {
+            let mut state = self.state();
+            state.send(pipe, item, Instant::now());
+            state.newest_is_next()
+        };
+        if sooner {
+            self.sooner.notify_one();
+        }
     }
 
     pub(crate) fn ask(&self, syn: Syn) {
@@ -254,10 +260,11 @@ impl World {
         self.sooner.notify_one();
     }
 
-    /// Takes everything out that is on its way or waits to be taken.
+    /// Takes everything out that is on its way or waits to be taken, and the trace.
     pub(crate) fn empty(&self) -> impl Sized + use<> {
         let mut state = self.state();
-        (std::mem::take(&mut state.due), std::mem::take(&mut state.listeners))
+        let trace = std::mem::take(&mut state.trace);
+        (std::mem::take(&mut state.due), std::mem::take(&mut state.listeners), trace)
     }
 
     pub(crate) fn wake_courier(&self) {
@@ -345,6 +352,11 @@ impl State {
 
     pub(crate) fn pipe_count(&self) -> usize {
         self.pipes.len()
+    }
+
+    /// Says whether what was sent last arrives first, so that the courier has to get up earlier.
+    fn newest_is_next(&self) -> bool {
+        self.due.peek().is_some_and(|Reverse(first)| first.number == self.next)
     }
 
     fn path(&mut self, from: usize, to: usize) -> &mut Path {
