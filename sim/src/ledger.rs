@@ -26,7 +26,7 @@ pub struct Ledger {
 }
 
 /// After trouble has passed a minion has this long to be back at its masters.
-pub const RECOVERY: Duration = Duration::from_secs(60);
+pub const RECOVERY: Duration = Duration::from_secs(40);
 
 /// A minion that follows one master at a time has this long to find one that is there.
 pub const CHANGE: Duration = Duration::from_secs(120);
@@ -41,6 +41,11 @@ const MOST_DIRECTIONS: usize = 20;
 pub fn way(one: &str, other: &str) -> String {
     let (first, second) = if one < other { (one, other) } else { (other, one) };
     format!("{first}-{second}")
+}
+
+/// The name of the disk of a host.
+pub fn disk(host: &str) -> String {
+    format!("the disk of {host}")
 }
 
 impl Ledger {
@@ -64,10 +69,13 @@ impl Ledger {
 
     /// Says whether nothing was wrong with two hosts and the way between them.
     pub fn calm(&self, one: &str, other: &str, from: Duration, to: Duration) -> bool {
-        [one.to_owned(), other.to_owned(), way(one, other)].iter().all(|what| {
-            let troubles = self.troubles.get(what).map(Vec::as_slice).unwrap_or_default();
-            troubles.iter().all(|(began, over)| *began > to || over.is_some_and(|over| over < from))
-        })
+        let all = [one.to_owned(), other.to_owned(), disk(one), disk(other), way(one, other)];
+        all.iter().all(|what| self.is_well(what, from, to))
+    }
+
+    fn is_well(&self, what: &str, from: Duration, to: Duration) -> bool {
+        let troubles = self.troubles.get(what).map(Vec::as_slice).unwrap_or_default();
+        troubles.iter().all(|(began, over)| *began > to || over.is_some_and(|over| over < from))
     }
 
     fn died(&self, host: &str, from: Duration, to: Duration) -> bool {
@@ -86,6 +94,23 @@ impl Ledger {
                 self.wrongs.push(format!("{minion} began none of the jobs {} and so on", first.jid));
             }
         }
+    }
+
+    /// Says whether a return may be lost: a minion that is killed in the midst of a job has nothing to return, and one whose
+    /// disk is full has it in memory only.
+    fn may_lose(&self, minion: &str, begun: Duration, done: Option<Duration>) -> bool {
+        match done {
+            None => self.died(minion, begun, Duration::MAX),
+            Some(done) => self.died(minion, done, Duration::MAX) && !self.is_well(&disk(minion), done, done),
+        }
+    }
+
+    /// A master whose disk is full tells of a return at once, and cannot know of it after its end.
+    fn may_tell_again(&self, times: &[(String, Duration)]) -> bool {
+        times.windows(2).all(|pair| {
+            let ((one, first), (other, second)) = (&pair[0], &pair[1]);
+            one == other && self.died(one, *first, *second) && !self.is_well(&disk(one), *first, *first)
+        })
     }
 
     /// Looks at a job some time after it was accepted: where the weather was calm it has returned.
@@ -141,8 +166,10 @@ impl Ledger {
         for (jid, minion) in cluster.ear.begun_twice() {
             self.wrongs.push(format!("{minion} began job {jid} more than once"));
         }
-        for (jid, minion) in cluster.ear.told_twice() {
-            self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new more than once"));
+        for ((jid, minion), times) in cluster.ear.told_twice() {
+            if !self.may_tell_again(&times) {
+                self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new by {times:?}"));
+            }
         }
         self.check_queues(cluster);
         for job in &self.jobs {
@@ -160,8 +187,7 @@ impl Ledger {
                             self.wrongs.push(words);
                         }
                     }
-                    // A minion that is killed in the midst of a job has nothing to return.
-                    Some(at) if !returned && !self.died(minion, *at, *at + BOUND) => {
+                    Some(at) if !returned && !self.may_lose(minion, *at, cluster.ear.done(&job.jid, minion)) => {
                         let words = format!("the return of {minion} for job {} never came to {}", job.jid, job.master);
                         self.wrongs.push(words);
                     }

@@ -15,6 +15,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 /// What a minion says when it begins a job.
 const BEGUN: &str = "Starting a new job ";
 
+/// What a minion says when it has done a job.
+const DONE: &str = "Returning information for job: ";
+
 /// What a master says when it tells of a return.
 const TOLD: &str = "Got return from ";
 
@@ -25,8 +28,10 @@ pub struct Ear {
     root: String,
     /// When a minion began a job, by job and minion.
     begun: Mutex<Times>,
-    /// When a master told of a return as new, by job and minion.
-    told: Mutex<Times>,
+    /// When a minion had done a job.
+    done: Mutex<Times>,
+    /// Which masters told of a return as new, and when, by job and minion.
+    told: Mutex<BTreeMap<(String, String), Vec<(String, Duration)>>>,
 }
 
 type Times = BTreeMap<(String, String), Vec<Duration>>;
@@ -51,7 +56,7 @@ impl Visit for Said {
 impl Ear {
     pub(crate) fn new(sim: Sim, root: &Path) -> Arc<Self> {
         let root = root.display().to_string();
-        Arc::new(Ear { sim, root, begun: Mutex::default(), told: Mutex::default() })
+        Arc::new(Ear { sim, root, begun: Mutex::default(), done: Mutex::default(), told: Mutex::default() })
     }
 
     /// Listens on this thread for as long as the guard lives.
@@ -72,10 +77,16 @@ impl Ear {
         begun.iter().filter(|(_, times)| times.len() > 1).map(|(key, _)| key.clone()).collect()
     }
 
-    /// All returns that masters told of as new more than once.
-    pub fn told_twice(&self) -> Vec<(String, String)> {
+    /// When a minion had done a job, if it came so far.
+    pub fn done(&self, jid: &str, minion: &str) -> Option<Duration> {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.get(&(jid.to_owned(), minion.to_owned()))?.first().copied()
+    }
+
+    /// All returns that masters told of as new more than once, by job and minion, with the masters and the times.
+    pub fn told_twice(&self) -> Vec<((String, String), Vec<(String, Duration)>)> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.iter().filter(|(_, times)| times.len() > 1).map(|(key, _)| key.clone()).collect()
+        told.iter().filter(|(_, times)| times.len() > 1).map(|(key, times)| (key.clone(), times.clone())).collect()
     }
 
     fn note(&self, host: &str, message: &str) {
@@ -86,7 +97,11 @@ impl Ear {
         if let Some((id, jid)) = message.strip_prefix(TOLD).and_then(|rest| rest.split_once(" for job "))
             && !jid.contains(' ')
         {
-            self.enter(&self.told, jid, id);
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.entry((jid.to_owned(), id.to_owned())).or_default().push((host.to_owned(), self.sim.elapsed()));
+        }
+        if let Some(jid) = message.strip_prefix(DONE) {
+            self.enter(&self.done, jid, host);
         }
     }
 

@@ -6,7 +6,7 @@ use rt::sim::Sim;
 use value::{Map, Value, map};
 
 use crate::cluster::{Cluster, Mode, Plan};
-use crate::ledger::{BOUND, Ledger, way};
+use crate::ledger::{BOUND, Ledger, disk, way};
 
 /// How long a storm lasts.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -319,8 +319,8 @@ impl Fault {
             | Fault::Kill(host)
             | Fault::PowerOff(host)
             | Fault::NoName(host)
-            | Fault::Stop(host)
-            | Fault::DiskFull(host) => vec![host.clone()],
+            | Fault::Stop(host) => vec![host.clone()],
+            Fault::DiskFull(host) => vec![disk(host)],
             // Nobody minds the time of day, or new keys.
             Fault::Clock(..) | Fault::Rotate(_) => Vec::new(),
         }
