@@ -264,14 +264,57 @@ async fn a_drop_file_changes_the_key_at_once_and_no_job_is_lost() {
     let rotated = event(&mut events, "key").await;
     assert_eq!(rotated.data().get("rotate_aes_key"), Some(&true.into()));
     master.publish("web1", "test.ping").await;
-    let word = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
-    assert_eq!(word.get("saltern").and_then(|word| word.get("rotated")), Some(&true.into()), "sealed with the old key");
     let job = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
     assert_eq!(job.get_str("fun"), Some("test.ping"));
+    master.stop().await;
+    let end = publications.next().await;
+    assert!(end.is_err(), "a minion of Salt gets nothing that is no job");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn minions_of_ours_are_told_of_a_new_key_and_of_the_end() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion_of_ours("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let mut publications = subscribe(&master, "web1").await;
+    let mut events = master.events().await;
+    keys::request_rotation(&master.path("cache"), "m_master", keys::Owner::NOBODY).unwrap();
+    event(&mut events, "key").await;
+    let word = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
+    assert_eq!(word.get("saltern").and_then(|word| word.get("rotated")), Some(&true.into()), "sealed with the old key");
+    minion.channel.sign_in().await.unwrap();
     master.stop().await;
     let word = minion.channel.open(&publications.next().await.unwrap()).await.unwrap().unwrap();
     assert_eq!(word.get("saltern").and_then(|word| word.get("goodbye")), Some(&true.into()));
     assert_eq!(word.get("jid"), None, "no job for anybody");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_minion_missed_is_told_until_it_has_returned() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion_of_ours("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let answer = master.publish("web1", "test.ping").await;
+    let jid = answer.get("load").and_then(|load| load.get("jid")).and_then(Value::as_str).unwrap().to_owned();
+    let missed = || async {
+        let answer = minion.ask(map! { "cmd" => "saltern_missed", "known" => Value::List(Vec::new()) }).await;
+        let jobs = answer.get("jobs").and_then(Value::as_list).unwrap().to_vec();
+        let left = |job: &Value| job.get("left").and_then(Value::as_f64).is_some_and(|left| left > 20.0 && left < 30.0);
+        assert!(jobs.iter().all(left), "{jobs:?}");
+        let jid = |job: &Value| job.get("load").and_then(|load| load.get("jid")).cloned();
+        jobs.iter().filter_map(jid).collect::<Vec<Value>>()
+    };
+    assert_eq!(missed().await, [Value::from(jid.as_str())]);
+    let receipt =
+        map! { "cmd" => "saltern_received", "received" => value::list![jid.as_str(), "20240229131415678901"] };
+    let answer = minion.ask(receipt).await;
+    assert_eq!(answer.get("gone"), Some(&value::list!["20240229131415678901"]), "only what was published is to begin");
+    assert_eq!(missed().await, []);
+    minion.answer(&jid, true).await;
+    assert_eq!(missed().await, []);
+    master.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -140,6 +140,10 @@ pub struct Ledger {
 /// Bytes a target takes beside its id.
 const PER_TARGET: usize = 40;
 
+fn size_of(targets: &[(Box<str>, Progress)]) -> usize {
+    targets.iter().map(|(id, _)| id.len() + PER_TARGET).sum()
+}
+
 impl Ledger {
     /// An empty ledger with these limits.
     pub fn new(limits: Limits) -> Self {
@@ -151,12 +155,12 @@ impl Ledger {
     /// # Errors
     /// When it is to be held and there is no room.
     pub fn enter(&mut self, job: NewJob) -> Result<(), Full> {
-        let size = job.size + job.targets.iter().map(|id| id.len() + PER_TARGET).sum::<usize>();
+        let mut targets: Vec<(Box<str>, Progress)> =
+            job.targets.into_iter().map(|id| (id.into_boxed_str(), Progress::Unreachable)).collect();
+        let size = job.size + size_of(&targets);
         if job.held && (self.held.0 >= self.limits.held_jobs || self.held.1 + size > self.limits.held) {
             return Err(Full { jobs: self.held.0, bytes: self.held.1 });
         }
-        let mut targets: Vec<(Box<str>, Progress)> =
-            job.targets.into_iter().map(|id| (id.into_boxed_str(), Progress::Unreachable)).collect();
         targets.sort_unstable();
         targets.dedup();
         match self.entries.remove(&job.jid) {
@@ -171,6 +175,7 @@ impl Ledger {
             }
             None => drop(self.unseen.insert(job.jid.clone())),
         }
+        let size = job.size + size_of(&targets);
         let unreturned = targets.iter().filter(|(_, progress)| *progress < Progress::Returned).count();
         let (held, until, judged_by_minions) = (job.held, job.until, job.judged_by_minions);
         let entry =
@@ -246,7 +251,10 @@ impl Ledger {
         if let Ok(place) = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)) {
             entry.advance(place, progress);
         }
-        entry.publication.is_some() && entry.until > now
+        let valid = entry.publication.is_some() && entry.until > now;
+        let freed = entry.forget_returned();
+        self.plain = self.plain.saturating_sub(freed);
+        valid
     }
 
     /// Says whether a held job has all returns it waits for.
@@ -264,7 +272,8 @@ impl Ledger {
         for jid in std::mem::take(&mut self.unseen) {
             let Some(entry) = self.entries.get_mut(&jid) else { continue };
             for place in 0..entry.targets.len() {
-                if connected.contains(&*entry.targets[place].0) {
+                let (id, progress) = &entry.targets[place];
+                if *progress < Progress::Sent && connected.contains(&**id) {
                     entry.advance(place, Progress::Sent);
                 }
             }
@@ -312,7 +321,7 @@ impl Ledger {
         let was_held = entry.held && entry.publication.is_some();
         // What became of its targets stays, among the jobs that are not held.
         entry.publication = None;
-        entry.size = entry.targets.iter().map(|(id, _)| id.len() + PER_TARGET).sum();
+        entry.size = size_of(&entry.targets);
         let held = std::mem::replace(&mut entry.held, false);
         self.account(&entry, true);
         self.entries.insert(jid.to_owned(), entry);
@@ -345,6 +354,18 @@ impl Ledger {
 }
 
 impl Entry {
+    /// A job that is not held and has all its returns needs no list of them: the job cache has it. Returns the bytes that are
+    /// free then.
+    fn forget_returned(&mut self) -> usize {
+        if self.held || self.judged_by_minions || self.unreturned > 0 {
+            return 0;
+        }
+        let freed = size_of(&self.targets);
+        self.targets = Vec::new();
+        self.size = self.size.saturating_sub(freed);
+        freed
+    }
+
     fn advance(&mut self, place: usize, progress: Progress) {
         let current = &mut self.targets[place].1;
         if *current < progress {
@@ -434,7 +455,7 @@ mod tests {
     #[test]
     fn time_ends_jobs_and_their_states_stay() {
         let mut ledger = Ledger::default();
-        ledger.enter(job("1", &["a"], 30)).unwrap();
+        ledger.enter(job("1", &["a", "b"], 30)).unwrap();
         ledger.enter(held("2", &["a"], 60)).unwrap();
         assert_eq!(ledger.next_end(), Some(at(30)));
         assert_eq!(ledger.expire(at(30)), Vec::<String>::new());
@@ -444,7 +465,8 @@ mod tests {
         assert_eq!((ledger.held(at(60)), ledger.held), (Vec::new(), (0, 0)));
         assert!(!ledger.end("2"), "it has ended");
         ledger.advance("1", "a", Progress::Returned, at(61));
-        assert_eq!(states(&ledger, "1"), [("a".into(), "returned")], "late returns count");
+        let late = [("a".into(), "returned"), ("b".into(), "unreachable")];
+        assert_eq!(states(&ledger, "1"), late, "late returns count");
     }
 
     #[test]
@@ -479,6 +501,23 @@ mod tests {
         assert_eq!(jids(ledger.lost_by(7, at(10))), Vec::<String>::new());
         ledger.forget_connections(|number| number != 8);
         assert_eq!(ledger.lost_by(8, at(10)), []);
+    }
+
+    #[test]
+    fn a_job_that_is_done_costs_little() {
+        let mut ledger = Ledger::default();
+        ledger.enter(job("1", &["a", "b"], 30)).unwrap();
+        ledger.enter(held("2", &["a"], 30)).unwrap();
+        assert_eq!(ledger.plain, 100 + 2 * (PER_TARGET + 1));
+        for id in ["a", "b"] {
+            ledger.advance("1", id, Progress::Returned, at(1));
+            ledger.advance("2", id, Progress::Returned, at(1));
+        }
+        assert_eq!((ledger.plain, states(&ledger, "1")), (100, Vec::new()));
+        assert_eq!(offered(&mut ledger, "a", &[], 2), []);
+        assert_eq!(states(&ledger, "2"), [("a".into(), "returned")], "of held jobs everything is told");
+        ledger.expire(at(30));
+        assert_eq!(ledger.plain, PER_TARGET + 1);
     }
 
     #[test]

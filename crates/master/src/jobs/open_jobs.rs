@@ -132,8 +132,9 @@ impl OpenJobs {
             held: job.hold.is_some(),
             until: self.now() + left,
         })?;
-        let (jid, targets, until) = (job.jid.clone(), job.targets.to_vec(), now + left);
+        let until = now + left;
         if job.hold.is_some() {
+            let (jid, targets) = (job.jid.clone(), job.targets.to_vec());
             let file = HeldJob { jid, publication, targets, judged_by_minions, until };
             if let Err(error) = self.files.write(&file) {
                 self.ledger().end(job.jid.as_str());

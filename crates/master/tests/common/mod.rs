@@ -114,7 +114,24 @@ impl Master {
         Minion { id: MinionId::new(id).unwrap(), channel }
     }
 
+    /// A minion that says that it is one of ours.
+    pub fn minion_of_ours(&self, id: &str, pki: &Path) -> Minion {
+        let abilities = Some(wire::loads::Abilities::all("", "1"));
+        let channel = self.channel_with(id, PrivateKey::generate(2048).unwrap(), pki, abilities);
+        Minion { id: MinionId::new(id).unwrap(), channel }
+    }
+
     pub fn channel(&self, id: &str, key: PrivateKey, pki: &Path) -> MasterChannel {
+        self.channel_with(id, key, pki, None)
+    }
+
+    fn channel_with(
+        &self,
+        id: &str,
+        key: PrivateKey,
+        pki: &Path,
+        abilities: Option<wire::loads::Abilities>,
+    ) -> MasterChannel {
         let settings = Settings {
             encryption: Encryption::default(),
             signing: Signature::default(),
@@ -128,7 +145,7 @@ impl Master {
             request_timeout: Duration::from_secs(20),
             request_tries: 1,
             trust: TrustSettings::default(),
-            abilities: None,
+            abilities,
         };
         let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key).unwrap());
         let requester = Arc::new(ZmqRequester::new(Rt::real(), Target::plain(self.requests)));
