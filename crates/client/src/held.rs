@@ -124,7 +124,9 @@ impl LocalClient {
     ) -> Result<(), Error> {
         let mut waiting = self.gather_all_but_silent(bus, ticket, patience, &mut on).await?;
         self.name_those_without(&ticket.jid, &mut waiting, &mut on).await?;
-        let mut announced = false;
+        // Who was away from the start is known already.
+        let away = ticket.held.iter().flat_map(|held| held.away.iter().cloned()).collect::<BTreeSet<String>>();
+        let mut announced = waiting.is_subset(&away);
         while !waiting.is_empty() {
             let Some(progress) = self.patient_progress(&ticket.jid).await? else { break };
             self.take_stored(&ticket.jid, &progress, &mut waiting, &mut on);

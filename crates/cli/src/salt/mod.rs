@@ -55,7 +55,11 @@ pub fn main(parsed: Parsed) -> ExitCode {
             return ExitCode::from(missing.code());
         }
     };
-    match run(prepared, job, hold_asked) {
+    let hold = match hold::wished(&prepared.options, hold_asked) {
+        Ok(hold) => hold,
+        Err(error) => return usage_error(Program::Salt, &error.to_string()),
+    };
+    match run(prepared, job, hold) {
         Ok(code) => ExitCode::from(code),
         Err(error) => prepare::fail(Program::Salt, &error),
     }
@@ -75,14 +79,13 @@ fn dump_config(prepared: &OnMaster) -> ExitCode {
     }
 }
 
-fn run(prepared: OnMaster, mut job: Job, hold_asked: bool) -> Result<u8> {
+fn run(prepared: OnMaster, mut job: Job, hold: Duration) -> Result<u8> {
     if job::resolve_nodegroups(&mut job, &prepared.config.nodegroups).is_err() {
         let file = prepared.config.paths.conf_file.display();
         outputters::print_line(&format!("Node group {} unavailable in {file}", job.target))?;
         return Ok(exit_codes::GENERIC);
     }
     let runtime = prepare::small_runtime().context("failed to start")?;
-    let hold = hold::wished(&prepared.options, hold_asked)?;
     let interrupted = Arc::new(OnceLock::new());
     runtime.block_on(async {
         let session = Session::new(prepared, job, hold, interrupted.clone());
