@@ -272,7 +272,9 @@ fn pass_over(transport: Transport) {
             .map(|line| Minion::build(&Salt::real(line).context("checked above")?, line).master(&master).start(sandbox))
             .collect();
         let minions = minions?;
+        let ours = Minion::build(&Salt::ours()?, "ours").master(&master).start(sandbox)?;
         master.wait_answering(&LINES)?;
+        master.wait_answering(&["ours"])?;
         let output = master.salt_run(&["--hold", "1m", "--out=txt", "*", "test.ping"])?;
         for line in LINES {
             ensure!(output.stdout.contains(&format!("{line}: True")), "{output}");
@@ -283,8 +285,11 @@ fn pass_over(transport: Transport) {
             ensure!(again.stdout.contains(&format!("{line}: True")), "{again}");
         }
         master.daemon()?.terminate(LONG)?;
+        until("our minion to know", LONG, || ours.log().contains("is stopping; it is tried again"))?;
         master.launch(sandbox)?;
         master.wait_ready()?;
+        let first = master.salt_run(&["--out=txt", "ours", "test.ping"])?;
+        ensure!(first.stdout.contains("ours: True"), "{first}");
         master.wait_answering(&LINES)?;
         for minion in &minions {
             let log = minion.log();

@@ -12,7 +12,7 @@ use store::disk::{self, Writing};
 use tracing::warn;
 
 /// Most ids that are remembered, whatever their age.
-const MOST: usize = 50_000;
+const MOST: usize = 20_000;
 
 /// How long an id is remembered at least: a master that lost its memory may offer the job for so long.
 pub const LEAST: Duration = Duration::from_secs(600);
