@@ -518,3 +518,21 @@ async fn a_master_without_a_job_cache_takes_no_returns_for_others() {
     assert_eq!(minion.ask(copy).await, Value::Bool(false));
     master.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_takes_no_return_sends_our_minion_away_with_it_and_announces_it_when_it_is_stored() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion_of_ours("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let mut events = master.events().await;
+    let (jobs, jid) = (master.path("cache/jobs"), "20240229131415678901");
+    let _ = std::fs::remove_dir_all(&jobs);
+    std::fs::write(&jobs, "in the way").unwrap();
+    assert_eq!(minion.answer(jid, true).await, Value::from(""), "not acknowledged");
+    std::fs::remove_file(&jobs).unwrap();
+    assert_eq!(minion.answer(jid, true).await, Value::Null);
+    assert_eq!(event(&mut events, "salt/job/").await.tag(), format!("salt/job/{jid}/ret/web1"));
+    nothing_announced(&minion, &mut events, "20240229131415678902").await;
+    master.stop().await;
+}

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use store::jobs::{JobReturn, Stored};
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
+use wire::loads::Ability;
 use wire::{Jid, MinionId};
 
 use crate::Shared;
@@ -57,13 +58,15 @@ fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
 /// Says whether a return was not announced before.
 fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Stored>) -> bool {
     match stored {
-        // It may have been announced when the disk would not take it.
+        // That of a stock minion may have been announced when the disk would not take it.
         Ok(Stored::New) => !shared.announced.contains(jid, id),
         Ok(Stored::Duplicate { same: false }) => true,
         Ok(Stored::Duplicate { same: true }) => shared.stores.jobs.take_copy_mark(jid, id).unwrap_or_else(|error| {
             warn!("{}", crate::chain(&error));
             false
         }),
+        // A minion that keeps its returns sends this one until it is stored; from others it may be the last that is heard.
+        Err(_) if shared.presence.can(id, Ability::PeerReturns) => false,
         Ok(Stored::NotKept | Stored::UnknownJob) | Err(_) => shared.announced.note(jid, id),
     }
 }
