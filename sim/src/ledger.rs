@@ -155,9 +155,9 @@ impl Ledger {
                 self.wrongs.push(format!("jobs are still held at {master}: {held:?}"));
             }
         }
-        let directions = cluster.sim.pipes();
-        if directions > cluster.plan.masters * cluster.plan.minions * MOST_DIRECTIONS {
-            self.wrongs.push(format!("{directions} directions of connections are left"));
+        let directions = cluster.sim.directions();
+        if directions.len() > cluster.plan.masters * cluster.plan.minions * MOST_DIRECTIONS {
+            self.wrongs.push(format!("{} directions of connections are left: {directions:?}", directions.len()));
         }
     }
 

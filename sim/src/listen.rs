@@ -31,8 +31,11 @@ pub struct Ear {
     /// When a minion had done a job.
     done: Mutex<Times>,
     /// Which masters told of a return as new, and when, by job and minion.
-    told: Mutex<BTreeMap<(String, String), Vec<(String, Duration)>>>,
+    told: Mutex<BTreeMap<(String, String), Told>>,
 }
+
+/// Who told of something, and when.
+pub type Told = Vec<(String, Duration)>;
 
 type Times = BTreeMap<(String, String), Vec<Duration>>;
 
@@ -84,7 +87,7 @@ impl Ear {
     }
 
     /// All returns that masters told of as new more than once, by job and minion, with the masters and the times.
-    pub fn told_twice(&self) -> Vec<((String, String), Vec<(String, Duration)>)> {
+    pub fn told_twice(&self) -> Vec<((String, String), Told)> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.iter().filter(|(_, times)| times.len() > 1).map(|(key, times)| (key.clone(), times.clone())).collect()
     }

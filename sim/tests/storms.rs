@@ -12,6 +12,8 @@ const STORMS: u64 = 500;
 fn a_ping_returns_from_a_quiet_cluster() {
     Sim::run(1, async |sim| {
         let cluster = Cluster::new(sim, Plan { masters: 2, minions: 2, ..Plan::default() });
+        // Where one thread listens and another does not, both may be deaf.
+        let _ear = cluster.ear.listen();
         cluster.start_all();
         tokio::time::sleep(Duration::from_secs(10)).await;
         let job = cluster.publish("m2", "*", "test.ping", Vec::new()).await.unwrap();

@@ -220,9 +220,9 @@ impl Sim {
         self.world.state().hosts[number].life.count()
     }
 
-    /// How many directions of connections are remembered.
-    pub fn pipes(&self) -> usize {
-        self.world.state().pipe_count()
+    /// Both directions of all connections, each in words.
+    pub fn directions(&self) -> Vec<String> {
+        self.world.state().directions()
     }
 
     fn number(&self, host: &str) -> usize {

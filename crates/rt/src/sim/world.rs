@@ -350,8 +350,18 @@ impl State {
         self.pipes.get_mut(&number)
     }
 
-    pub(crate) fn pipe_count(&self) -> usize {
-        self.pipes.len()
+    /// Both directions of all connections, in words: from where to where, in which runs of the programs, and what has ended.
+    pub(crate) fn directions(&self) -> Vec<String> {
+        let name = |end: End| {
+            let host = &self.hosts[end.host];
+            format!("{}{}", host.name, if host.life.number == end.life { "" } else { " (gone)" })
+        };
+        let flags = |pipe: &Pipe| {
+            let said = [(pipe.fin, "ended"), (pipe.broken.is_some(), "broken"), (pipe.reader_gone, "unread")];
+            said.iter().filter(|(is, _)| *is).map(|(_, word)| format!(" {word}")).collect::<String>()
+        };
+        let word = |pipe: &Pipe| format!("{} to {}{}", name(pipe.from), name(pipe.to), flags(pipe));
+        self.pipes.values().map(word).collect()
     }
 
     /// Says whether what was sent last arrives first, so that the courier has to get up earlier.
@@ -518,11 +528,10 @@ impl State {
         }
     }
 
-    /// A connection whose ends are both gone is forgotten.
+    /// A connection whose ends are both gone is forgotten, and with it what is on its way.
     fn forget(&mut self, one: u64, other: u64) {
-        let over =
-            |pipe: Option<&Pipe>| pipe.is_none_or(|pipe| pipe.reader_gone && (pipe.fin || pipe.broken.is_some()));
-        if over(self.pipes.get(&one)) && over(self.pipes.get(&other)) {
+        let gone = |pipe: Option<&Pipe>| pipe.is_none_or(|pipe| pipe.reader_gone);
+        if gone(self.pipes.get(&one)) && gone(self.pipes.get(&other)) {
             self.pipes.remove(&one);
             self.pipes.remove(&other);
         }
