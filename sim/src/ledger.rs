@@ -105,14 +105,6 @@ impl Ledger {
         }
     }
 
-    /// A master whose disk is full tells of a return at once, and cannot know of it after its end.
-    fn may_tell_again(&self, times: &[(String, Duration)]) -> bool {
-        times.windows(2).all(|pair| {
-            let ((one, first), (other, second)) = (&pair[0], &pair[1]);
-            one == other && self.died(one, *first, *second) && !self.is_well(&disk(one), *first, *first)
-        })
-    }
-
     /// Looks at a job some time after it was accepted: where the weather was calm it has returned.
     pub fn check_calm(&mut self, cluster: &Cluster, job: &Job) {
         let from = job.accepted.saturating_sub(RECOVERY);
@@ -167,9 +159,7 @@ impl Ledger {
             self.wrongs.push(format!("{minion} began job {jid} more than once"));
         }
         for ((jid, minion), times) in cluster.ear.told_twice() {
-            if !self.may_tell_again(&times) {
-                self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new by {times:?}"));
-            }
+            self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new by {times:?}"));
         }
         self.check_queues(cluster);
         for job in &self.jobs {
