@@ -122,6 +122,11 @@ impl Ledger {
 
     /// Says whether a minion was well connected for long enough while a job was still to be delivered.
     fn had_a_chance(&self, job: &Job, minion: &str) -> bool {
+        // What a minion had confirmed when it died is not sent again: it might have begun.
+        let moment = Duration::from_secs(1);
+        if self.died(minion, job.accepted.saturating_sub(moment), job.accepted + moment) {
+            return false;
+        }
         let end = job.accepted + job.valid;
         let mut from = job.accepted.saturating_sub(RECOVERY);
         while from + RECOVERY + BOUND <= end {
