@@ -2,7 +2,7 @@
 //!
 //! It only binds arguments. From
 //!
-//! ```ignore
+//! ```text
 //! /// Returns the text it was given.
 //! #[function]
 //! async fn echo(ctx: &Context, text: String, #[default(1)] times: i64, kwargs: KwArgs) -> Result<String> { … }
