@@ -36,11 +36,13 @@ pub struct Style {
     pub indent: i32,
     /// Preferred width in columns; -1 for no limit.
     pub width: i32,
+    /// Whether letters outside ASCII are written as they are, as Salt's `safe_dump` does; else they are escaped.
+    pub unicode: bool,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Style { flow: Flow::Leaves, sort_keys: true, indent: 2, width: 80 }
+        Style { flow: Flow::Leaves, sort_keys: true, indent: 2, width: 80, unicode: true }
     }
 }
 
@@ -80,7 +82,7 @@ pub fn dump(value: &Value, flow: Flow) -> String {
 pub fn dump_with(value: &Value, style: Style) -> Result<String, DumpError> {
     check_depth(value, 0)?;
     let stand_in = StandIn::choose(value);
-    let mut emitter = Emitter::new(style.indent, style.width).map_err(DumpError::Emitter)?;
+    let mut emitter = Emitter::new(style.indent, style.width, style.unicode).map_err(DumpError::Emitter)?;
     let mut writer = Writer { emitter: &mut emitter, style, stand_in, replaced: Vec::new() };
     writer.value(value).map_err(DumpError::Emitter)?;
     let replaced = writer.replaced;

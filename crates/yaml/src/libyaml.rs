@@ -203,7 +203,7 @@ pub(crate) struct Emitter {
 
 impl Emitter {
     /// Starts a document. The width is in columns, -1 for no limit.
-    pub(crate) fn new(indent: i32, width: i32) -> Result<Self, String> {
+    pub(crate) fn new(indent: i32, width: i32, unicode: bool) -> Result<Self, String> {
         let raw = allocate::<sys::yaml_emitter_t>();
         // SAFETY: `raw` is fresh, zeroed and of the right layout; `output` is a live heap pointer until `drop`.
         unsafe {
@@ -213,7 +213,7 @@ impl Emitter {
             }
             let output = Box::into_raw(Box::<Vec<u8>>::default());
             sys::yaml_emitter_set_output(raw, append, output.cast());
-            sys::yaml_emitter_set_unicode(raw, true);
+            sys::yaml_emitter_set_unicode(raw, unicode);
             sys::yaml_emitter_set_indent(raw, indent);
             sys::yaml_emitter_set_width(raw, width);
             let mut emitter = Emitter { raw, output };

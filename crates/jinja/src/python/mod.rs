@@ -1,0 +1,33 @@
+//! What Python does with its objects: print, compare, count, walk, calculate.
+
+mod access;
+mod arith;
+mod compare;
+mod format_percent;
+mod format_spec;
+mod print;
+mod slice;
+mod str_format;
+pub(crate) mod text;
+
+pub use access::{contains, iterate, len, to_vec, truthy};
+pub use compare::{equal, less_than};
+pub use print::{Quote, repr, repr_float, repr_str, str_of};
+
+pub(crate) use access::{get_attr, get_item, get_item_raw, is_callable, is_iterable, is_mapping, unpack};
+pub(crate) use arith::{BinOp, add, binary, div, modulo, mul, negate, positive, to_big};
+pub(crate) use compare::{CmpOp, compare, compare_numbers, ranges_equal, sort_by_keys};
+pub(crate) use format_percent::percent;
+pub(crate) use format_spec::format_value;
+pub(crate) use print::{debug, int_text};
+pub(crate) use slice::{index_of, slice};
+pub(crate) use str_format::str_format;
+
+use crate::error::{Error, ErrorKind};
+
+/// How deep values may be nested before they are refused.
+pub(crate) const MAX_DEPTH: u32 = 200;
+
+pub(crate) fn too_deep() -> Error {
+    Error::new(ErrorKind::Recursion, "maximum recursion depth exceeded")
+}

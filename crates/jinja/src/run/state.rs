@@ -1,0 +1,268 @@
+//! One rendering: what it may use, what it loaded, where it is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::context::{Context, Scope};
+use super::modules::Module;
+use crate::env::{Environment, Limits, Vars};
+use crate::error::{Error, ErrorKind};
+use crate::loader::Source;
+use crate::python;
+use crate::template::{RenderOptions, Template};
+use crate::value::{CallArgs, Kwargs, Native, Str, Undefined, UndefinedKind, Value};
+
+/// Calls are continued on a new stack each time this many are inside each other.
+const CALLS_PER_STACK: u32 = 24;
+
+/// The bytes of such a stack.
+pub(crate) const STACK_BYTES: usize = 64 << 20;
+
+/// A rendering in progress.
+pub struct State {
+    env: Arc<Environment>,
+    limits: Limits,
+    steps: u64,
+    written: usize,
+    depth: u32,
+    /// The depth at which the current stack began.
+    stack_base: u32,
+    globals: Arc<Scope>,
+    loaded: Vars,
+    templates: HashMap<Str, Template>,
+    pub(crate) modules: HashMap<Str, Arc<Module>>,
+    pub(crate) context: Option<Arc<Context>>,
+    /// Variables set in the loop or block that is running.
+    pub(crate) loop_vars: Vec<(Str, Value)>,
+}
+
+impl State {
+    pub(crate) fn new(env: &Arc<Environment>, options: RenderOptions) -> Self {
+        let base = Arc::new(Scope { vars: env.globals.clone(), next: None });
+        let globals =
+            if options.globals.is_empty() { base } else { Arc::new(Scope { vars: options.globals, next: Some(base) }) };
+        State {
+            env: env.clone(),
+            limits: options.limits.unwrap_or(env.limits),
+            steps: 0,
+            written: 0,
+            depth: 0,
+            stack_base: 0,
+            globals,
+            loaded: Vars::default(),
+            templates: HashMap::new(),
+            modules: HashMap::new(),
+            context: None,
+            loop_vars: Vec::new(),
+        }
+    }
+
+    /// Returns the environment.
+    pub fn env(&self) -> &Arc<Environment> {
+        &self.env
+    }
+
+    /// Returns the bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the name of the template that is running.
+    pub fn template_name(&self) -> Option<&str> {
+        self.context.as_ref().and_then(|context| context.name.as_deref())
+    }
+
+    /// Looks a variable up as the running template does, without those local to loops and macros.
+    pub fn lookup(&self, name: &str) -> Option<Value> {
+        if let Some((_, value)) = self.loop_vars.iter().rev().find(|(have, _)| &**have == name) {
+            return Some(value.clone());
+        }
+        self.context.as_ref().and_then(|context| context.resolve(name))
+    }
+
+    /// Returns all variables the running template sees, without those local to loops and macros.
+    pub fn variables(&self) -> Vec<(Str, Value)> {
+        let mut all = self.context.as_ref().map(|context| context.all()).unwrap_or_default();
+        all.extend(self.loop_vars.iter().cloned());
+        all.into_iter().collect()
+    }
+
+    /// Looks a global up, as imported templates without context see it.
+    pub fn global(&self, name: &str) -> Option<Value> {
+        self.loaded.get(name).cloned().or_else(|| self.globals.get(name))
+    }
+
+    pub(crate) fn globals(&self) -> Arc<Scope> {
+        if self.loaded.is_empty() {
+            return self.globals.clone();
+        }
+        Arc::new(Scope { vars: self.loaded.clone(), next: Some(self.globals.clone()) })
+    }
+
+    /// Counts steps; fails if there were too many.
+    pub fn spend(&mut self, steps: u64) -> Result<(), Error> {
+        self.steps += steps;
+        if self.steps > self.limits.steps {
+            return Err(Error::new(ErrorKind::Steps, "the template takes too many steps"));
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that were written; fails if there were too many.
+    pub(crate) fn wrote(&mut self, bytes: usize) -> Result<(), Error> {
+        self.written += bytes;
+        if self.written > self.limits.output_bytes {
+            return Err(Error::new(ErrorKind::Memory, "the template writes too much"));
+        }
+        Ok(())
+    }
+
+    /// Fails if a text or number of this many bytes is too large.
+    pub fn check_size(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > self.limits.value_bytes {
+            return Err(Error::new(ErrorKind::Memory, "a value is too large"));
+        }
+        Ok(())
+    }
+
+    /// Fails if a list of this many items is too large.
+    pub fn check_items(&self, items: usize) -> Result<(), Error> {
+        if items > self.limits.items {
+            return Err(Error::new(ErrorKind::Memory, "a list is too large"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn enter(&mut self) -> Result<(), Error> {
+        if self.depth >= self.limits.depth {
+            return Err(python::too_deep());
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Runs a part one level deeper, on a new stack every so many levels.
+    pub(crate) fn deeper<T: Send>(
+        &mut self,
+        part: impl FnOnce(&mut State) -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
+        self.enter()?;
+        let deep = self.depth - self.stack_base >= CALLS_PER_STACK;
+        let result = if deep { self.on_new_stack(part) } else { part(self) };
+        self.leave();
+        result
+    }
+
+    /// Runs a part on a stack of its own.
+    pub(crate) fn on_new_stack<T: Send>(
+        &mut self,
+        part: impl FnOnce(&mut State) -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
+        let base = std::mem::replace(&mut self.stack_base, self.depth);
+        let result = on_new_stack(|| part(self));
+        self.stack_base = base;
+        result
+    }
+
+    /// Calls a value.
+    pub fn call(&mut self, callee: &Value, args: Vec<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+        match callee {
+            Value::Function(function) => {
+                let function = function.clone();
+                self.call_native(&function.call, args, kwargs)
+            }
+            Value::Object(object) => {
+                let object = object.clone();
+                self.deeper(move |state| object.call(&mut CallArgs { state, args, kwargs }))
+            }
+            Value::Undefined(undefined) => Err(undefined.fail()),
+            other => Err(Error::type_error(format!("'{}' object is not callable", other.type_name()))),
+        }
+    }
+
+    pub(crate) fn call_native(&mut self, native: &Native, args: Vec<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+        self.spend(1)?;
+        self.enter()?;
+        let result = native(&mut CallArgs { state: self, args, kwargs });
+        self.leave();
+        result
+    }
+
+    /// Applies a filter by name; the value is the first argument.
+    pub fn call_filter(&mut self, name: &Value, args: Vec<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+        let found = name.as_str().and_then(|name| self.env.filters.get(name)).cloned();
+        match found {
+            Some(filter) => self.call_native(&filter, args, kwargs),
+            None => Err(self.unknown("filter", name)),
+        }
+    }
+
+    /// Applies a test by name; the value is the first argument.
+    pub fn call_test(&mut self, name: &Value, args: Vec<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+        let found = name.as_str().and_then(|name| self.env.tests.get(name)).cloned();
+        match found {
+            Some(test) => self.call_native(&test, args, kwargs),
+            None => Err(self.unknown("test", name)),
+        }
+    }
+
+    fn unknown(&self, what: &str, name: &Value) -> Error {
+        let mut text = format!("No {what} named {}.", python::debug(name));
+        if let Value::Undefined(undefined) = name {
+            if undefined.kind == UndefinedKind::Strict {
+                return undefined.fail();
+            }
+            text.push_str(&format!(" ({}; did you forget to quote the callable name?)", undefined.message()));
+        }
+        Error::runtime(text)
+    }
+
+    /// Prints a value as `str()`.
+    pub fn str(&mut self, value: &Value) -> Result<String, Error> {
+        python::str_of(self, value, None)
+    }
+
+    /// Prints a value as `repr()`.
+    pub fn repr(&mut self, value: &Value) -> Result<String, Error> {
+        python::repr(self, value)
+    }
+
+    /// Makes an undefined value of the environment's kind with a text that explains it.
+    pub fn undefined(&self, hint: &str) -> Value {
+        Undefined::hint(self.env.undefined, hint, Value::None)
+    }
+
+    /// Loads a template by name.
+    pub(crate) fn load(&mut self, name: &str, parent: Option<&str>) -> Result<Template, Error> {
+        if let Some(template) = self.templates.get(name) {
+            return Ok(template.clone());
+        }
+        let Some(loader) = self.env.loader.clone() else {
+            return Err(Error::type_error("no loader for this environment specified"));
+        };
+        let loaded = loader.load(self, name, parent)?;
+        self.loaded.extend(loaded.globals);
+        let template = match loaded.source {
+            Source::Text(text) => Template::compile(&self.env, Some(name), &text)?,
+            Source::Compiled(template) => template,
+        };
+        self.templates.insert(name.into(), template.clone());
+        Ok(template)
+    }
+}
+
+/// Runs a part on a stack of its own, which is large enough for the deepest template.
+pub(crate) fn on_new_stack<T: Send>(part: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, part);
+        match thread.map(|thread| thread.join()) {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => Err(python::too_deep()),
+        }
+    })
+}

@@ -1,0 +1,49 @@
+//! A compiled template.
+
+use std::sync::Arc;
+
+use crate::compile::{self, Code};
+use crate::env::{Environment, Limits, Vars};
+use crate::error::Error;
+use crate::run::{self, State};
+use crate::value::Str;
+
+/// A compiled template: cheap to clone, shared between threads, rendered as often as wanted.
+#[derive(Clone)]
+pub struct Template {
+    pub(crate) env: Arc<Environment>,
+    pub(crate) code: Arc<Code>,
+}
+
+/// What one rendering is given beside its variables.
+#[derive(Default)]
+pub struct RenderOptions {
+    /// Variables of imported templates too, on top of the environment's globals.
+    pub globals: Vars,
+    /// The bounds, if other than the environment's.
+    pub limits: Option<Limits>,
+}
+
+impl Template {
+    /// Compiles a text; `name` is what errors and `{% include %}` chains call it.
+    pub fn compile(env: &Arc<Environment>, name: Option<&str>, source: &str) -> Result<Template, Error> {
+        let code = compile::compile(env, name.map(Str::from), source)?;
+        Ok(Template { env: env.clone(), code: Arc::new(code) })
+    }
+
+    /// Returns the name it was compiled with.
+    pub fn name(&self) -> Option<&str> {
+        self.code.name.as_deref()
+    }
+
+    /// Renders it with variables.
+    pub fn render(&self, vars: Vars) -> Result<String, Error> {
+        self.render_with(vars, RenderOptions::default())
+    }
+
+    /// Renders it with variables and options.
+    pub fn render_with(&self, vars: Vars, options: RenderOptions) -> Result<String, Error> {
+        let mut state = State::new(&self.env, options);
+        run::render(&mut state, self, vars)
+    }
+}

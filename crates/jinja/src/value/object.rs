@@ -1,0 +1,85 @@
+//! Objects of the engine and of the host.
+
+use std::any::Any;
+
+use super::{CallArgs, Value, ValueIter};
+use crate::error::Error;
+use crate::run::State;
+
+/// An object with behaviour of its own: what a host passes into templates beside plain data.
+///
+/// Each method has the behaviour of Python's `object` by default.
+pub trait Object: Any + Send + Sync {
+    /// Returns the name of its class.
+    fn type_name(&self) -> &str;
+
+    /// Returns the module of its class; none for classes of the interpreter itself.
+    fn module(&self) -> Option<&str> {
+        None
+    }
+
+    /// Looks an attribute up (`object.name`).
+    fn get_attr(&self, _state: &mut State, _name: &str) -> Result<Option<Value>, Error> {
+        Ok(None)
+    }
+
+    /// Looks an item up (`object[key]`); none if there is none.
+    fn get_item(&self, _state: &mut State, _key: &Value) -> Result<Option<Value>, Error> {
+        Ok(None)
+    }
+
+    /// Tells whether it can be called.
+    fn is_callable(&self) -> bool {
+        false
+    }
+
+    /// Calls it.
+    fn call(&self, _args: &mut CallArgs) -> Result<Value, Error> {
+        Err(Error::type_error(format!("'{}' object is not callable", self.type_name())))
+    }
+
+    /// Walks it; none if it cannot be walked.
+    fn iterate(&self, _state: &mut State) -> Result<Option<Box<dyn ValueIter>>, Error> {
+        Ok(None)
+    }
+
+    /// Counts it; none if it has no length.
+    fn len(&self, _state: &mut State) -> Result<Option<usize>, Error> {
+        Ok(None)
+    }
+
+    /// Tells whether it contains a value; none if the items are to be compared.
+    fn contains(&self, _state: &mut State, _value: &Value) -> Result<Option<bool>, Error> {
+        Ok(None)
+    }
+
+    /// Tells whether it counts as true; none if its length decides.
+    fn truthy(&self) -> Option<bool> {
+        None
+    }
+
+    /// Tells whether it counts as a mapping (`is mapping`, `**object`).
+    fn is_mapping(&self) -> bool {
+        false
+    }
+
+    /// Tells whether it has items that can be looked up (`is sequence` needs a length too).
+    fn has_items(&self) -> bool {
+        self.is_mapping()
+    }
+
+    /// Prints it as `repr()` does; none for `<… object at 0x…>`.
+    fn repr(&self, _state: &mut State) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// Prints it as `str()` does; none for what `repr()` gives.
+    fn str(&self, _state: &mut State) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// Tells whether it equals another value; none if identity decides.
+    fn equals(&self, _state: &mut State, _other: &Value) -> Result<Option<bool>, Error> {
+        Ok(None)
+    }
+}

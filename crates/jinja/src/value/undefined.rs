@@ -1,0 +1,114 @@
+//! What a template gets for something that does not exist.
+
+use std::sync::Arc;
+
+use super::{Str, Value};
+use crate::error::{Error, ErrorKind};
+
+/// How an undefined value behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UndefinedKind {
+    /// Prints as nothing, is false and empty; attributes of it are errors.
+    #[default]
+    Lenient,
+    /// Every use but `is defined` and `default` is an error.
+    Strict,
+    /// As lenient; attributes and items of it are the value itself.
+    Chainable,
+}
+
+impl UndefinedKind {
+    pub(crate) fn type_name(self) -> &'static str {
+        match self {
+            UndefinedKind::Lenient => "Undefined",
+            UndefinedKind::Strict => "StrictUndefined",
+            UndefinedKind::Chainable => "ChainableUndefined",
+        }
+    }
+}
+
+/// An undefined value and what is known about it.
+pub struct Undefined {
+    /// How it behaves.
+    pub kind: UndefinedKind,
+    /// A text that explains it; overrules the rest.
+    pub hint: Option<Str>,
+    /// The object that lacks it, as errors name it (`dict object`).
+    pub object: Option<Str>,
+    /// Its name, or the key that was looked up.
+    pub name: Value,
+    /// The class of the error when it is used.
+    pub error: ErrorKind,
+}
+
+impl Undefined {
+    /// Makes an undefined variable.
+    pub fn variable(kind: UndefinedKind, name: &Str) -> Value {
+        Value::Undefined(Arc::new(Undefined {
+            kind,
+            hint: None,
+            object: None,
+            name: Value::Str(name.clone()),
+            error: ErrorKind::Undefined,
+        }))
+    }
+
+    /// Makes an undefined value with a text that explains it.
+    pub fn hint(kind: UndefinedKind, hint: impl Into<Str>, name: Value) -> Value {
+        let hint = Some(hint.into());
+        Value::Undefined(Arc::new(Undefined { kind, hint, object: None, name, error: ErrorKind::Undefined }))
+    }
+
+    /// Makes an undefined attribute or item of an object.
+    pub fn of(kind: UndefinedKind, object: &Value, name: Value) -> Value {
+        let object = Some(object.object_name());
+        // A chain of undefined values would grow with each lookup.
+        let name = if name.is_undefined() { Undefined::hint(kind, "", Value::None) } else { name };
+        Value::Undefined(Arc::new(Undefined { kind, hint: None, object, name, error: ErrorKind::Undefined }))
+    }
+
+    /// Makes what the sandbox gives for an attribute it forbids.
+    pub fn unsafe_attribute(kind: UndefinedKind, object: &Value, name: &str) -> Value {
+        let hint = format!(
+            "access to attribute {} of {} object is unsafe.",
+            crate::python::repr_str(name),
+            crate::python::repr_str(object.type_name())
+        );
+        Value::Undefined(Arc::new(Undefined {
+            kind,
+            hint: Some(hint.into()),
+            object: None,
+            name: Value::str(name),
+            error: ErrorKind::Security,
+        }))
+    }
+
+    /// Returns the text of the error when it is used.
+    pub fn message(&self) -> String {
+        if let Some(hint) = self.hint.as_deref().filter(|hint| !hint.is_empty()) {
+            return hint.to_string();
+        }
+        let name = crate::python::debug(&self.name);
+        match (&self.object, &self.name) {
+            (None, _) => format!("{name} is undefined"),
+            (Some(object), Value::Str(_) | Value::Markup(_)) => {
+                format!("{} has no attribute {name}", crate::python::repr_str(object))
+            }
+            (Some(object), _) => format!("{object} has no element {name}"),
+        }
+    }
+
+    /// Returns the error when it is used.
+    pub fn fail(&self) -> Error {
+        Error::new(self.error.clone(), self.message())
+    }
+
+    /// Fails if this kind may not be printed, compared, counted, walked or asked for its truth.
+    pub fn lenient(&self) -> Result<(), Error> {
+        if self.kind == UndefinedKind::Strict { Err(self.fail()) } else { Ok(()) }
+    }
+
+    pub(crate) fn for_hash(&self) -> Result<(), Error> {
+        self.lenient()
+    }
+}
