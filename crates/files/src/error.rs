@@ -54,6 +54,9 @@ pub enum Error {
     /// The hash in `hash_type` is unknown.
     #[error("invalid hash_type")]
     HashType(#[from] crypto::UnknownHashType),
+    /// A repository could not be configured or read.
+    #[error(transparent)]
+    Git(#[from] git::Error),
     /// A cache on the disk could not be used.
     #[error(transparent)]
     Store(#[from] store::Error),

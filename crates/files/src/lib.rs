@@ -1,7 +1,7 @@
 //! The file server's backends and the client's cache.
 //!
-//! [`FileServer`] answers the requests `_file_find`, `_file_hash`, `_serve_file` and so on from the directories in
-//! `file_roots`; [`Inbox`] takes what minions push. [`FileClient`] asks such a server through a [`Remote`] (a channel to a
+//! [`FileServer`] answers the requests `_file_find`, `_file_hash`, `_serve_file` and so on from its backends: `roots`
+//! (directories of this machine), `gitfs` (repositories) and `minionfs` (what minions pushed); [`Inbox`] takes what minions push. [`FileClient`] asks such a server through a [`Remote`] (a channel to a
 //! master, or a server in the same process) and keeps what it got below the minion's `cachedir`, in Salt's layout.
 //!
 //! The server's functions block on the disk; call them from a thread made for that. The client is asynchronous. Nothing
@@ -15,4 +15,4 @@ pub mod url;
 
 pub use client::{CachedDir, Content, FileClient, GetFile, LocalRemote, Push, Remote, RemoteError, Reply};
 pub use error::{Error, Result};
-pub use server::{Chunk, ChunkRequest, FileServer, Found, Inbox, Lists, Piece, Update};
+pub use server::{Chosen, Chunk, ChunkRequest, FileServer, Found, GitFs, Inbox, Lists, Piece, Update, Updated};

@@ -36,7 +36,11 @@ impl Remote for LocalRemote {
     fn call(&self, load: Map, _: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>> {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
-            let answer = tokio::task::spawn_blocking(move || server.request(&load)).await??;
+            let answer = tokio::task::spawn_blocking(move || {
+                server.fetch_due();
+                server.request(&load)
+            })
+            .await??;
             answer.ok_or_else(|| "the file server does not know this request".into())
         })
     }

@@ -61,7 +61,7 @@ fn fixture(files: &[(&str, &[u8])]) -> Fixture {
         "file_buffer_size" => PIECE,
     };
     let master = Master::from_options(options).unwrap();
-    let server = FileServer::new(&master.files, &dir.path().join("master")).unwrap();
+    let server = FileServer::new(&master.files, &master.raw, &dir.path().join("master")).unwrap();
     let asked = Arc::new(Counting {
         inner: LocalRemote(Arc::new(server)),
         pieces: AtomicUsize::new(0),

@@ -1,94 +1,125 @@
 //! The file server.
 
+mod backends;
 mod find;
+mod gitfs;
+mod ignored;
 mod inbox;
-mod list;
+mod lists;
+mod minionfs;
+mod reads;
 mod request;
+mod roots;
 mod serve;
 mod update;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use config::{FileSettings, Roots};
+use config::FileSettings;
 use crypto::HashType;
-use store::file_server::FileServerCache;
-use targeting::{Glob, PyRegex};
+use value::Map;
 
-use crate::{Result, path};
+use crate::Result;
+use backends::Backend;
+use find::{Asked, Source};
+use ignored::Ignored;
+use reads::Reads;
 
+pub use backends::Chosen;
 pub use find::Found;
 pub(crate) use find::stat;
+pub use gitfs::GitFs;
 pub use inbox::{Inbox, Piece};
-pub use list::Lists;
+pub use lists::Lists;
+pub use roots::Update;
 pub use serve::{Chunk, ChunkRequest};
-pub use update::Update;
+pub use update::Updated;
 
-/// Serves files from the directories of `file_roots` (Salt's backend `roots`).
+/// Serves files from the backends of `fileserver_backend`, the first one that has a file first.
 pub struct FileServer {
-    roots: Roots,
-    follow_links: bool,
-    hide_links: bool,
-    ignore_regex: Vec<PyRegex>,
-    ignore_glob: Vec<Glob>,
+    backends: Vec<Backend>,
     hash: HashType,
     buffer_size: usize,
-    list_time: Duration,
-    cachedir: PathBuf,
-    cache: FileServerCache,
+    reads: Mutex<Reads>,
 }
 
-/// The environment that stands for all that have no entry of their own.
-const ANY_ENV: &str = "__env__";
-
 impl FileServer {
-    /// Returns a server for these settings that keeps hashes and lists below `cachedir`.
-    pub fn new(settings: &FileSettings, cachedir: &Path) -> Result<Self> {
-        Self::with_roots(settings, settings.file_roots.clone(), cachedir)
-    }
-
-    /// As [`FileServer::new`], for other directories than `file_roots`, such as those of the pillar.
-    pub fn with_roots(settings: &FileSettings, roots: Roots, cachedir: &Path) -> Result<Self> {
-        let regexes = settings.file_ignore_regex.iter().map(|pattern| PyRegex::search(pattern));
+    /// Returns a server for these settings that keeps what it must below `cachedir`. Options of single backends, such as
+    /// `gitfs_remotes`, are taken from all `options`.
+    ///
+    /// # Errors
+    /// When an option makes no sense; those of a backend are left out instead, with a line in the log, when
+    /// `fileserver_verify_config` is off.
+    pub fn new(settings: &FileSettings, options: &Map, cachedir: &Path) -> Result<Self> {
+        let ignored = Arc::new(Ignored::new(settings)?);
         Ok(FileServer {
-            roots,
-            follow_links: settings.fileserver_followsymlinks,
-            hide_links: settings.fileserver_ignoresymlinks,
-            ignore_regex: regexes.collect::<std::result::Result<_, _>>()?,
-            ignore_glob: settings.file_ignore_glob.iter().map(|pattern| Glob::new(pattern)).collect(),
+            backends: backends::open(settings, options, &ignored, cachedir)?,
             hash: settings.hash_type.parse()?,
             buffer_size: settings.file_buffer_size.max(1),
-            list_time: Duration::from_secs(settings.fileserver_list_cache_time),
-            cachedir: cachedir.to_owned(),
-            cache: FileServerCache::new(cachedir, "roots"),
+            reads: Mutex::default(),
         })
     }
 
     /// Returns the names of all environments in alphabetical order.
     pub fn envs(&self) -> Vec<String> {
-        let mut envs: Vec<String> = self.roots.iter().map(|(env, _)| env.to_owned()).collect();
-        envs.sort();
-        envs
+        self.envs_of(&self.all())
     }
 
-    /// Returns the directories of an environment, in order; nothing for an unknown one.
+    /// Finds a file: the first backend that has it counts.
     ///
-    /// Without an entry of its own an environment gets the directories of `__env__`, with its name in them. Such a name
-    /// comes from whoever asks, so it may not lead elsewhere.
-    fn directories(&self, env: &str) -> Vec<PathBuf> {
-        if let Some(directories) = self.roots.get(env) {
-            return directories.to_vec();
+    /// `path` may name another environment or a directory by number (`a/b?saltenv=dev&index=1`) unless it starts
+    /// with `|`. Absolute paths, those with `../` or NUL, and files outside their directory are never found.
+    ///
+    /// # Errors
+    /// When a backend cannot be read.
+    pub fn find(&self, path: &str, env: &str) -> Result<Option<Found>> {
+        let asked = Asked::read(path, env);
+        if !asked.is_sane() {
+            return Ok(None);
         }
-        let template = self.roots.get(ANY_ENV).filter(|_| path::is_plain(env)).unwrap_or_default();
-        template.iter().map(|directory| PathBuf::from(directory.to_string_lossy().replace(ANY_ENV, env))).collect()
+        for backend in &self.backends {
+            let found = match backend {
+                Backend::Roots(roots) => roots.find(&asked.path, &asked.env, asked.index),
+                Backend::Git(git) => git.find(&asked.path, &asked.env)?,
+                Backend::Minion(minions) => minions.find(&asked.path, &asked.env),
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
-    /// Says whether a path is not to be served: the relative one when listing, the absolute one when finding.
-    fn is_ignored(&self, path: &str) -> bool {
-        self.ignore_regex.iter().any(|regex| regex.is_match(path))
-            || self.ignore_glob.iter().any(|glob| glob.matches(path))
+    /// Returns the hash of a file that was found.
+    ///
+    /// # Errors
+    /// When the file is gone or cannot be read.
+    pub fn hash(&self, found: &Found) -> Result<String> {
+        let backend = self.backends.iter().find(|backend| backend.name() == found.back);
+        match (backend, &found.source) {
+            (Some(Backend::Git(git)), Source::Git { oid, .. }) => git.hash(found, oid),
+            (Some(Backend::Minion(minions)), _) => minions.hash(found),
+            (Some(Backend::Roots(roots)), _) => roots.hash(found),
+            _ => Ok(store::disk::hash_file(&found.path, self.hash)?),
+        }
+    }
+
+    /// Returns the name of the hash.
+    pub fn hash_type(&self) -> &'static str {
+        self.hash.name()
+    }
+
+    /// Returns what an environment holds; of `roots` a list on disk is believed for `fileserver_list_cache_time`.
+    ///
+    /// # Errors
+    /// When a backend cannot be read.
+    pub fn lists(&self, env: &str) -> Result<Lists> {
+        self.lists_of(&self.all(), env)
     }
 }
 
+#[cfg(test)]
+mod git_tests;
 #[cfg(test)]
 mod tests;

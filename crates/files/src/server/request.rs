@@ -12,7 +12,7 @@ impl FileServer {
     pub fn request(&self, load: &Map) -> Result<Option<Value>> {
         Ok(Some(match load.get_str("cmd").unwrap_or_default() {
             "_file_envs" => self.envs().into(),
-            "_file_find" => self.answer_find(load),
+            "_file_find" => self.answer_find(load)?,
             "_file_hash" => self.answer_hash(load)?.0,
             "_file_hash_and_stat" => {
                 let (hash, stat) = self.answer_hash(load)?;
@@ -27,15 +27,15 @@ impl FileServer {
         }))
     }
 
-    fn answer_find(&self, load: &Map) -> Value {
+    fn answer_find(&self, load: &Map) -> Result<Value> {
         let env = env(load).unwrap_or_else(|| "base".into());
-        let found = path(load).and_then(|path| self.find(&path, &env));
-        found.map_or_else(|| map! { "path" => "", "rel" => "" }, |found| found.to_map()).into()
+        let found = path(load).map_or(Ok(None), |path| self.find(&path, &env))?;
+        Ok(found.map_or_else(|| map! { "path" => "", "rel" => "" }, |found| found.to_map()).into())
     }
 
     /// Returns hash and `stat` of a file; no hash is an empty text, and a file that vanished meanwhile an empty map.
     fn answer_hash(&self, load: &Map) -> Result<(Value, Value)> {
-        let found = path(load).zip(env(load)).and_then(|(path, env)| self.find(&path, &env));
+        let found = path(load).zip(env(load)).map_or(Ok(None), |(path, env)| self.find(&path, &env))?;
         let Some(found) = found else { return Ok(("".into(), Value::Null)) };
         match self.hash(&found) {
             Ok(hash) => {
@@ -55,7 +55,13 @@ impl FileServer {
         };
         let Ok(offset) = u64::try_from(offset) else { return Ok(nothing()) };
         let gzip = load.get("gzip").and_then(Value::as_i64).and_then(|level| u32::try_from(level).ok());
-        let wanted = ChunkRequest { path: &path, env: &env, offset, gzip: gzip.filter(|level| *level > 0) };
+        let wanted = ChunkRequest {
+            path: &path,
+            env: &env,
+            offset,
+            gzip: gzip.filter(|level| *level > 0),
+            reader: load.get_str("id"),
+        };
         Ok(self.serve(&wanted)?.into_map().into())
     }
 

@@ -3,13 +3,17 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::PoisonError;
+use std::time::Instant;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use value::{Map, map};
 
-use super::FileServer;
+use super::find::Source;
+use super::reads::{Content, Reader};
+use super::{FileServer, Found};
 use crate::{Error, Result};
 
 /// A piece of a file somebody asks for.
@@ -23,6 +27,8 @@ pub struct ChunkRequest<'a> {
     pub offset: u64,
     /// The gzip level, 1 to 9, if the piece is to be compressed.
     pub gzip: Option<u32>,
+    /// Who asks, so that the pieces of a file in a repository are all of one content.
+    pub reader: Option<&'a str>,
 }
 
 /// A piece of a file.
@@ -39,15 +45,37 @@ pub struct Chunk {
 impl FileServer {
     /// Returns a piece of a file: as much as `file_buffer_size` allows. A file that does not exist is an empty piece of a
     /// file without a name.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
     pub fn serve(&self, wanted: &ChunkRequest) -> Result<Chunk> {
-        let Some(found) = self.find(wanted.path, wanted.env) else { return Ok(Chunk::default()) };
-        let data = self.read(&found.path, wanted.offset)?;
-        match wanted.gzip {
-            Some(level) if !data.is_empty() => {
-                Ok(Chunk { data: compress(&data, level), dest: found.relative, gzip: Some(level) })
-            }
-            _ => Ok(Chunk { data: data.into(), dest: found.relative, gzip: None }),
+        let Some(content) = self.content(wanted)? else { return Ok(Chunk::default()) };
+        let data = self.read(&content.content.path, wanted.offset)?;
+        if let (Some(reader), true) = (reader(wanted), content.is_git) {
+            let (len, now) = (data.len() as u64, Instant::now());
+            self.reads().note(reader, &content.content, wanted.offset, len, now);
         }
+        let dest = content.content.relative;
+        match wanted.gzip {
+            Some(level) if !data.is_empty() => Ok(Chunk { data: compress(&data, level), dest, gzip: Some(level) }),
+            _ => Ok(Chunk { data: data.into(), dest, gzip: None }),
+        }
+    }
+
+    /// Returns the content to read: the one the reader began with, or what is found now.
+    fn content(&self, wanted: &ChunkRequest) -> Result<Option<Opened>> {
+        if wanted.offset != 0
+            && let Some(reader) = reader(wanted)
+            && let Some(content) = self.reads().resume(&reader, wanted.offset)
+            && content.path.exists()
+        {
+            return Ok(Some(Opened { content, is_git: true }));
+        }
+        Ok(self.find(wanted.path, wanted.env)?.map(Opened::from))
+    }
+
+    fn reads(&self) -> std::sync::MutexGuard<'_, super::Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, path: &std::path::Path, offset: u64) -> Result<Vec<u8>> {
@@ -63,6 +91,24 @@ impl FileServer {
         let rest = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(offset));
         usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffer_size) + 1
     }
+}
+
+/// A content that is about to be read.
+struct Opened {
+    content: Content,
+    is_git: bool,
+}
+
+impl From<Found> for Opened {
+    fn from(found: Found) -> Self {
+        let is_git = matches!(found.source, Source::Git { .. });
+        Opened { content: Content { path: found.path, relative: found.relative }, is_git }
+    }
+}
+
+fn reader(wanted: &ChunkRequest) -> Option<Reader> {
+    let owned = |text: &str| text.to_owned();
+    Some(Reader { who: owned(wanted.reader?), env: owned(wanted.env), path: owned(wanted.path) })
 }
 
 impl Chunk {

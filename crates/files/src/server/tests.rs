@@ -41,7 +41,7 @@ fn server(root: &Path, roots: &Value, settings: &Map) -> FileServer {
     options.insert("file_roots", roots.as_map().unwrap().iter().map(directories).collect::<Map>());
     options.insert("file_buffer_size", 4);
     let master = Master::from_options(options).unwrap();
-    FileServer::new(&master.files, &root.join("cache")).unwrap()
+    FileServer::new(&master.files, &master.raw, &root.join("cache")).unwrap()
 }
 
 /// Takes out what differs from run to run.
@@ -113,7 +113,7 @@ fn an_environment_cannot_lead_elsewhere() {
     let (dir, server) = small(&[("a", "a")]);
     std::fs::create_dir_all(dir.path().join("any")).unwrap();
     for env in ["../srv", "x/../../srv", "/srv", "", "..", "a\0b"] {
-        assert_eq!(server.find("a", env), None, "{env:?}");
+        assert_eq!(server.find("a", env).unwrap(), None, "{env:?}");
         assert_eq!(server.lists(env).unwrap(), Lists::default(), "{env:?}");
     }
 }
@@ -132,7 +132,7 @@ fn pieces_compressed_or_not_make_the_file() {
     for gzip in [None, Some(9)] {
         let (mut content, mut offset) = (Vec::new(), 0);
         loop {
-            let chunk = server.serve(&ChunkRequest { path: "f", env: "base", offset, gzip }).unwrap();
+            let chunk = server.serve(&ChunkRequest { path: "f", env: "base", offset, gzip, reader: None }).unwrap();
             assert_eq!(chunk.dest, "f");
             if chunk.data.is_empty() {
                 break;
@@ -155,7 +155,7 @@ fn pieces_compressed_or_not_make_the_file() {
 #[test]
 fn a_changed_file_gets_another_hash() {
     let (dir, server) = small(&[("f", "one")]);
-    let hash = |server: &FileServer| server.hash(&server.find("f", "base").unwrap()).unwrap();
+    let hash = |server: &FileServer| server.hash(&server.find("f", "base").unwrap().unwrap()).unwrap();
     let first = hash(&server);
     assert_eq!(first, HashType::Sha256.hex(b"one"));
     assert!(dir.path().join("cache/roots/hash/base/f.hash.sha256").is_file());
@@ -168,15 +168,15 @@ fn a_changed_file_gets_another_hash() {
 #[test]
 fn updates_tell_what_changed_and_forget_what_is_gone() {
     let (dir, server) = small(&[("keep", "1"), ("change", "1"), ("go", "1")]);
-    assert_eq!(server.update().unwrap().added.len(), 3);
-    assert!(server.update().unwrap().is_empty());
-    server.hash(&server.find("go", "base").unwrap()).unwrap();
+    assert_eq!(server.update_roots().unwrap().unwrap().added.len(), 3);
+    assert!(server.update_roots().unwrap().unwrap().is_empty());
+    server.hash(&server.find("go", "base").unwrap().unwrap()).unwrap();
     let at = |name: &str| dir.path().join("srv").join(name);
     std::fs::remove_file(at("go")).unwrap();
     std::fs::write(at("new"), "1").unwrap();
     let file = std::fs::File::options().write(true).open(at("change")).unwrap();
     file.set_modified(std::time::SystemTime::now() + Duration::from_secs(5)).unwrap();
-    let update = server.update().unwrap();
+    let update = server.update_roots().unwrap().unwrap();
     let name = |name: &str| vec![at(name).to_str().unwrap().to_owned()];
     assert_eq!(update, Update { changed: name("change"), added: name("new"), removed: name("go") });
     assert_eq!(update.to_event().get("changed"), Some(&Value::Bool(true)));
@@ -187,7 +187,7 @@ fn updates_tell_what_changed_and_forget_what_is_gone() {
 fn an_invalid_ignore_expression_is_an_error() {
     let mut settings = Master::from_options(Map::new()).unwrap().files;
     settings.file_ignore_regex = vec!["(".into()];
-    assert!(FileServer::new(&settings, Path::new("/none")).is_err());
+    assert!(FileServer::new(&settings, &Map::new(), Path::new("/none")).is_err());
 }
 
 fn inbox(dir: &Path, options: Map) -> Inbox {

@@ -1,111 +1,126 @@
-//! Noticing what changed.
+//! Bringing backends up to date.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use store::file_server::{modified, python_time};
-use value::{Map, Value, map};
+use git::Repository;
+use value::Map;
 
-use super::FileServer;
+use super::backends::{Backend, Chosen};
+use super::{FileServer, GitFs, Update};
 use crate::Result;
 
-/// What changed since the last look.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Update {
-    /// Files with another time of change.
-    pub changed: Vec<String>,
-    /// Files that were not there.
-    pub added: Vec<String>,
-    /// Files that are gone.
-    pub removed: Vec<String>,
+/// When this process fetched a remote because it served itself.
+static FETCHED: Mutex<BTreeMap<PathBuf, Instant>> = Mutex::new(BTreeMap::new());
+
+/// What came of bringing a backend up to date.
+#[derive(Clone, Debug)]
+pub struct Updated {
+    /// The backend.
+    pub backend: &'static str,
+    /// Whether anything changed.
+    pub changed: bool,
+    /// The data of the event.
+    pub event: Map,
 }
 
-impl Update {
-    /// Says whether anything changed.
-    pub fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
-    }
-
-    /// Returns the data of the event `salt/fileserver/roots/update`.
-    pub fn to_event(&self) -> Map {
-        let list = |paths: &[String]| paths.iter().collect::<Value>();
-        map! {
-            "changed" => !self.is_empty(),
-            "files" => map! {
-                "changed" => list(&self.changed), "removed" => list(&self.removed), "added" => list(&self.added),
-            },
-            "backend" => "roots",
-        }
+impl Updated {
+    /// Returns the tag of the event (`fileserver_events`).
+    pub fn tag(&self) -> String {
+        format!("salt/fileserver/{}/update", self.backend)
     }
 }
 
 impl FileServer {
-    /// Looks at all files, keeps their times of change for the next look, and forgets hashes of files that are gone.
-    pub fn update(&self) -> Result<Update> {
-        let mut times = BTreeMap::new();
-        for (_, directories) in self.roots.iter() {
-            for directory in directories {
-                self.collect_times(directory, &mut times);
-            }
-        }
-        let update = compare(&self.cache.mtime_map()?.into_iter().collect(), &times);
-        self.cache.store_mtime_map(&times.into_iter().collect::<Vec<_>>())?;
-        self.forget_hashes();
-        Ok(update)
+    /// Looks at all files of `file_roots`, keeps their times of change for the next look, and forgets hashes of files
+    /// that are gone. Without the backend `roots` there is nothing to look at.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn update_roots(&self) -> Result<Option<Update>> {
+        self.backends
+            .iter()
+            .find_map(|backend| match backend {
+                Backend::Roots(roots) => Some(roots.update()),
+                _ => None,
+            })
+            .transpose()
     }
 
-    /// Links to directories are not entered here, whatever the options say.
-    fn collect_times(&self, directory: &Path, times: &mut BTreeMap<String, String>) {
-        for name in store::disk::text_names(directory).unwrap_or_default() {
-            let full = directory.join(name);
-            if full.is_dir() {
-                if !full.is_symlink() {
-                    self.collect_times(&full, times);
+    fn git(&self) -> Option<&GitFs> {
+        self.backends.iter().find_map(|backend| match backend {
+            Backend::Git(git) => Some(git),
+            _ => None,
+        })
+    }
+
+    /// Returns the remotes that are fetched now and then: how often each.
+    pub fn intervals(&self) -> Vec<Duration> {
+        let repositories = self.git().map(|git| git.group().repositories()).unwrap_or_default();
+        repositories.iter().map(|repository| Duration::from_secs(repository.remote.update_interval)).collect()
+    }
+
+    /// Fetches one remote, by its place among [`FileServer::intervals`]. It waits for the network; what fails is in the
+    /// log.
+    pub fn fetch(&self, number: usize) -> Option<Updated> {
+        let git = self.git()?;
+        let repository = git.group().repositories().get(number)?;
+        Some(of_git(git.update(repository)))
+    }
+
+    /// Fetches remotes that this process has not fetched for their interval, for programs that run without a master. It
+    /// waits for the network; what fails is in the log.
+    pub fn fetch_due(&self) {
+        let Some(git) = self.git() else { return };
+        // Whoever comes meanwhile waits, too, instead of finding nothing.
+        let mut fetched = FETCHED.lock().unwrap_or_else(PoisonError::into_inner);
+        for repository in git.group().repositories() {
+            let place = repository.places().cachedir.clone();
+            let interval = Duration::from_secs(repository.remote.update_interval);
+            if fetched.get(&place).is_none_or(|at| at.elapsed() >= interval) {
+                git.update(repository);
+                fetched.insert(place, Instant::now());
+            }
+        }
+    }
+
+    /// Brings some backends up to date at once, of `gitfs` only the remotes with one of these names, or all.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn update(&self, chosen: &Chosen, remotes: &[String]) -> Result<Vec<Updated>> {
+        let mut all = Vec::new();
+        for (_, backend) in self.backends_of(chosen) {
+            match backend {
+                Backend::Roots(roots) => {
+                    let update = roots.update()?;
+                    all.push(Updated {
+                        backend: backend.name(),
+                        changed: !update.is_empty(),
+                        event: update.to_event(),
+                    });
                 }
-                continue;
-            }
-            let text = full.to_string_lossy().into_owned();
-            if !self.is_ignored(&text)
-                && let Ok(time) = modified(&full)
-            {
-                times.insert(text, python_time(time));
+                Backend::Git(git) => {
+                    let wanted: Vec<&Repository> = git.group().named(remotes).collect();
+                    all.push(of_git(update_all(git, &wanted)));
+                }
+                Backend::Minion(_) => {}
             }
         }
-    }
-
-    fn forget_hashes(&self) {
-        let base = self.cachedir.join("roots/hash");
-        for env in store::disk::text_names(&base).unwrap_or_default() {
-            self.forget_hashes_in(&base.join(&env), &env, "");
-        }
-    }
-
-    fn forget_hashes_in(&self, directory: &Path, env: &str, prefix: &str) {
-        let names = store::disk::text_names(directory).unwrap_or_default();
-        if names.is_empty() {
-            let _ = std::fs::remove_dir(directory);
-        }
-        for name in names {
-            let full = directory.join(&name);
-            if full.is_dir() {
-                self.forget_hashes_in(&full, env, &format!("{prefix}{name}/"));
-            } else if let Some((file, _)) = name.rsplit_once(".hash.")
-                && self.find(&format!("|{prefix}{file}"), env).is_none()
-            {
-                let _ = store::disk::remove(&full);
-            }
-        }
+        Ok(all)
     }
 }
 
-fn compare(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Update {
-    let missing = |from: &BTreeMap<String, String>, among: &BTreeMap<String, String>| {
-        from.keys().filter(|path| !among.contains_key(*path)).cloned().collect()
-    };
-    let changed = new.iter().filter(|(path, time)| old.get(*path).is_some_and(|before| before != *time));
-    Update {
-        changed: changed.map(|(path, _)| path.clone()).collect(),
-        added: missing(new, old),
-        removed: missing(old, new),
-    }
+fn of_git(changed: bool) -> Updated {
+    Updated { backend: super::gitfs::NAME, changed, event: GitFs::event(changed) }
+}
+
+/// All remotes at once: one that does not answer holds up no other.
+fn update_all(git: &GitFs, wanted: &[&Repository]) -> bool {
+    std::thread::scope(|scope| {
+        let running: Vec<_> = wanted.iter().map(|repository| scope.spawn(|| git.update(repository))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or(false)).fold(false, |changed, more| changed | more)
+    })
 }

@@ -1,29 +1,14 @@
-//! Listing files, directories and links.
+//! Listing files, directories and links of `file_roots`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use value::{Map, Value, map};
-
-use super::FileServer;
+use super::RootsFs;
+use crate::server::Lists;
 use crate::{Result, path};
 
-/// What an environment holds, by relative path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lists {
-    /// Everything that is not a directory.
-    pub files: BTreeSet<String>,
-    /// Directories.
-    pub dirs: BTreeSet<String>,
-    /// Directories with nothing in them.
-    pub empty_dirs: BTreeSet<String>,
-    /// Links and what they point to.
-    pub links: BTreeMap<String, String>,
-}
-
-impl FileServer {
+impl RootsFs {
     /// Returns what an environment holds; a list on disk is believed for `fileserver_list_cache_time`.
     pub fn lists(&self, env: &str) -> Result<Lists> {
         let directories = self.directories(env);
@@ -52,7 +37,7 @@ impl FileServer {
 
 /// A walk through one directory of an environment.
 struct Walk<'a> {
-    server: &'a FileServer,
+    server: &'a RootsFs,
     root: &'a Path,
     lists: &'a mut Lists,
     /// Device and number of the directories on the way, to notice links that lead in a circle.
@@ -88,7 +73,7 @@ impl Walk<'_> {
     }
 
     fn note(&mut self, full: &Path, relative: &str, is_link: bool, is_dir: bool) {
-        if (is_link && self.server.hide_links) || self.server.is_ignored(relative) {
+        if (is_link && self.server.hide_links) || self.server.ignored.is_ignored(relative) {
             return;
         }
         if !is_dir {
@@ -112,33 +97,5 @@ impl Walk<'_> {
             if target.to_str()?.starts_with("..") { full.join(&target) } else { full.parent()?.join(&target) };
         let inside = path::resolve(&joined).starts_with(path::resolve(self.root));
         (inside || !self.server.follow_links).then(|| target.to_string_lossy().into_owned())
-    }
-}
-
-impl Lists {
-    /// Returns the form lists have on disk.
-    fn to_map(&self) -> Map {
-        let list = |names: &BTreeSet<String>| names.iter().collect::<Value>();
-        map! {
-            "files" => list(&self.files),
-            "dirs" => list(&self.dirs),
-            "empty_dirs" => list(&self.empty_dirs),
-            "links" => self.links.iter().collect::<Map>(),
-        }
-    }
-
-    fn from_map(map: &Map) -> Self {
-        let names = |key: &str| -> BTreeSet<String> {
-            let list = map.get(key).and_then(Value::as_list).unwrap_or_default();
-            list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-        };
-        let links = map.get("links").and_then(Value::as_map).cloned().unwrap_or_default();
-        let link = |(from, to): (Value, Value)| Some((from.into_string()?, to.into_string()?));
-        Lists {
-            files: names("files"),
-            dirs: names("dirs"),
-            empty_dirs: names("empty_dirs"),
-            links: links.into_iter().filter_map(link).collect(),
-        }
     }
 }

@@ -1,0 +1,135 @@
+//! What `git` is told about a remote: a configuration file without secrets, and variables with them.
+
+use std::path::Path;
+
+use store::disk::{self, Writing};
+
+use crate::url::{self, Transport};
+use crate::{Remote, Result, Secret};
+
+/// The file that tells a complete copy of ours from others.
+pub(crate) const MARK: &str = "saltern";
+
+/// Gives name and password to whoever asks for this address; they come from variables.
+const HELPER: &str = "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \"$SALTERN_GIT_USER\" \
+                      \"$SALTERN_GIT_PASSWORD\"; }; f";
+
+/// Writes the configuration file of a repository.
+pub(crate) fn write(remote: &Remote, repository: &Path) -> Result<()> {
+    disk::write(&repository.join("config"), text(remote).as_bytes(), Writing::PRIVATE)?;
+    disk::write(&repository.join(MARK), b"1\n", Writing::SHARED)?;
+    Ok(())
+}
+
+fn text(remote: &Remote) -> String {
+    let mut lines = vec![
+        "[core]".to_owned(),
+        line("repositoryformatversion", "0"),
+        line("bare", "true"),
+        "[gc]".to_owned(),
+        line("autoDetach", "false"),
+        "[maintenance]".to_owned(),
+        line("autoDetach", "false"),
+        "[remote \"origin\"]".to_owned(),
+        line("url", &remote.address),
+    ];
+    lines.extend(remote.refspecs.iter().map(|refspec| line("fetch", refspec)));
+    lines.push("[http]".to_owned());
+    lines.push(line("sslVerify", if remote.ssl_verify { "true" } else { "false" }));
+    if gives_password(remote)
+        && let Some(origin) = url::origin(&remote.address)
+    {
+        lines.push(format!("[credential {}]", quoted(origin)));
+        lines.push(line("helper", ""));
+        lines.push(line("helper", HELPER));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn gives_password(remote: &Remote) -> bool {
+    let login = &remote.login;
+    matches!(url::transport(&remote.address), Transport::Http | Transport::Https)
+        && (!login.user.is_empty() || !login.password.is_empty())
+}
+
+fn line(name: &str, value: &str) -> String {
+    format!("\t{name} = {}", quoted(value))
+}
+
+fn quoted(value: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in value.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            '\n' => out.push_str("\\n"),
+            letter if letter.is_control() => {}
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Returns the variables a fetch needs.
+pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static str, Secret)>> {
+    let login = &remote.login;
+    let mut variables = Vec::new();
+    if gives_password(remote) {
+        variables.push(("SALTERN_GIT_USER", Secret::new(&login.user)));
+        variables.push(("SALTERN_GIT_PASSWORD", login.password.clone()));
+    }
+    if !remote.proxy.is_empty() {
+        for name in ["http_proxy", "https_proxy", "HTTPS_PROXY"] {
+            variables.push((name, Secret::new(&remote.proxy)));
+        }
+    }
+    if url::transport(&remote.address) == Transport::Ssh && !login.privkey.is_empty() {
+        variables.push(("GIT_SSH_COMMAND", Secret::new(ssh(&login.privkey))));
+        if !login.passphrase.is_empty() {
+            let helper = work.join("passphrase");
+            disk::make_directory(work)?;
+            let script = b"#!/bin/sh\nprintf '%s\\n' \"$SALTERN_GIT_PASSPHRASE\"\n";
+            disk::write(&helper, script, Writing { mode: 0o700, sync: false })?;
+            variables.push(("SSH_ASKPASS", Secret::new(helper.to_string_lossy())));
+            variables.push(("DISPLAY", Secret::new(":0")));
+            variables.push(("SALTERN_GIT_PASSPHRASE", login.passphrase.clone()));
+        }
+    }
+    Ok(variables)
+}
+
+/// The host has to be among those the user knows: nobody could be asked about it.
+fn ssh(key: &str) -> String {
+    let key = key.replace('\'', "'\\''");
+    format!("ssh -o ConnectTimeout=30 -o NumberOfPasswordPrompts=1 -o IdentitiesOnly=yes -i '{key}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Value, list, map};
+
+    use super::*;
+    use crate::Role;
+
+    fn remote(entry: impl Into<Value>, options: value::Map) -> Remote {
+        Remote::read(Role::GitFs, &entry.into(), &options).unwrap().unwrap()
+    }
+
+    #[test]
+    fn no_password_stands_in_the_file() {
+        let options = map! { "gitfs_refspecs" => list!["+refs/heads/*:refs/remotes/origin/*"] };
+        let remote = remote("https://me:geheim@example.org/a.git", options);
+        let text = text(&remote);
+        assert!(text.contains("\turl = \"https://example.org/a.git\"\n"), "{text}");
+        assert!(text.contains("[credential \"https://example.org\"]\n\thelper = \"\"\n"), "{text}");
+        assert!(!text.contains("geheim") && !format!("{remote:?}").contains("\"geheim\""), "{text}");
+        let variables = environment(&remote, Path::new("/none")).unwrap();
+        assert_eq!(variables[1].1.reveal(), "geheim");
+        assert!(!format!("{variables:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn values_are_quoted() {
+        assert_eq!(line("url", "a\"b\\c\n[x]"), "\turl = \"a\\\"b\\\\c\\n[x]\"");
+    }
+}

@@ -1,0 +1,381 @@
+//! Lock files, as Salt's masters understand them: the process and the machine that hold it, a line each.
+
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::{Error, Result, Role};
+
+/// What is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockType {
+    /// Fetching.
+    Update,
+    /// Checking out.
+    Checkout,
+    /// Mounting below another path.
+    Mountpoint,
+}
+
+impl LockType {
+    /// All of them.
+    pub const ALL: [LockType; 3] = [LockType::Update, LockType::Checkout, LockType::Mountpoint];
+
+    /// Returns Salt's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LockType::Update => "update",
+            LockType::Checkout => "checkout",
+            LockType::Mountpoint => "mountpoint",
+        }
+    }
+
+    /// Returns the kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A lock of one remote that may be taken.
+#[derive(Clone, Debug)]
+pub struct Lock<'a> {
+    /// The file.
+    pub path: PathBuf,
+    /// What it locks.
+    pub kind: LockType,
+    /// Whose remote.
+    pub role: Role,
+    /// The remote, without its password.
+    pub id: &'a str,
+    /// Its address, without its password.
+    pub url: &'a str,
+    /// Whether a lock of another machine counts (`gitfs_global_lock`).
+    pub global: bool,
+    /// The machine.
+    pub machine: &'a str,
+}
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+pub struct Held(PathBuf);
+
+/// A lock of another machine older than this is left from a master that is gone.
+const ABANDONED: Duration = Duration::from_secs(3600);
+/// The third line of a lock that a person has set.
+const BY_HAND: &str = "manual";
+
+/// Locks this process holds, so that one of an earlier process with the same number is not taken for ours.
+static OURS: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
+
+fn ours<T>(with: impl FnOnce(&mut HashSet<PathBuf>) -> T) -> T {
+    with(OURS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        ours(|ours| ours.remove(&self.0));
+        if let Err(error) = std::fs::remove_file(&self.0)
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::error!("failed to remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// What stands in a lock file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Holder {
+    process: i32,
+    machine: String,
+    by_hand: bool,
+}
+
+impl Holder {
+    fn read(content: &str) -> Self {
+        let mut lines = content.lines().map(str::trim);
+        Holder {
+            process: lines.next().and_then(|line| line.parse().ok()).unwrap_or(0),
+            machine: lines.next().unwrap_or_default().to_owned(),
+            by_hand: lines.next() == Some(BY_HAND),
+        }
+    }
+}
+
+/// What is known about a lock that is there.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    /// The process runs on this machine.
+    runs: bool,
+    same_machine: bool,
+    age: Duration,
+}
+
+/// What to do about a lock that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Respect,
+    Break,
+}
+
+/// Decides about a lock that is there. With a global lock only one of a dead process of this machine, or one that no
+/// machine can still hold, is broken; without it every one whose process does not run here.
+fn judge(holder: &Holder, facts: Facts, global: bool) -> Verdict {
+    let abandoned = facts.age > ABANDONED && !facts.runs;
+    let broken = if holder.by_hand {
+        false
+    } else if !global {
+        !facts.runs
+    } else if holder.process == 0 || !facts.same_machine {
+        abandoned
+    } else {
+        !facts.runs
+    };
+    if broken { Verdict::Break } else { Verdict::Respect }
+}
+
+impl Lock<'_> {
+    /// Takes the lock; `None` when somebody holds it, which the log tells.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn take(&self) -> Result<Option<Held>> {
+        let held = self.place(false)?.then(|| Held(self.path.clone()));
+        if held.is_some() {
+            ours(|ours| ours.insert(self.path.clone()));
+        }
+        Ok(held)
+    }
+
+    /// Sets the lock for a person: it stays until it is cleared. Returns what Salt says about it, or nothing when
+    /// somebody holds it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn set(&self) -> Result<Option<String>> {
+        Ok(self.place(true)?.then(|| {
+            format!(
+                "Set {} lock for {} remote '{}' on machine_id '{}'",
+                self.kind.name(),
+                self.role,
+                self.id,
+                self.machine
+            )
+        }))
+    }
+
+    /// Removes the lock, whoever holds it. Returns what Salt says about it, or nothing when there was none.
+    ///
+    /// # Errors
+    /// What Salt says when the file cannot be removed.
+    pub fn clear(&self) -> std::result::Result<Option<String>, String> {
+        let outcome = match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() == ErrorKind::IsADirectory => std::fs::remove_dir_all(&self.path),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(()) => Ok(Some(format!(
+                "Removed {} lock for {} remote '{}' on machine_id '{}'",
+                self.kind.name(),
+                self.role,
+                self.id,
+                self.machine
+            ))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                Err(format!("Unable to remove update lock for {} ({}): {error} ", self.url, self.path.display()))
+            }
+        }
+    }
+
+    /// Says why a fetch is left out because of this lock.
+    pub fn tell_skipped(&self) {
+        tracing::warn!(
+            "Update lock file is present for {role} remote '{}', skipping. If this warning persists, it is possible that \
+             the update process was interrupted, but the lock could also have been manually set. Removing {} or running \
+             'salt-run cache.clear_git_lock {role} type=update' will allow updates to continue for this remote.",
+            self.id,
+            self.path.display(),
+            role = self.role,
+        );
+    }
+
+    fn place(&self, by_hand: bool) -> Result<bool> {
+        // Whoever breaks a lock may lose the race for the next one.
+        for _ in 0..3 {
+            match self.create(by_hand) {
+                Ok(()) => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("set the lock", &self.path)(error)),
+            }
+            if !self.broken()? {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    fn create(&self, by_hand: bool) -> std::io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+        let note = if by_hand { format!("{BY_HAND}\n") } else { String::new() };
+        file.write_all(format!("{}\n{}\n{note}", std::process::id(), self.machine).as_bytes())
+    }
+
+    /// Breaks the lock that is there, if it may be.
+    fn broken(&self) -> Result<bool> {
+        let content = match std::fs::read_to_string(&self.path) {
+            Ok(content) => content,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(Error::io("read the lock", &self.path)(error)),
+        };
+        let holder = Holder::read(&content);
+        let modified = std::fs::metadata(&self.path).and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok()).unwrap_or_default();
+        let same_machine = holder.machine == self.machine;
+        let runs = runs(holder.process, &self.path);
+        let verdict = judge(&holder, Facts { runs, same_machine, age }, self.global);
+        self.tell(&holder, runs, same_machine, verdict);
+        if verdict == Verdict::Respect {
+            return Ok(false);
+        }
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove the lock", &self.path)(error)),
+            _ => Ok(true),
+        }
+    }
+
+    fn tell(&self, holder: &Holder, runs: bool, same_machine: bool, verdict: Verdict) {
+        let (kind, path, pid) = (self.kind.name(), self.path.display(), holder.process);
+        let (role, id, machine) = (self.role, self.id, self.machine);
+        let mut text = if self.global {
+            format!(
+                "{role}_global_lock is enabled and {kind} lockfile {path} is present for {role} remote '{id}' on \
+                 machine_id {machine} with pid '{pid}'."
+            )
+        } else {
+            format!("Process {pid} has a {role} {kind} lock ({path}) on machine_id {machine}")
+        };
+        if self.global && pid != 0 {
+            let of = &holder.machine;
+            text += &format!(" Process {pid} obtained the lock for machine_id {of}, current machine_id {machine}");
+            if holder.by_hand {
+                text += "; it was set by hand";
+            } else if !runs && !same_machine {
+                text += &format!(
+                    " but this process is not running. The update may have been interrupted. If using multi-master with \
+                     shared gitfs cache, the lock may have been obtained by another master, with machine_id {of}"
+                );
+            } else if !runs {
+                text += " but this process is not running. The update may have been interrupted.  Given this process is \
+                         for the same machine the lock will be reallocated to new process ";
+            }
+        } else if !self.global && verdict == Verdict::Break {
+            text += ", but this process is not running. Cleaning up lock file.";
+        }
+        if verdict == Verdict::Break && !same_machine && self.global {
+            text += &format!(". It is older than {} minutes and is removed", ABANDONED.as_secs() / 60);
+        }
+        tracing::warn!("{text}");
+    }
+}
+
+/// Says whether a process of this machine runs and can hold the lock.
+fn runs(process: i32, path: &Path) -> bool {
+    if process <= 0 {
+        return false;
+    }
+    if process.cast_unsigned() == std::process::id() {
+        return ours(|ours| ours.contains(path));
+    }
+    let probe = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), None);
+    !matches!(probe, Err(nix::errno::Errno::ESRCH))
+}
+
+/// Returns the id of this machine, which masters that share a cache are told apart by.
+pub fn machine_id() -> String {
+    let places = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+    let id = places.iter().find_map(|place| std::fs::read_to_string(place).ok());
+    id.map_or_else(|| "no_machine_id_available".to_owned(), |id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(path: &Path, global: bool) -> Lock<'static> {
+        Lock {
+            path: path.to_owned(),
+            kind: LockType::Update,
+            role: Role::GitFs,
+            id: "file:///r",
+            url: "file:///r",
+            global,
+            machine: "here",
+        }
+    }
+
+    #[test]
+    fn locks_are_judged() {
+        let dead = Holder { process: 7, machine: "there".into(), by_hand: false };
+        let facts =
+            |runs, same_machine, hours: u64| Facts { runs, same_machine, age: Duration::from_secs(3600 * hours + 1) };
+        use Verdict::{Break, Respect};
+        for (holder, facts, global, expected) in [
+            (&dead, facts(false, true, 0), true, Break),
+            (&dead, facts(true, true, 9), true, Respect),
+            (&dead, facts(false, false, 0), true, Respect),
+            (&dead, facts(false, false, 1), true, Break),
+            (&dead, facts(false, false, 0), false, Break),
+            (&dead, facts(true, false, 0), false, Respect),
+            (&Holder::default(), facts(false, false, 0), true, Respect),
+            (&Holder::default(), facts(false, false, 0), false, Break),
+            (&Holder { by_hand: true, ..dead.clone() }, facts(false, true, 9), true, Respect),
+        ] {
+            assert_eq!(judge(holder, facts, global), expected, "{holder:?} {facts:?} {global}");
+        }
+    }
+
+    #[test]
+    fn one_holds_it_until_it_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("work/update.lk");
+        let held = lock(&path, true).take().unwrap().unwrap();
+        let content = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(content, format!("{}\nhere\n", std::process::id()));
+        assert!(lock(&path, true).take().unwrap().is_none());
+        assert!(lock(&path, false).take().unwrap().is_none());
+        drop(held);
+        assert!(!path.exists());
+        // One of an earlier process with our number.
+        std::fs::write(&path, content).unwrap();
+        assert!(lock(&path, true).take().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lock_set_by_hand_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("update.lk");
+        let said = lock(&path, true).set().unwrap().unwrap();
+        assert_eq!(said, "Set update lock for gitfs remote 'file:///r' on machine_id 'here'");
+        assert!(lock(&path, true).take().unwrap().is_none());
+        let said = lock(&path, true).clear().unwrap().unwrap();
+        assert_eq!(said, "Removed update lock for gitfs remote 'file:///r' on machine_id 'here'");
+        assert_eq!(lock(&path, true).clear(), Ok(None));
+    }
+
+    #[test]
+    fn a_lock_of_another_machine_stays_for_an_hour() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("update.lk");
+        std::fs::write(&path, "999999999\nthere\n").unwrap();
+        assert!(lock(&path, true).take().unwrap().is_none());
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - ABANDONED - Duration::from_secs(5)).unwrap();
+        assert!(lock(&path, true).take().unwrap().is_some());
+    }
+}

@@ -1,0 +1,247 @@
+//! The program `git`, which fetches and reads repositories.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::object::{CatFile, Objects, Oid};
+use crate::{Error, Result, Secret};
+
+/// What is done with repositories. The program is one way to do it.
+pub trait Git: Send + Sync {
+    /// Makes an empty bare repository.
+    fn create(&self, repository: &Path) -> Result<()>;
+
+    /// Fetches what the configuration in the repository says, and forgets what the remote has no more.
+    fn fetch(&self, fetch: &Fetch) -> Result<()>;
+
+    /// Returns all references with what they point to.
+    fn refs(&self, repository: &Path) -> Result<Vec<(String, Oid)>>;
+
+    /// Returns a reader of objects.
+    fn objects(&self, repository: &Path) -> Result<Box<dyn Objects>>;
+}
+
+/// A fetch of the remote `origin`.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// The repository.
+    pub repository: PathBuf,
+    /// How many commits of each branch are wanted; all when there is none.
+    pub depth: Option<u32>,
+    /// Variables of the environment. Passwords stand here and nowhere else.
+    pub environment: Vec<(&'static str, Secret)>,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// Variables that `git` and what it starts may need of ours. All others, above all its own, are left out.
+const KEPT: [&str; 23] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "KRB5CCNAME",
+    "KRB5_CONFIG",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "GIT_EXEC_PATH",
+];
+
+/// Returns the program, about to work in a repository, in an environment without surprises and without a terminal.
+pub(crate) fn command(repository: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.env_clear();
+    for name in KEPT {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    let own = nix::unistd::geteuid();
+    if !is_home_of(own.as_raw())
+        && let Ok(Some(user)) = nix::unistd::User::from_uid(own)
+    {
+        command.env("HOME", user.dir);
+    }
+    command.envs([
+        ("LC_ALL", "C"),
+        ("LANGUAGE", "C"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ASKPASS", "/bin/false"),
+        ("SSH_ASKPASS", "/bin/false"),
+        ("SSH_ASKPASS_REQUIRE", "force"),
+        ("GIT_ALLOW_PROTOCOL", "file:http:https:ssh:ftp:ftps"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+    ]);
+    command.env("GIT_DIR", repository);
+    command.current_dir("/").stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// Says whether `HOME` is of this user: a daemon that became another one must not read the first one's settings.
+fn is_home_of(user: u32) -> bool {
+    let home = std::env::var_os("HOME").and_then(|home| std::fs::metadata(home).ok());
+    home.is_some_and(|home| user == 0 || home.uid() == user)
+}
+
+/// The program `git` of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Program;
+
+/// How long work on the own disk may take.
+const LOCAL: Duration = Duration::from_secs(300);
+
+impl Git for Program {
+    fn create(&self, repository: &Path) -> Result<()> {
+        std::fs::create_dir_all(repository).map_err(Error::io("make", repository))?;
+        let mut command = command(repository);
+        command.args(["init", "--quiet", "--bare", "--template="]);
+        run(command, "init", LOCAL).map(drop)
+    }
+
+    fn fetch(&self, fetch: &Fetch) -> Result<()> {
+        let mut command = command(&fetch.repository);
+        command.args(["fetch", "--quiet", "--prune", "--force"]);
+        match fetch.depth {
+            Some(depth) => command.arg(format!("--depth={depth}")),
+            None if fetch.repository.join("shallow").exists() => command.arg("--unshallow"),
+            None => &mut command,
+        };
+        command.arg("origin");
+        command.envs(fetch.environment.iter().map(|(name, value)| (name, value.reveal())));
+        let outcome = run(command, "fetch", fetch.timeout).map(drop);
+        outcome.map_err(|error| match error {
+            Error::Git { command, said } => {
+                let hidden = fetch.environment.iter().fold(said, |said, (name, value)| {
+                    // Short words such as a user's name are not secret, and would tear holes into the text.
+                    if name.starts_with("SALTERN_GIT_PASS") { value.hide_in(&said) } else { said }
+                });
+                Error::Git { command, said: hidden }
+            }
+            other => other,
+        })
+    }
+
+    fn refs(&self, repository: &Path) -> Result<Vec<(String, Oid)>> {
+        let mut command = command(repository);
+        command.args(["for-each-ref", "--format=%(objectname) %(refname)"]);
+        let output = run(command, "for-each-ref", LOCAL)?;
+        let lines = String::from_utf8_lossy(&output);
+        let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+        Ok(pairs.filter_map(|(oid, name)| Some((name.to_owned(), Oid::new(oid)?))).collect())
+    }
+
+    fn objects(&self, repository: &Path) -> Result<Box<dyn Objects>> {
+        Ok(Box::new(CatFile::start(repository)?))
+    }
+}
+
+/// Process groups of programs that are running.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// Ends all fetches of this process, for a daemon that stops.
+pub fn end_all() {
+    for group in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let _ = killpg(Pid::from_raw(*group), Signal::SIGTERM);
+    }
+}
+
+/// The most that is kept of what a program says.
+const MAX_OUTPUT: u64 = 64 << 20;
+const MAX_ERRORS: u64 = 64 << 10;
+
+/// Runs a program to its end or the end of its time, and returns what it printed.
+fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Vec<u8>> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(Error::io("start", Path::new("git")))?;
+    let group = child.id().cast_signed();
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+    let output = drain(child.stdout.take(), MAX_OUTPUT);
+    let errors = drain(child.stderr.take(), MAX_ERRORS);
+    let deadline = Instant::now() + timeout;
+    let collected = collect(&output, deadline).and_then(|output| Some((output, collect(&errors, deadline)?)));
+    if collected.is_none() {
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+    let status = child.wait();
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&group);
+    let Some((output, errors)) = collected else {
+        return Err(Error::Timeout { command: name, seconds: timeout.as_secs() });
+    };
+    let status = status.map_err(Error::io("wait for", Path::new("git")))?;
+    if status.success() {
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&errors).trim().to_owned();
+    let said = if said.is_empty() { status.to_string() } else { said };
+    Err(Error::Git { command: name, said: said.lines().map(crate::url::hidden).collect::<Vec<_>>().join("\n") })
+}
+
+fn collect(from: &mpsc::Receiver<Vec<u8>>, deadline: Instant) -> Option<Vec<u8>> {
+    match from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(bytes) => Some(bytes),
+        Err(RecvTimeoutError::Disconnected) => Some(Vec::new()),
+        Err(RecvTimeoutError::Timeout) => None,
+    }
+}
+
+/// Reads a pipe to its end in a thread of its own; what is too much is thrown away.
+fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let read = pipe.by_ref().take(most).read_to_end(&mut bytes);
+            if read.is_ok() {
+                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+            }
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_ended() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & sleep 600"]).process_group(0);
+        let begun = Instant::now();
+        let error = run(command, "fetch", Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }) && begun.elapsed() < Duration::from_secs(60), "{error}");
+    }
+
+    #[test]
+    fn what_fails_tells_why_without_passwords() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo fatal: https://me:secret@h/x not found >&2; exit 3"]).process_group(0);
+        let error = run(command, "fetch", LOCAL).unwrap_err().to_string();
+        assert_eq!(error, "git fetch failed: fatal: https://me:***@h/x not found");
+    }
+}

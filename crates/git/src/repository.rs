@@ -1,0 +1,513 @@
+//! The copy of one remote below the cache directory.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::lock::{Lock, LockType};
+use crate::object::{Kind, Objects};
+use crate::program::{Fetch, Git};
+use crate::remote::RefType;
+use crate::snapshot::Stamp;
+use crate::tree::Trees;
+use crate::{Error, Oid, Remote, Result, Snapshot, Tree, configuration};
+
+/// What came of a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// Something is new.
+    Changed,
+    /// Nothing is.
+    Same,
+    /// Somebody else fetches.
+    Locked,
+}
+
+/// Where things of a remote lie. The names are Salt's.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Name of the remote's directory.
+    pub basehash: String,
+    /// The repository.
+    pub cachedir: PathBuf,
+    /// Locks, and the list of references.
+    pub work: PathBuf,
+}
+
+/// What all remotes of one kind share.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Whether locks of other machines count.
+    pub global_lock: bool,
+    /// This machine.
+    pub machine: String,
+    /// How long a fetch may take.
+    pub timeout: Duration,
+}
+
+/// The copy of a remote: fetched now and then, read all the time.
+pub struct Repository {
+    /// What is configured.
+    pub remote: Remote,
+    places: Places,
+    around: Surroundings,
+    git: Arc<dyn Git>,
+    id: String,
+    url: String,
+    current: RwLock<Current>,
+    readers: Mutex<Readers>,
+    /// Tells who waits for a reader that one is free.
+    free: Condvar,
+    trees: Trees,
+    /// Trees of the commits that were asked for last.
+    recent: Mutex<VecDeque<(Oid, Option<Arc<Tree>>)>>,
+    damaged: AtomicBool,
+}
+
+#[derive(Default)]
+struct Current {
+    stamp: Option<Stamp>,
+    snapshot: Arc<Snapshot>,
+}
+
+/// Readers of objects that wait for the next question.
+#[derive(Default)]
+struct Readers {
+    idle: Vec<(Box<dyn Objects>, Instant)>,
+    /// How many are at work.
+    busy: usize,
+    /// Readers of before a new copy are of no use.
+    generation: u64,
+}
+
+/// The right to use a reader.
+struct Turn<'a> {
+    repository: &'a Repository,
+    /// Which readers were there when it began.
+    generation: u64,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.repository.readers().busy -= 1;
+        self.repository.free.notify_one();
+    }
+}
+
+/// So many readers work at once; who needs another one waits.
+const MAX_BUSY: usize = 4;
+/// So many readers wait; more are ended after use.
+const MAX_IDLE: usize = 2;
+/// A reader that nobody needed for so long is ended.
+const IDLE: Duration = Duration::from_secs(300);
+/// So many commits are kept in memory.
+const MAX_RECENT: usize = 64;
+/// Copies that are not complete yet have names that begin so.
+const FRESH: &str = ".new";
+/// A lock of git's own that is older was left by a fetch that died.
+const DEAD_LOCK: Duration = Duration::from_secs(60);
+
+impl Repository {
+    /// Returns the copy of a remote at its place; nothing is fetched.
+    pub fn new(remote: Remote, places: Places, around: Surroundings, git: Arc<dyn Git>) -> Self {
+        Repository {
+            id: remote.id(),
+            url: remote.url(),
+            remote,
+            places,
+            around,
+            git,
+            current: RwLock::default(),
+            readers: Mutex::default(),
+            free: Condvar::new(),
+            trees: Trees::default(),
+            recent: Mutex::default(),
+            damaged: AtomicBool::new(false),
+        }
+    }
+
+    /// What stands in the configuration, without the password.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The address, without the password.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where things lie.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Returns a lock of this remote.
+    pub fn lock(&self, kind: LockType) -> Lock<'_> {
+        Lock {
+            path: self.places.work.join(format!("{}.lk", kind.name())),
+            kind,
+            role: self.remote.role,
+            id: &self.id,
+            url: &self.url,
+            global: self.around.global_lock,
+            machine: &self.around.machine,
+        }
+    }
+
+    /// Returns the references as the last fetch of any process left them.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        let path = self.list();
+        let stamp = Stamp::of(&path);
+        {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            if current.stamp == stamp {
+                return Arc::clone(&current.snapshot);
+            }
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        match Snapshot::load(&path) {
+            Ok(snapshot) => *current = Current { stamp, snapshot: Arc::new(snapshot) },
+            Err(error) => tracing::error!("failed to read the references of '{}': {}", self.id, error.chain()),
+        }
+        Arc::clone(&current.snapshot)
+    }
+
+    fn list(&self) -> PathBuf {
+        self.places.work.join("refs")
+    }
+
+    /// Fetches, and lets everybody see the new references at once.
+    ///
+    /// # Errors
+    /// When the remote cannot be reached or the disk refuses; what was there before is served on.
+    pub fn fetch(&self) -> Result<Fetched> {
+        let lock = self.lock(LockType::Update);
+        let Some(_held) = lock.take()? else {
+            lock.tell_skipped();
+            return Ok(Fetched::Locked);
+        };
+        tracing::debug!("Fetching {} remote '{}'", self.remote.role, self.id);
+        self.fetch_or_repair()?;
+        let found = Snapshot::new(self.git.refs(&self.places.cachedir)?);
+        let before = Snapshot::load(&self.list())?;
+        self.tidy();
+        if found == before && self.list().exists() {
+            return Ok(Fetched::Same);
+        }
+        self.tell_changes(&before, &found);
+        found.store(&self.list())?;
+        Ok(Fetched::Changed)
+    }
+
+    fn tell_changes(&self, before: &Snapshot, found: &Snapshot) {
+        let role = self.remote.role;
+        let short = |oid: &Oid| oid.as_str()[..7].to_owned();
+        for (name, oid) in found.iter() {
+            match before.get(name) {
+                Some(old) if old == oid => {}
+                Some(old) => tracing::debug!(
+                    "{role} has updated '{name}' for remote '{}' from {} to {}",
+                    self.id,
+                    short(old),
+                    short(oid)
+                ),
+                None => tracing::debug!("{role} has fetched new '{name}' for remote '{}'", self.id),
+            }
+        }
+        let gone: Vec<_> = before.names().filter(|name| found.get(name).is_none()).collect();
+        if !gone.is_empty() {
+            tracing::debug!("{role} pruned the following stale refs: {}", gone.join(", "));
+        }
+    }
+
+    /// Fetches into the copy that is there; one that is of no use any more is made anew beside it and takes its place
+    /// only when it is complete.
+    fn fetch_or_repair(&self) -> Result<()> {
+        let place = &self.places.cachedir;
+        if self.damaged.load(Ordering::Acquire) || !self.is_usable() {
+            return self.make_anew();
+        }
+        match self.fetch_into(place) {
+            Err(Error::Git { said, .. }) if remove_dead_locks(place, &said) => self.fetch_into(place),
+            Err(Error::Git { said, .. }) if tells_of_damage(&said) => {
+                tracing::error!(
+                    "The copy of {} remote '{}' in {} is damaged and is fetched anew: {said}",
+                    self.remote.role,
+                    self.id,
+                    place.display()
+                );
+                self.make_anew()
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn is_usable(&self) -> bool {
+        let place = &self.places.cachedir;
+        ["HEAD", "objects", "refs", configuration::MARK].iter().all(|name| place.join(name).exists())
+    }
+
+    fn make_anew(&self) -> Result<()> {
+        let place = &self.places.cachedir;
+        let parent = place.parent().unwrap_or(Path::new("/"));
+        let old = std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some());
+        if old {
+            tracing::warn!(
+                "Cache path {} (corresponding remote: {}) exists but is not a valid git repository of this program. It is \
+                 replaced as soon as the remote has been fetched anew.",
+                place.display(),
+                self.id
+            );
+        }
+        std::fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
+        for name in store::disk::text_names(parent)?.into_iter().filter(|name| name.starts_with(FRESH)) {
+            store::disk::remove_tree(&parent.join(name))?;
+        }
+        let fresh = tempfile::Builder::new().prefix(FRESH).tempdir_in(parent).map_err(Error::io("make", parent))?;
+        let repository = fresh.path().join("repository");
+        self.git.create(&repository)?;
+        self.fetch_into(&repository)?;
+        store::disk::remove_tree(place)?;
+        std::fs::rename(&repository, place).map_err(Error::io("put in place", place))?;
+        self.forget_readers();
+        self.damaged.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    fn fetch_into(&self, repository: &Path) -> Result<()> {
+        configuration::write(&self.remote, repository)?;
+        std::fs::create_dir_all(&self.places.work).map_err(Error::io("make", &self.places.work))?;
+        self.git.fetch(&Fetch {
+            repository: repository.to_owned(),
+            depth: self.remote.depth,
+            environment: configuration::environment(&self.remote, &self.places.work)?,
+            timeout: self.around.timeout,
+        })
+    }
+
+    /// Returns the tree of a branch, tag or commit in a list of references; the first kind of reference that has it
+    /// counts.
+    ///
+    /// # Errors
+    /// When the repository cannot be read.
+    pub fn tree_of(&self, snapshot: &Snapshot, reference: &str) -> Result<Option<Arc<Tree>>> {
+        for kind in &self.remote.ref_types {
+            let found = match kind {
+                RefType::Branch => self.tree_at(snapshot.get(&format!("refs/remotes/origin/{reference}")))?,
+                RefType::Tag => self.tree_at(snapshot.get(&format!("refs/tags/{reference}")))?,
+                RefType::Sha => self.tree_of_commit(reference)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn tree_at(&self, oid: Option<&Oid>) -> Result<Option<Arc<Tree>>> {
+        oid.map_or(Ok(None), |oid| self.tree_of_object(oid.as_str()))
+    }
+
+    fn tree_of_commit(&self, name: &str) -> Result<Option<Arc<Tree>>> {
+        let hex = (4..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !hex || !self.places.cachedir.exists() {
+            return Ok(None);
+        }
+        self.tree_of_object(name)
+    }
+
+    /// Returns the tree of a commit, or of the commit a tag stands for.
+    fn tree_of_object(&self, name: &str) -> Result<Option<Arc<Tree>>> {
+        let whole = Oid::new(name);
+        if let Some(known) = whole.as_ref().and_then(|oid| self.recent_tree(oid)) {
+            return Ok(known);
+        }
+        let tree = self.read(|objects| {
+            let Some(oid) = tree_name(objects, name)? else { return Ok(None) };
+            self.trees.load(objects, &oid).map(Some)
+        })?;
+        // What is not there may come with the next fetch.
+        if let Some(oid) = whole
+            && tree.is_some()
+        {
+            self.remember(oid, tree.clone());
+        }
+        Ok(tree)
+    }
+
+    fn recent_tree(&self, oid: &Oid) -> Option<Option<Arc<Tree>>> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = recent.iter().position(|(known, _)| known == oid)?;
+        if at > MAX_RECENT / 2 {
+            let entry = recent.remove(at)?;
+            recent.push_front(entry);
+            return recent.front().map(|(_, tree)| tree.clone());
+        }
+        Some(recent[at].1.clone())
+    }
+
+    fn remember(&self, oid: Oid, tree: Option<Arc<Tree>>) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.push_front((oid, tree));
+        recent.truncate(MAX_RECENT);
+    }
+
+    /// Writes the content of a file to the beginning of another.
+    ///
+    /// # Errors
+    /// When the repository cannot be read or the content not be written.
+    pub fn copy(&self, oid: &Oid, file: &mut std::fs::File) -> Result<()> {
+        use std::io::{Seek, SeekFrom, Write};
+        self.read(|objects| {
+            let failed = || Error::io("write", &self.places.cachedir);
+            file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed())?;
+            let mut out = std::io::BufWriter::with_capacity(256 << 10, &mut *file);
+            match objects.copy(oid, &mut out)? {
+                true => out.flush().map_err(failed()),
+                false => Err(self.missing(format!("file {oid} is missing"))),
+            }
+        })
+    }
+
+    fn missing(&self, reason: String) -> Error {
+        Error::Damaged { path: self.places.cachedir.clone(), reason }
+    }
+
+    /// Lends a reader. One that fails is not used again; if it was an old one, a new one is tried, since another process
+    /// may have replaced the copy. The next fetch makes a damaged copy anew.
+    fn read<T>(&self, mut work: impl FnMut(&mut dyn Objects) -> Result<T>) -> Result<T> {
+        let turn = self.wait_for_turn();
+        if let Some(mut reader) = self.idle_reader() {
+            match work(&mut *reader) {
+                Ok(done) => {
+                    self.give_back(reader, turn.generation);
+                    return Ok(done);
+                }
+                Err(error) => tracing::debug!("failed to read '{}', trying once more: {error}", self.id),
+            }
+            self.forget_readers();
+        }
+        let generation = self.readers().generation;
+        let mut reader = self.git.objects(&self.places.cachedir)?;
+        let done = work(&mut *reader).map_err(|error| self.note(error))?;
+        self.give_back(reader, generation);
+        Ok(done)
+    }
+
+    fn note(&self, error: Error) -> Error {
+        match error {
+            Error::Damaged { reason, .. } => {
+                self.damaged.store(true, Ordering::Release);
+                self.missing(reason)
+            }
+            other => other,
+        }
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for_turn(&self) -> Turn<'_> {
+        let readers = self.readers();
+        let mut readers =
+            self.free.wait_while(readers, |readers| readers.busy >= MAX_BUSY).unwrap_or_else(PoisonError::into_inner);
+        readers.busy += 1;
+        Turn { repository: self, generation: readers.generation }
+    }
+
+    fn idle_reader(&self) -> Option<Box<dyn Objects>> {
+        self.readers().idle.pop().map(|(reader, _)| reader)
+    }
+
+    fn give_back(&self, reader: Box<dyn Objects>, generation: u64) {
+        let mut readers = self.readers();
+        if readers.generation == generation && readers.idle.len() < MAX_IDLE {
+            readers.idle.push((reader, Instant::now()));
+        }
+    }
+
+    fn forget_readers(&self) {
+        let mut readers = self.readers();
+        readers.generation += 1;
+        let old = std::mem::take(&mut readers.idle);
+        drop(readers);
+        // Ending them takes a moment.
+        drop(old);
+    }
+
+    /// Ends readers that nobody needs, and forgets trees of old commits.
+    fn tidy(&self) {
+        let mut readers = self.readers();
+        readers.idle.retain(|(_, since)| since.elapsed() < IDLE);
+        drop(readers);
+        self.trees.tidy();
+    }
+}
+
+/// Returns the name of a commit's tree, through tags that stand for it.
+fn tree_name(objects: &mut dyn Objects, name: &str) -> Result<Option<Oid>> {
+    let mut name = name.to_owned();
+    for _ in 0..16 {
+        let Some(object) = objects.read(&name)? else { return Ok(None) };
+        let word = match object.kind {
+            Kind::Commit => "tree ",
+            Kind::Tag => "object ",
+            Kind::Tree | Kind::Blob => return Ok(None),
+        };
+        let text = String::from_utf8_lossy(&object.data);
+        let Some(oid) = text.lines().next().and_then(|line| line.strip_prefix(word)).and_then(Oid::new) else {
+            return Ok(None);
+        };
+        if object.kind == Kind::Commit {
+            return Ok(Some(oid));
+        }
+        name = oid.as_str().to_owned();
+    }
+    Ok(None)
+}
+
+/// Removes locks git left when it was killed; says whether there were any.
+fn remove_dead_locks(repository: &Path, said: &str) -> bool {
+    if !said.contains(".lock': File exists") {
+        return false;
+    }
+    let mut removed = false;
+    for path in said.split('\'').filter(|word| word.ends_with(".lock")).map(Path::new) {
+        let age = std::fs::metadata(path).and_then(|state| state.modified()).ok();
+        let dead = age.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age > DEAD_LOCK);
+        if path.starts_with(repository) && dead && std::fs::remove_file(path).is_ok() {
+            tracing::warn!("removed {}, which a fetch that was interrupted has left", path.display());
+            removed = true;
+        }
+    }
+    removed
+}
+
+/// Says whether git speaks of a damaged copy, not of the remote.
+fn tells_of_damage(said: &str) -> bool {
+    let own = said.lines().filter(|line| !line.starts_with("remote:"));
+    let signs = [
+        "not a git repository",
+        "is corrupt",
+        "is empty",
+        "bad object",
+        "missing blob",
+        "missing tree",
+        "missing commit",
+        "unable to read tree",
+        "unable to read sha1 file",
+        "Could not read ",
+        "invalid index-pack",
+        "does not point to a valid object",
+        "bad config line",
+        "did not send all necessary objects",
+        "inflate: data stream error",
+        "packfile",
+        "garbage at end of loose object",
+        "unresolved deltas",
+    ];
+    own.into_iter().any(|line| signs.iter().any(|sign| line.contains(sign)))
+}
