@@ -1,0 +1,96 @@
+//! Salt's templates: Jinja with the names, filters, tests and tags of Salt.
+
+pub(crate) mod convert;
+mod environment;
+mod failure;
+mod filters;
+mod globals;
+mod names;
+pub(crate) mod salt;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jinja::{RenderOptions, Str, Value, Vars};
+use value::Map;
+
+use crate::{Error, Renderer, Request, Template, python};
+use environment::Kind;
+use session::Session;
+
+pub(crate) use session::Names;
+
+/// A text with what it is rendered with.
+struct Job<'a> {
+    text: &'a str,
+    path: Option<&'a Path>,
+    saltenv: &'a str,
+    /// Further names.
+    context: Option<&'a Map>,
+    /// The name of the SLS, if the text is meant to have one; it may be empty.
+    sls: Option<&'a str>,
+}
+
+/// Renders the text of an SLS file.
+pub(crate) fn sls(renderer: &Renderer, text: &str, request: &Request) -> Result<String, Error> {
+    let Request { path, saltenv, context, sls, .. } = *request;
+    render(renderer, &Job { text, path, saltenv, context, sls: Some(sls) })
+}
+
+/// Renders a text for a file.
+pub(crate) fn file(renderer: &Renderer, template: &Template) -> Result<String, Error> {
+    let Template { text, path, saltenv, context, .. } = *template;
+    let text = match path {
+        Some(_) => python::universal_newlines(text),
+        None => text.into(),
+    };
+    let sls = context.and_then(|context| context.get_str("sls"));
+    render(renderer, &Job { text: &text, path, saltenv, context, sls })
+}
+
+fn render(renderer: &Renderer, job: &Job) -> Result<String, Error> {
+    let kind = if job.sls.is_some_and(|sls| !sls.is_empty()) { Kind::Sls } else { Kind::File };
+    let opts = &renderer.ctx.opts;
+    let (header, body) = environment::header(job.text);
+    let env = environment::get(opts, kind, header.as_ref());
+    let session = Arc::new(Session::new(renderer, job.saltenv, job.path));
+    let globals = variables(renderer, job, &session);
+    // The names of a template's own place stay, whatever it imports.
+    let own = ["tplfile", "tpldir", "tpldot"];
+    let vars: Vars = own.iter().filter_map(|name| Some((Str::from(*name), globals.get(*name)?.clone()))).collect();
+    let options = RenderOptions { globals, ..RenderOptions::default() };
+    let rendered = env.template(None, &body).and_then(|template| template.render_with(vars, options));
+    let mut output = rendered.map_err(|error| failure::in_salts_words(&error, &body, job.sls, &session))?;
+    if job.text.ends_with('\n') {
+        output.push('\n');
+    }
+    Ok(output)
+}
+
+/// All names a template finds.
+fn variables(renderer: &Renderer, job: &Job, session: &Arc<Session>) -> Vars {
+    let mut vars = Vars::default();
+    let mut add = |name: &str, value: Value| drop(vars.insert(Str::from(name), value));
+    let shared = renderer.names();
+    add("salt", Value::object(salt::Functions::new(session)));
+    add("grains", shared.grains.clone());
+    add("pillar", shared.pillar.clone());
+    add("opts", shared.opts.clone());
+    add("saltenv", Value::str(job.saltenv));
+    add(session::NAME, Value::object(session::Holder(Arc::clone(session))));
+    if let Some(sls) = job.sls {
+        add("sls", Value::str(sls));
+    }
+    for (name, value) in job.context.into_iter().flatten() {
+        add(&name.to_string(), convert::seen(value));
+    }
+    if let Some(sls) = job.sls {
+        for (name, value) in names::of(job.path, sls) {
+            vars.entry(Str::from(name)).or_insert_with(|| Value::from(value));
+        }
+    }
+    vars
+}

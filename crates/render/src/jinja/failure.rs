@@ -1,0 +1,50 @@
+//! Errors of templates in Salt's words.
+
+use jinja::{Error as Failure, ErrorKind, Place};
+
+use super::session::Session;
+use crate::{Error, around};
+
+/// Words an error of the engine as Salt does: the kind, the text, and the lines around the place in the template that was
+/// asked for; for a place in an imported file, its name and the lines there instead.
+pub(super) fn in_salts_words(failure: &Failure, text: &str, sls: Option<&str>, session: &Session) -> Error {
+    let message = failure.message();
+    if let Some(what) = message.strip_prefix("not supported: ") {
+        return Error::unsupported(what);
+    }
+    let words = format!("{} {message}", beginning(failure.kind()));
+    let Some(place) = place(failure) else { return Error::new(words) };
+    let line = place.line as usize;
+    if let Some(elsewhere) = imported(place, sls, session) {
+        return Error::new(words + &elsewhere);
+    }
+    Error::at(&words, text, line)
+}
+
+fn beginning(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Undefined => "Jinja variable",
+        ErrorKind::Other(class) if matches!(&**class, "CommandExecutionError" | "SaltInvocationError") => {
+            "Problem running salt function in Jinja template:"
+        }
+        kind if kind.is_syntax() || kind.is_runtime() => "Jinja syntax error:",
+        _ => "Jinja error:",
+    }
+}
+
+/// The innermost place that Salt looks at; blocks it passes over.
+fn place(failure: &Failure) -> Option<&Place> {
+    let counts = |place: &&Place| matches!(&*place.location, "top-level template code" | "template");
+    failure.places().iter().find(counts)
+}
+
+/// The name of the imported file the place is in, with the lines around; `None` for the template itself.
+fn imported(place: &Place, sls: Option<&str>, session: &Session) -> Option<String> {
+    let source = session.source(place.template.as_deref()?)?;
+    let path = source.path.to_string_lossy();
+    // A file that is called as the SLS counts as the SLS.
+    if sls.is_some_and(|sls| path.ends_with(&sls.replace('.', "/"))) {
+        return None;
+    }
+    Some(format!("\n{path}({}):\n{}", place.line, around(&source.text, place.line as usize)))
+}

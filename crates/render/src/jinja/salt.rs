@@ -1,0 +1,211 @@
+//! The object `salt`: execution functions in templates.
+
+use std::sync::Arc;
+
+use jinja::value::Object;
+use jinja::{CallArgs, Dict, Error, ErrorKind, State, Value, ValueIter};
+
+use super::convert;
+use super::session::Session;
+
+/// `salt`: functions by their full name, and modules as attributes.
+pub(super) struct Functions(Arc<Session>);
+
+/// `salt.cmd`.
+struct Module {
+    session: Arc<Session>,
+    name: String,
+}
+
+/// `salt['cmd.run']`.
+struct Function {
+    session: Arc<Session>,
+    name: String,
+}
+
+impl Functions {
+    pub fn new(session: &Arc<Session>) -> Self {
+        Functions(Arc::clone(session))
+    }
+
+    fn function(&self, name: &str) -> Option<Value> {
+        function(&self.0, name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let modules = self.0.ctx.agent.registry().modules();
+        modules.flat_map(|module| module.functions.iter().map(|f| format!("{}.{}", module.name, f.name))).collect()
+    }
+}
+
+fn function(session: &Arc<Session>, name: &str) -> Option<Value> {
+    session.ctx.agent.registry().find(name).ok()?;
+    Some(Value::object(Function { session: Arc::clone(session), name: name.to_owned() }))
+}
+
+impl Object for Functions {
+    fn type_name(&self) -> &str {
+        "AliasedLoader"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.utils.templates")
+    }
+
+    fn get_attr(&self, _state: &mut State, name: &str) -> Result<Option<Value>, Error> {
+        if self.0.ctx.agent.registry().modules().any(|module| module.name == name) {
+            let module = Module { session: Arc::clone(&self.0), name: name.to_owned() };
+            return Ok(Some(Value::object(module)));
+        }
+        let session = Arc::clone(&self.0);
+        Ok(match name {
+            "get" => Some(Value::function("get", move |call| {
+                let [key, default] = call.bind("get", [("key", None), ("default", Some(Value::None))])?;
+                Ok(key.as_str().and_then(|name| function(&session, name)).unwrap_or(default))
+            })),
+            "keys" => {
+                let names = self.names();
+                Some(Value::function("keys", move |_| {
+                    Ok(Value::list(names.iter().map(|n| Value::str(n.as_str())).collect()))
+                }))
+            }
+            _ => None,
+        })
+    }
+
+    fn get_item(&self, _state: &mut State, key: &Value) -> Result<Option<Value>, Error> {
+        Ok(key.as_str().and_then(|name| self.function(name)))
+    }
+
+    fn contains(&self, _state: &mut State, value: &Value) -> Result<Option<bool>, Error> {
+        Ok(Some(value.as_str().is_some_and(|name| self.function(name).is_some())))
+    }
+
+    fn iterate(&self, _state: &mut State) -> Result<Option<Box<dyn ValueIter>>, Error> {
+        Ok(Some(Box::new(Names(self.names().into_iter()))))
+    }
+
+    fn has_items(&self) -> bool {
+        true
+    }
+}
+
+struct Names(std::vec::IntoIter<String>);
+
+impl ValueIter for Names {
+    fn next(&mut self, _state: &mut State) -> Result<Option<Value>, Error> {
+        Ok(self.0.next().map(Value::from))
+    }
+}
+
+impl Object for Module {
+    fn type_name(&self) -> &str {
+        "LoadedMod"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.loader.lazy")
+    }
+
+    fn get_attr(&self, _state: &mut State, name: &str) -> Result<Option<Value>, Error> {
+        Ok(function(&self.session, &format!("{}.{name}", self.name)))
+    }
+
+    fn repr(&self, _state: &mut State) -> Result<Option<String>, Error> {
+        Ok(Some(format!("<LoadedMod module='salt.loaded.{}'>", self.name)))
+    }
+}
+
+impl Object for Function {
+    fn type_name(&self) -> &str {
+        "LoadedFunc"
+    }
+
+    fn module(&self) -> Option<&str> {
+        Some("salt.loader.lazy")
+    }
+
+    fn is_callable(&self) -> bool {
+        true
+    }
+
+    fn call(&self, args: &mut CallArgs) -> Result<Value, Error> {
+        run(&self.session, &self.name, args)
+    }
+
+    fn repr(&self, _state: &mut State) -> Result<Option<String>, Error> {
+        Ok(Some(format!("<LoadedFunc name='{}'>", self.name)))
+    }
+}
+
+/// Calls an execution function with the arguments of a call in a template.
+pub(crate) fn call(args: &mut CallArgs, name: &str) -> Result<Value, Error> {
+    let session = Session::of(args.state).ok_or_else(|| Error::runtime(format!("'{name}' is not available.")))?;
+    run(&session, name, args)
+}
+
+/// Functions that change the map they are given and return it.
+const IN_PLACE: [&str; 3] = ["defaults.merge", "defaults.update", "slsutil.update"];
+
+/// Returns the dictionary that the function is to change.
+fn changed(name: &str, args: &CallArgs) -> Option<Dict> {
+    if !IN_PLACE.contains(&name) {
+        return None;
+    }
+    let named = |wanted: &str| args.kwargs.iter().find(|(name, _)| &**name == wanted).map(|(_, value)| value);
+    // Both functions of `defaults` have `in_place` in the fourth place.
+    let in_place = args.args.get(3).filter(|_| name != "slsutil.update").or_else(|| named("in_place"));
+    if matches!(in_place, Some(Value::Bool(false))) {
+        return None;
+    }
+    args.args.first().or_else(|| named("dest")).and_then(Value::as_dict).cloned()
+}
+
+/// Templates see the pillar as it is: a function that hides its values unless asked not to is asked.
+fn seeing_pillar(session: &Session, name: &str, mut call: exec::Call) -> exec::Call {
+    let registry = session.ctx.agent.registry();
+    let place = registry.find(name).ok().and_then(|function| {
+        let place = function.params.iter().position(|param| param.name == "unmask")?;
+        Some(if function.params[place].keyword_only { usize::MAX } else { place })
+    });
+    if place.is_some_and(|place| place >= call.args.len()) && !call.kwargs.contains_key("unmask") {
+        call.kwargs.insert("unmask", true);
+    }
+    call
+}
+
+fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Error> {
+    if session.ctx.job.cancel.is_cancelled() {
+        return Err(Error::other("SaltSystemExit", "the job was terminated"));
+    }
+    let changed = changed(name, args);
+    let call = seeing_pillar(session, name, convert::arguments(args)?);
+    let _inside = session.runtime.as_ref().map(tokio::runtime::Handle::enter);
+    let result = crate::wait(session.ctx.call_with(name, call));
+    match (result, changed) {
+        (Ok(value::Value::Map(map)), Some(dict)) => {
+            let new = convert::seen_map(&map).entries();
+            dict.lock().clear();
+            for (key, value) in new {
+                dict.insert(jinja::Key::new(key)?, value);
+            }
+            Ok(Value::Dict(dict))
+        }
+        (Ok(value), _) => Ok(convert::seen(&value)),
+        (Err(error), _) => Err(failure(&error)),
+    }
+}
+
+/// A failure of a function as the exception it is in Salt.
+fn failure(error: &exec::Error) -> Error {
+    let text = error.to_string();
+    match error {
+        exec::Error::Execution(_) | exec::Error::Detailed { .. } => Error::other("CommandExecutionError", text),
+        exec::Error::Invocation(_) => Error::other("SaltInvocationError", text),
+        exec::Error::CommandNotFound(_) => Error::other("CommandNotFoundError", text),
+        exec::Error::Arguments(_) => Error::type_error(text),
+        exec::Error::NotAvailable(_) => Error::new(ErrorKind::Key, text),
+        exec::Error::Terminated => Error::other("SaltSystemExit", text),
+        exec::Error::Other(_) => Error::other("Exception", text),
+    }
+}

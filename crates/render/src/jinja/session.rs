@@ -1,0 +1,152 @@
+//! What belongs to one rendering.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use exec::Context;
+use jinja::value::Object;
+use jinja::{Error, Loaded, State, Str, Value};
+
+use super::convert;
+use crate::{Loader, Renderer, Source};
+
+/// The name, which no template can write, under which a rendering keeps its session.
+pub(super) const NAME: &str = "\0session";
+
+/// Values that all renderings of a renderer see; a template that changes one of them changes it for those after it.
+pub(crate) struct Names {
+    pub grains: Value,
+    pub pillar: Value,
+    pub opts: Value,
+}
+
+impl Names {
+    pub fn new(ctx: &Context) -> Self {
+        let dict = |map| Value::Dict(convert::seen_map(map));
+        Names { grains: dict(&ctx.grains), pillar: dict(&ctx.pillar), opts: dict(&ctx.opts) }
+    }
+}
+
+/// One rendering: what it may call, and where it finds files.
+pub(super) struct Session {
+    pub ctx: Context,
+    loader: Arc<dyn Loader>,
+    saltenv: String,
+    /// Without an environment, files are those beside the template.
+    beside: Option<PathBuf>,
+    /// The runtime, which threads of the engine do not know by themselves.
+    pub runtime: Option<tokio::runtime::Handle>,
+    /// Files that were loaded, by the name templates gave.
+    loaded: Mutex<HashMap<String, Source>>,
+}
+
+/// The session as a value.
+pub(super) struct Holder(pub Arc<Session>);
+
+impl Object for Holder {
+    fn type_name(&self) -> &str {
+        "object"
+    }
+}
+
+impl Session {
+    pub fn new(renderer: &Renderer, saltenv: &str, path: Option<&Path>) -> Self {
+        Session {
+            ctx: renderer.ctx.clone(),
+            loader: Arc::clone(&renderer.loader),
+            saltenv: saltenv.to_owned(),
+            beside: path.filter(|_| saltenv.is_empty()).and_then(Path::parent).map(Path::to_owned),
+            runtime: tokio::runtime::Handle::try_current().ok(),
+            loaded: Mutex::default(),
+        }
+    }
+
+    /// Returns the session of a rendering.
+    pub fn of(state: &State) -> Option<Arc<Session>> {
+        Some(Arc::clone(&state.global(NAME)?.downcast::<Holder>()?.0))
+    }
+
+    /// Returns a file that was loaded under a name.
+    pub fn source(&self, name: &str) -> Option<Source> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    fn find(&self, path: &str) -> Result<Option<Source>, String> {
+        if crate::loader::plain(path).is_none() {
+            return Ok(None);
+        }
+        // Deep templates run on threads of the engine, which belong to no runtime.
+        let _inside = self.runtime.as_ref().map(tokio::runtime::Handle::enter);
+        if !self.saltenv.is_empty() {
+            return self.loader.load(path, &self.saltenv);
+        }
+        match self.beside.clone() {
+            Some(directory) => crate::Roots::new(move |_| vec![directory.clone()]).load(path, ""),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Finds templates for whatever rendering asks.
+pub(super) struct FromSession;
+
+impl jinja::Loader for FromSession {
+    fn load(&self, state: &mut State, name: &str, _parent: Option<&str>) -> Result<Loaded, Error> {
+        let session = Session::of(state).ok_or_else(|| Error::not_found(name))?;
+        let relative = matches!(name.split('/').next(), Some("." | ".."));
+        let here = state.global("tpldir").and_then(|value| value.as_shared_str().cloned());
+        let path = match (relative, &here) {
+            (false, _) => name.to_owned(),
+            (true, Some(here)) => below(here, name).ok_or_else(|| {
+                tracing::warn!("Discarded template path \"{name}\": attempts to ascend outside of salt://");
+                Error::not_found(name)
+            })?,
+            (true, None) => {
+                tracing::warn!("Relative path \"{name}\" cannot be resolved without an environment");
+                return Err(Error::not_found(name));
+            }
+        };
+        let source = session.find(&path).map_err(|why| Error::other("SaltRenderError", why))?;
+        let source = source.ok_or_else(|| Error::not_found(name))?;
+        let directory = path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default();
+        let (file, directory) = match (relative, &here) {
+            (true, Some(here)) => (name, &**here),
+            _ => (path.as_str(), directory),
+        };
+        let shown = if directory.is_empty() { "." } else { directory };
+        let globals =
+            [("tplfile", file.to_owned()), ("tpldir", shown.to_owned()), ("tpldot", directory.replace('/', "."))]
+                .map(|(name, value)| (Str::from(name), Value::from(value)));
+        let text = source.text.to_string();
+        session.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), source);
+        let compiled = super::environment::compiled(state.env(), name, &text)?;
+        Ok(Loaded { source: compiled, globals: globals.into() })
+    }
+}
+
+/// Resolves a path that begins with dots; `None` when it leads out of the roots.
+fn below(directory: &str, name: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in directory.split('/').chain(name.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below;
+
+    #[test]
+    fn relative_paths_stay_below_the_roots() {
+        assert_eq!(below("a/b", "./x").as_deref(), Some("a/b/x"));
+        assert_eq!(below("a/b", "../x").as_deref(), Some("a/x"));
+        assert_eq!(below(".", "./x").as_deref(), Some("x"));
+        assert_eq!(below("a", "../../x"), None);
+    }
+}

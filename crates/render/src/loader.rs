@@ -1,0 +1,113 @@
+//! Where the texts come from that templates import and include.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file that a template asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its content.
+    pub text: Arc<str>,
+    /// Where it lies on this machine: error messages name it.
+    pub path: PathBuf,
+}
+
+/// Gives files to templates: on a minion those of the master's file server, on a master its own.
+pub trait Loader: Send + Sync {
+    /// Returns a file by its path below the roots of an environment; `None` when there is none. The path has no `..` parts.
+    ///
+    /// # Errors
+    /// When it is there, or may be there, but cannot be had; in words.
+    fn load(&self, path: &str, saltenv: &str) -> Result<Option<Source>, String>;
+}
+
+/// No files at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, _path: &str, _saltenv: &str) -> Result<Option<Source>, String> {
+        Ok(None)
+    }
+}
+
+/// Directories on this machine, the same for all environments or some for each.
+pub struct Roots<F>(F);
+
+impl<F: Fn(&str) -> Vec<PathBuf> + Send + Sync> Roots<F> {
+    /// Files below the directories that the function names for an environment. The first directory that has a file counts.
+    pub fn new(directories: F) -> Self {
+        Roots(directories)
+    }
+}
+
+impl<F: Fn(&str) -> Vec<PathBuf> + Send + Sync> Loader for Roots<F> {
+    fn load(&self, path: &str, saltenv: &str) -> Result<Option<Source>, String> {
+        let Some(path) = plain(path) else { return Ok(None) };
+        for directory in (self.0)(saltenv) {
+            let full = directory.join(path);
+            match std::fs::read(&full) {
+                Ok(bytes) => return read(bytes, full).map(Some),
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(format!("failed to read {}: {error}", full.display())),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
+}
+
+fn read(bytes: Vec<u8>, path: PathBuf) -> Result<Source, String> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Source { text: text.into(), path }),
+        Err(error) => {
+            Err(format!("{} is not valid UTF-8 at byte {}", path.display(), error.utf8_error().valid_up_to()))
+        }
+    }
+}
+
+/// Returns a path that stays below its root, without the slash at its beginning.
+pub(crate) fn plain(path: &str) -> Option<&Path> {
+    let path = path.trim_start_matches('/');
+    (!path.is_empty() && !path.contains('\0') && path.split('/').all(|part| part != "..")).then(|| Path::new(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_directory_that_has_a_file_gives_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [("one/x.jinja", "first"), ("two/x.jinja", "second"), ("two/d/y", "deep")] {
+            let full = dir.path().join(path);
+            std::fs::create_dir_all(full.parent().unwrap()).unwrap();
+            std::fs::write(full, text).unwrap();
+        }
+        let root = dir.path().to_owned();
+        let roots = Roots::new(move |env| match env {
+            "base" => vec![root.join("one"), root.join("two")],
+            _ => Vec::new(),
+        });
+        let text = |path: &str, env: &str| roots.load(path, env).unwrap().map(|source| source.text.to_string());
+        assert_eq!(text("x.jinja", "base").as_deref(), Some("first"));
+        assert_eq!(text("/d/y", "base").as_deref(), Some("deep"));
+        for (path, env) in [("d", "base"), ("gone", "base"), ("d/../x.jinja", "base"), ("x.jinja", "dev"), ("", "base")]
+        {
+            assert_eq!(text(path, env), None, "{path} in {env}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("bin"), [b'a', 0xff]).unwrap();
+        let root = dir.path().to_owned();
+        let error = Roots::new(move |_| vec![root.clone()]).load("bin", "base").unwrap_err();
+        assert!(error.ends_with("bin is not valid UTF-8 at byte 1"), "{error}");
+    }
+}

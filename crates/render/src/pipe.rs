@@ -1,0 +1,147 @@
+//! Which renderers a text goes through.
+
+use value::{Map, Value};
+
+use crate::Error;
+
+/// A renderer with its argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name, such as `jinja`.
+    pub name: String,
+    /// What follows the name in the line; empty when nothing does.
+    pub argline: String,
+}
+
+/// Which renderers may be used (options `renderer_whitelist` and `renderer_blacklist`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Only these, if there are any.
+    pub only: Vec<String>,
+    /// Not these.
+    pub never: Vec<String>,
+}
+
+impl Limits {
+    /// Reads the options.
+    pub fn of(opts: &Map) -> Self {
+        let names = |option: &str| match opts.get(option) {
+            Some(Value::List(items)) => items.iter().map(Value::to_string).collect(),
+            _ => Vec::new(),
+        };
+        Limits { only: names("renderer_whitelist"), never: names("renderer_blacklist") }
+    }
+
+    fn allow(&self, name: &str) -> bool {
+        let is = |known: &String| known == name;
+        (self.only.is_empty() || self.only.iter().any(is)) && !self.never.iter().any(is)
+    }
+}
+
+/// Renderers that are here.
+const OURS: [&str; 4] = ["gpg", "jinja", "json", "yaml"];
+
+/// Renderers that are written in Python, or need it.
+const PYTHONS: [&str; 15] = [
+    "cheetah",
+    "dson",
+    "genshi",
+    "hjson",
+    "json5",
+    "mako",
+    "msgpack",
+    "nacl",
+    "pass",
+    "py",
+    "pydsl",
+    "pyobjects",
+    "stateconf",
+    "toml",
+    "wempy",
+];
+
+/// Extensions of YAML that are not there.
+const OTHERS: [&str; 2] = ["yamlex", "aws_kms"];
+
+/// Returns the renderers named in the first line of a text (`#!…`), or else in the default. Those that are not allowed are
+/// left out, with a warning. No renderer at all means that the text stands for nothing.
+///
+/// # Errors
+/// For renderers of Salt that are not here. A name that Salt does not know either is logged, and then there is no renderer.
+pub fn pipeline(first_line: &str, default: &str, limits: &Limits) -> Result<Vec<Step>, Error> {
+    let named = first_line.strip_prefix("#!").filter(|pipe| !pipe.starts_with('/')).map(str::trim);
+    let pipe = named.unwrap_or(default);
+    let pipe = old_style(pipe).unwrap_or_else(|| pipe.to_owned());
+    let mut steps = Vec::new();
+    for part in pipe.split('|').map(str::trim) {
+        let (name, argline) = part.split_once(' ').unwrap_or((part, ""));
+        if !limits.allow(name) {
+            tracing::warn!("The renderer \"{name}\" is disallowed by configuration and will be skipped.");
+        } else if OURS.contains(&name) {
+            steps.push(Step { name: name.to_owned(), argline: argline.trim().to_owned() });
+        } else if PYTHONS.contains(&name) || OTHERS.contains(&name) {
+            return Err(Error::unsupported(format!("the renderer '{name}'")));
+        } else {
+            tracing::error!("The renderer \"{pipe}\" is not available");
+            return Ok(Vec::new());
+        }
+    }
+    Ok(steps)
+}
+
+/// Names such as `yaml_jinja`, from before there were pipes.
+fn old_style(pipe: &str) -> Option<String> {
+    let (format, template) = pipe.split_once('_')?;
+    let known = matches!(format, "yaml" | "json" | "yamlex") && matches!(template, "jinja" | "mako" | "wempy");
+    known.then(|| format!("{template}|{format}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(line: &str) -> Vec<String> {
+        let steps = pipeline(line, "jinja|yaml", &Limits::default()).unwrap();
+        steps.into_iter().map(|step| format!("{}{}", step.name, step.argline)).collect()
+    }
+
+    #[test]
+    fn the_first_line_or_the_default_names_the_renderers() {
+        for (line, expected) in [
+            ("a: 1", vec!["jinja", "yaml"]),
+            ("#!yaml", vec!["yaml"]),
+            ("#! jinja | yaml | gpg ", vec!["jinja", "yaml", "gpg"]),
+            ("#!jinja -s|yaml", vec!["jinja-s", "yaml"]),
+            ("#!yaml_jinja", vec!["jinja", "yaml"]),
+            ("#!json_jinja", vec!["jinja", "json"]),
+            ("#!/bin/sh", vec!["jinja", "yaml"]),
+            ("#!nothing|yaml", vec![]),
+            ("#!", vec![]),
+        ] {
+            assert_eq!(names(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_needs_python_is_refused_by_name() {
+        for (line, name) in [("#!py", "py"), ("#!mako|yaml", "mako"), ("#!stateconf yaml . jinja", "stateconf")] {
+            let error = pipeline(line, "jinja|yaml", &Limits::default()).unwrap_err();
+            assert_eq!(error.to_string(), format!("not supported: the renderer '{name}'"));
+            assert!(error.is_unsupported());
+        }
+    }
+
+    #[test]
+    fn renderers_that_are_not_allowed_are_left_out() {
+        let left = |limits: &Limits| -> Vec<String> {
+            pipeline("#!jinja|yaml|py", "", limits).unwrap().into_iter().map(|step| step.name).collect()
+        };
+        let lists = |only: &[&str], never: &[&str]| Limits {
+            only: only.iter().map(|name| (*name).to_owned()).collect(),
+            never: never.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        assert_eq!(left(&lists(&["yaml"], &[])), ["yaml"]);
+        assert_eq!(left(&lists(&[], &["jinja", "py"])), ["yaml"]);
+        assert_eq!(left(&lists(&["jinja", "yaml"], &["jinja"])), ["yaml"]);
+    }
+}

@@ -1,0 +1,150 @@
+//! What runs the renderers.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use exec::Context;
+use value::{Map, Value};
+
+use crate::jinja::Names;
+use crate::pipe::{Limits, Step, pipeline};
+use crate::steps::{self, gpg::Gpg};
+use crate::{Error, Loader, python};
+
+/// Renders texts for one minion: with its options, grains and pillar, and the functions its templates may call. What templates
+/// need more than once is kept while it lives, so one is made for each run of states and each compilation of a pillar.
+pub struct Renderer {
+    pub(crate) ctx: Context,
+    pub(crate) loader: Arc<dyn Loader>,
+    limits: Limits,
+    names: OnceLock<Names>,
+}
+
+/// An SLS file, or another text that names its renderers.
+#[derive(Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// The file it comes from, if it comes from one: a file of nothing but white space is an empty map, and ends of lines
+    /// count as Python reads them.
+    pub path: Option<&'a Path>,
+    /// The name of the SLS (`web.server`); empty when there is none.
+    pub sls: &'a str,
+    /// The environment that imports and includes of templates are read from.
+    pub saltenv: &'a str,
+    /// The renderers for a text that names none; `None` is the option `renderer`.
+    pub default: Option<&'a str>,
+    /// Further names for templates, which hide those that are always there.
+    pub context: Option<&'a Map>,
+    /// Whether encrypted parts write line breaks as `\n` (pillar from a command line).
+    pub translate_newlines: bool,
+}
+
+/// A text for one template engine.
+#[derive(Clone, Copy, Default)]
+pub struct Template<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// The file it comes from, if it comes from one.
+    pub path: Option<&'a Path>,
+    /// The name of the engine; only `jinja` is here.
+    pub engine: &'a str,
+    /// The environment that imports and includes are read from; empty when there is none.
+    pub saltenv: &'a str,
+    /// Further names, which hide those that are always there (`salt`, `grains`, `pillar`, `opts`, `saltenv`). With a name `sls`
+    /// among them, the names that follow from it are there too (`slspath`, `tpldir`, …).
+    pub context: Option<&'a Map>,
+}
+
+/// Engines of Salt that are not here.
+const OTHER_ENGINES: [&str; 6] = ["cheetah", "genshi", "mako", "py", "wempy", "file_pattern"];
+
+impl Renderer {
+    /// Renders with the options, grains, pillar and functions of a context.
+    pub fn new(ctx: Context, loader: Arc<dyn Loader>) -> Self {
+        let limits = Limits::of(&ctx.opts);
+        Renderer { ctx, loader, limits, names: OnceLock::new() }
+    }
+
+    /// Returns the context it renders with.
+    pub fn context(&self) -> &Context {
+        &self.ctx
+    }
+
+    /// Returns what all its templates see.
+    pub(crate) fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::new(&self.ctx))
+    }
+
+    /// Runs a text through its renderers. The result is data, or text when no renderer made data of it.
+    ///
+    /// # Errors
+    /// What is wrong with the text, as Salt words it.
+    pub fn render(&self, request: &Request) -> Result<Value, Error> {
+        let text = match request.path {
+            Some(_) => python::universal_newlines(request.text),
+            None => request.text.into(),
+        };
+        let blank = python::strip(&text).is_empty();
+        if blank && request.path.is_some() {
+            return Ok(Map::new().into());
+        }
+        let first_line = match request.path {
+            Some(_) => text.lines().next().unwrap_or_default(),
+            // Of a text that is no file Salt looks at the first word only, and fails when there is none.
+            None if blank => return Err(Error::new("list index out of range")),
+            None => python::strip(&text).split(python::is_space).next().unwrap_or_default(),
+        };
+        let default = request.default.or_else(|| self.ctx.opt_str("renderer")).unwrap_or("jinja|yaml");
+        let pipe = pipeline(first_line, default, &self.limits)?;
+        let windows = text.contains("\r\n");
+        let mut data = match pipe.is_empty() {
+            true => Map::new().into(),
+            false => Value::Str(text.into_owned()),
+        };
+        for step in &pipe {
+            data = self.step(step, data, request)?;
+        }
+        match data {
+            Value::Str(text) if windows && !text.contains("\r\n") => Ok(text.replace('\n', "\r\n").into()),
+            data => Ok(data),
+        }
+    }
+
+    fn step(&self, step: &Step, data: Value, request: &Request) -> Result<Value, Error> {
+        let refuse_argument = || match step.argline.as_str() {
+            "" | "-s" => Ok(()),
+            other => Err(Error::new(format!("Unknown renderer option: {other}"))),
+        };
+        match step.name.as_str() {
+            "jinja" => {
+                refuse_argument()?;
+                let text = steps::text(data)?;
+                crate::jinja::sls(self, &text, request).map(Value::Str)
+            }
+            "yaml" => steps::yaml::render(&steps::text(data)?),
+            "json" => steps::json::render(&steps::text(data)?),
+            "gpg" => self.gpg().render(data, request.translate_newlines),
+            other => Err(Error::unsupported(format!("the renderer '{other}'"))),
+        }
+    }
+
+    /// Returns what decrypts with the options of the context.
+    pub fn gpg(&self) -> Gpg {
+        Gpg::of(&self.ctx.opts, &self.ctx.grains, &self.ctx.pillar)
+    }
+
+    /// Runs a text through a template engine.
+    ///
+    /// # Errors
+    /// What is wrong with the text, as Salt words it.
+    pub fn template(&self, template: &Template) -> Result<String, Error> {
+        match template.engine {
+            "jinja" => crate::jinja::file(self, template),
+            engine if OTHER_ENGINES.contains(&engine) => {
+                Err(Error::unsupported(format!("the template engine '{engine}'")))
+            }
+            engine => Err(Error::new(format!("Specified template format {engine} is not supported"))),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use value::{Map, map};
+
+use crate::{NoFiles, Renderer, Request, Template};
+
+fn renderer(opts: Map) -> Renderer {
+    let (ctx, _) = exec::testing::context(&[], opts, map! {}, map! {});
+    Renderer::new(ctx, Arc::new(NoFiles))
+}
+
+fn shown(opts: Map, text: &str, path: Option<&Path>) -> String {
+    let request = Request { text, path, saltenv: "base", ..Request::default() };
+    match renderer(opts).render(&request) {
+        Ok(value) => value.to_string(),
+        Err(error) => format!("ERROR {error}"),
+    }
+}
+
+#[test]
+fn a_text_goes_through_the_renderers_it_names() {
+    let file = Some(Path::new("/srv/x.sls"));
+    for (text, expected) in [
+        ("a: 1", "{'a': 1}"),
+        ("#!yaml\na: '{{ x }}'", "{'a': '{{ x }}'}"),
+        ("#!json\n{\"a\": [1]}", "{'a': [1]}"),
+        ("#!json\n  ", "{}"),
+        ("#!jinja\na: 1\n", "#!jinja\na: 1\n"),
+        ("#!gpg|yaml\na: b", "{'a': 'b'}"),
+        ("#!yaml|gpg\na: b", "{'a': 'b'}"),
+        (" \n", "{}"),
+        ("# nothing", "{}"),
+        ("#!unheard|of\na: 1", "{}"),
+        ("#!yaml|json\na: 1", "ERROR 'dict' object has no attribute 'read'"),
+        ("#!json\n{]", "ERROR Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("\ta: 1", "ERROR found character that cannot start any token"),
+        ("#!jinja x|yaml\na: 1", "ERROR Unknown renderer option: x"),
+        ("#!py\ndef run(): pass", "ERROR not supported: the renderer 'py'"),
+    ] {
+        assert_eq!(shown(map! {}, text, file), expected, "{text}");
+    }
+}
+
+#[test]
+fn options_name_the_default_and_what_is_allowed() {
+    assert_eq!(shown(map! { "renderer" => "json" }, "[1]", Some(Path::new("x"))), "[1]");
+    let opts = map! { "renderer_blacklist" => vec!["jinja"] };
+    assert_eq!(shown(opts, "a: '{{ x }}'", Some(Path::new("x"))), "{'a': '{{ x }}'}");
+}
+
+#[test]
+fn a_text_that_is_no_file_keeps_its_ends_of_lines() {
+    assert_eq!(shown(map! {}, "#!jinja\r\na\r\n", None), "#!jinja\r\na\r\n");
+    assert_eq!(shown(map! {}, "#!jinja\r\na\r\n", Some(Path::new("x"))), "#!jinja\na\n");
+    assert_eq!(shown(map! {}, "  ", None), "ERROR list index out of range");
+    assert_eq!(shown(map! {}, "#!yaml a: 1", None), "{}");
+}
+
+#[test]
+fn engines_that_are_not_here_are_refused() {
+    let template = |engine| renderer(map! {}).template(&Template { text: "x", engine, ..Template::default() });
+    assert_eq!(template("jinja").unwrap(), "x");
+    assert_eq!(template("mako").unwrap_err().to_string(), "not supported: the template engine 'mako'");
+    assert_eq!(template("ninja").unwrap_err().to_string(), "Specified template format ninja is not supported");
+}

@@ -1,0 +1,42 @@
+//! Waiting for an execution function on a thread that may block.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Runs a future to its end on this thread. Most functions have their result at once, and cost no more than a call.
+///
+/// # Panics
+/// When there is something to wait for on a thread that drives tasks of a runtime; call it on a thread for blocking work.
+pub fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let runtime = tokio::runtime::Handle::try_current();
+    let Ok(handle) = runtime else {
+        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        return match alone {
+            Ok(runtime) => runtime.block_on(future),
+            Err(error) => panic!("failed to start a runtime: {error}"),
+        };
+    };
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => handle.block_on(future),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn futures_end_with_and_without_a_runtime() {
+        assert_eq!(wait(async { 7 }), 7);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let slow = || async {
+            tokio::task::yield_now().await;
+            tokio::task::spawn_blocking(|| 8).await.unwrap()
+        };
+        assert_eq!(wait(slow()), 8);
+        let waited = runtime.block_on(async move { tokio::task::spawn_blocking(move || wait(slow())).await.unwrap() });
+        assert_eq!(waited, 8);
+    }
+}
