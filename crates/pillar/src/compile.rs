@@ -1,18 +1,25 @@
 //! The steps from a request to a pillar.
 
+use std::sync::Arc;
+
+use config::Roots;
 use targeting::Facts;
 use value::{Map, Value};
 
+use crate::ext::{self, ExternalCall};
 use crate::files::Files;
 use crate::merge::{Strategy, merge};
+use crate::read::Reader;
 use crate::sls::Renderer;
 use crate::top::{Top, Wanted};
-use crate::{Compiler, Request};
+use crate::{Compiler, Request, decrypt};
 
 /// The pillar of one minion in the making.
 pub(crate) struct Compilation<'a> {
     compiler: &'a Compiler,
     request: &'a Request<'a>,
+    grains: Arc<Map>,
+    roots: Roots,
     saltenv: Option<String>,
     pillarenv: Option<String>,
     strategy: Strategy,
@@ -28,46 +35,87 @@ impl<'a> Compilation<'a> {
         } else {
             settings.pillarenv.clone()
         };
+        let pillarenv = request.pillarenv.map(own).or(configured).filter(|env| !env.is_empty());
         Compilation {
             compiler,
             request,
+            grains: Arc::new(request.grains.cloned().unwrap_or_default()),
+            roots: compiler.roots(pillarenv.as_deref().or(saltenv.as_deref())),
             saltenv,
-            pillarenv: request.pillarenv.map(own).or(configured).filter(|env| !env.is_empty()),
+            pillarenv,
             strategy: Strategy::from_name(&settings.pillar_source_merging_strategy, &compiler.renderer),
         }
     }
 
+    /// The same for other directories, as those of a checkout of git.
+    pub fn of_roots(mut self, roots: Roots) -> Self {
+        self.roots = roots;
+        self
+    }
+
+    /// Makes the whole pillar.
     pub fn run(&self) -> Map {
         let empty = Map::new();
         let from_caller = self.request.pillar_override.unwrap_or(&empty);
-        let wanted = Wanted { saltenv: self.request.saltenv, pillarenv: self.pillarenv.as_deref() };
-        let mut files =
-            Files::new(self.compiler, self.compiler.roots(self.pillarenv.as_deref().or(self.saltenv.as_deref())));
-        let mut top_errors = Vec::new();
-        let top = Top::gather(self.compiler, &files, &wanted, &mut top_errors);
-
-        // Targets by pillar see what is there before the files: only what external sources and the caller gave.
         let first = self.compiler.settings.ext_pillar_first;
-        let seen = if first { from_caller } else { &empty };
-        let facts = Facts { id: self.request.id, grains: self.request.grains.unwrap_or(&empty), pillar: seen };
-        let matches = top.matches(&facts, &self.compiler.nodegroups, &wanted, &mut top_errors);
-        let mut renderer = Renderer::new(self.compiler, &mut files, self.strategy, &top.may_be_missing);
-        let mut pillar = renderer.render(from_caller.clone(), matches);
-        let mut errors = std::mem::take(&mut renderer.errors);
-
-        if self.name_external(&mut errors) && !from_caller.is_empty() {
-            pillar = self.merged(pillar, from_caller);
+        let mut errors = Vec::new();
+        let before =
+            if first { self.external(from_caller.clone(), &mut errors).unwrap_or_default() } else { Map::new() };
+        let mut pillar = self.files(&before, first, &mut errors);
+        if first {
+            pillar = self.merged(before, &pillar);
+        } else if let Some(with_external) = self.external(pillar.clone(), &mut errors) {
+            pillar.update(with_external);
         }
-        errors.extend(top_errors);
         self.finish(pillar, errors, from_caller)
     }
 
-    fn finish(&self, mut pillar: Map, mut errors: Vec<String>, from_caller: &Map) -> Map {
+    /// Makes the part that comes from files, and nothing else.
+    pub fn run_files(&self) -> Map {
+        let mut errors = Vec::new();
+        let pillar = self.files(&Map::new(), false, &mut errors);
+        let empty = Map::new();
+        self.finish(pillar, errors, self.request.pillar_override.unwrap_or(&empty))
+    }
+
+    /// Makes the part that comes from files. Templates and targets by pillar see what was there before.
+    fn files(&self, before: &Map, external_first: bool, errors: &mut Vec<String>) -> Map {
+        let mut files = Files::new(self.compiler, self.roots.clone());
+        let wanted = Wanted { saltenv: self.request.saltenv, pillarenv: self.pillarenv.as_deref() };
+        let mut top_errors = Vec::new();
+        let nothing = self.reader(Map::new());
+        let top = Top::gather(self.compiler, &files, &nothing, &wanted, &mut top_errors);
+        let facts = Facts { id: self.request.id, grains: &self.grains, pillar: before };
+        let matches = top.matches(&facts, &self.compiler.nodegroups, &wanted, &mut top_errors);
+        // The same reader serves again when there is nothing more to see.
+        let reader = if external_first { self.reader(before.clone()) } else { nothing };
+        let mut renderer = Renderer::new(self.compiler, &mut files, &reader, self.strategy, &top.may_be_missing);
+        let pillar = renderer.render(self.request.pillar_override.cloned().unwrap_or_default(), matches);
+        errors.append(&mut renderer.errors);
+        errors.extend(top_errors);
+        pillar
+    }
+
+    /// Reads the top files alone.
+    pub fn top(&self, files: &Files, wanted: &Wanted, errors: &mut Vec<String>) -> Top {
+        Top::gather(self.compiler, files, &self.reader(Map::new()), wanted, errors)
+    }
+
+    fn reader(&self, pillar: Map) -> Reader<'_> {
+        let pillar = Arc::new(pillar);
+        Reader::new(self.compiler, self.roots.clone(), move || self.context(Arc::clone(&pillar)))
+    }
+
+    /// What templates and external pillars run in.
+    fn context(&self, pillar: Arc<Map>) -> exec::Context {
+        self.compiler.world.context(Arc::new(self.options()), Arc::clone(&self.grains), pillar)
+    }
+
+    fn finish(&self, mut pillar: Map, errors: Vec<String>, from_caller: &Map) -> Map {
         if self.compiler.settings.pillar_opts {
-            pillar.insert("master", self.options());
-        }
-        if self.compiler.decrypts {
-            errors.push("not supported: decrypt_pillar".into());
+            let mut options = self.options();
+            options.insert("saltversion", exec::VERSION);
+            pillar.insert("master", options);
         }
         if !errors.is_empty() {
             for error in &errors {
@@ -75,24 +123,95 @@ impl<'a> Compilation<'a> {
             }
             pillar.insert("_errors", errors);
         }
-        if from_caller.is_empty() { pillar } else { self.merged(pillar, from_caller) }
+        if !from_caller.is_empty() {
+            pillar = self.merged(pillar, from_caller);
+        }
+        self.decrypted(pillar)
     }
 
-    /// Names each external pillar in the log; says whether the option makes sense.
-    fn name_external(&self, errors: &mut Vec<String>) -> bool {
-        let asked = self.request.ext.map(|ext| Value::Map(ext.clone()));
-        for entry in self.compiler.settings.ext_pillar.iter().chain(&asked) {
+    /// Decrypts what the option `decrypt_pillar` names.
+    fn decrypted(&self, mut pillar: Map) -> Map {
+        let Some(wanted) = self.compiler.options.get("decrypt_pillar").filter(|wanted| wanted.truthy()) else {
+            return pillar;
+        };
+        let gpg = render::Gpg::of(&self.compiler.options, &self.grains, &pillar);
+        let errors = decrypt::decrypt(&mut pillar, wanted, &self.compiler.options, &gpg);
+        if errors.is_empty() {
+            return pillar;
+        }
+        errors.iter().for_each(|error| tracing::error!(minion = self.request.id, "{error}"));
+        let known = pillar.entry_or_insert_with("_errors", || Value::List(Vec::new()));
+        if let Value::List(known) = known {
+            known.extend(errors.into_iter().map(Value::from));
+        }
+        pillar
+    }
+
+    /// Merges the external pillars into a pillar; `None` when there are none, or the option makes no sense.
+    fn external(&self, mut pillar: Map, errors: &mut Vec<String>) -> Option<Map> {
+        let asked = self.on_demand().map(Value::Map);
+        let entries: Vec<&Value> = self.compiler.settings.ext_pillar.iter().chain(&asked).collect();
+        if let Some(from_caller) = self.request.pillar_override.filter(|given| !given.is_empty()) {
+            pillar = self.merged(pillar, from_caller);
+        }
+        for entry in entries {
             let Value::Map(entry) = entry else {
                 errors.push("The \"ext_pillar\" option is malformed".into());
-                return false;
+                return None;
             };
-            for name in entry.keys().map(Value::to_string) {
-                if !self.compiler.excluded.contains(&name) {
-                    self.compiler.warn_once(&name);
+            let first = entry.keys().next().map(Value::to_string).unwrap_or_default();
+            if self.compiler.excluded.contains(&first) {
+                continue;
+            }
+            let mut found = None;
+            for (name, arguments) in entry {
+                let name = name.to_string();
+                match self.one_external(&name, arguments, &pillar) {
+                    Ok(Some(more)) => found = Some(more),
+                    Ok(None) => {}
+                    Err(why) => errors.push(format!("Failed to load ext_pillar {name}: {why}")),
                 }
             }
+            if let Some(more) = found.filter(|more| !more.is_empty()) {
+                pillar = self.merged(pillar, &more);
+            }
         }
-        true
+        Some(pillar)
+    }
+
+    fn one_external(&self, name: &str, arguments: &Value, pillar: &Map) -> Result<Option<Map>, String> {
+        let ctx = self.context(Arc::new(pillar.clone()));
+        let call = ExternalCall {
+            id: self.request.id,
+            ctx: &ctx,
+            arguments,
+            roots: &self.roots,
+            saltenv: self.saltenv.as_deref(),
+            pillarenv: self.pillarenv.as_deref(),
+            extra_minion_data: self.request.extra_minion_data,
+            compiler: self.compiler,
+            request: self.request,
+        };
+        ext::load(name, &call)
+    }
+
+    /// Returns the external pillars that the minion asks for, if all of them are allowed.
+    fn on_demand(&self) -> Option<Map> {
+        let asked = self.request.ext.filter(|asked| !asked.is_empty())?;
+        let allowed = &self.compiler.settings.on_demand_ext_pillar;
+        let mut refused: Vec<String> =
+            asked.keys().map(Value::to_string).filter(|name| !allowed.contains(name)).collect();
+        if refused.is_empty() {
+            return Some(asked.clone());
+        }
+        refused.sort();
+        tracing::error!(
+            "The following ext_pillar modules are not allowed for on-demand pillar data: {}. Valid on-demand ext_pillar \
+             modules are: {}. The valid modules can be adjusted by setting the 'on_demand_ext_pillar' config option.",
+            refused.join(", "),
+            allowed.join(", ")
+        );
+        None
     }
 
     fn merged(&self, first: Map, second: &Map) -> Map {
@@ -104,11 +223,10 @@ impl<'a> Compilation<'a> {
         let mut options = self.compiler.options.clone();
         options.insert("id", self.request.id);
         options.insert("minion_id", self.request.id);
-        options.insert("grains", self.request.grains.cloned().unwrap_or_default());
+        options.insert("grains", (*self.grains).clone());
         options.insert("saltenv", self.saltenv.clone());
         options.insert("pillarenv", self.pillarenv.clone());
         options.insert("file_client", "local");
-        options.insert("saltversion", env!("CARGO_PKG_VERSION"));
         options
     }
 }

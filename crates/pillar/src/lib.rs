@@ -4,27 +4,30 @@
 //! gets, those are read, their includes merged in, and all of it merged into one map. What goes wrong does not stop
 //! the rest; it stands in the list `_errors`, in Salt's words.
 //!
-//! Files are plain YAML. One that needs a template engine is such an error ("not supported: …"), as long as there is
-//! none. External pillars are not loaded; each is named once in the log.
+//! Files go through the renderers of [`render`], so they may be templates; a [`World`] says which functions these may call. External
+//! pillars add to what the files say, before or after them.
 //!
-//! Parsed files are kept while they do not change on disk. Everything blocks on the disk.
+//! Files that are the same for every minion are kept parsed while they do not change on disk. Everything blocks.
 
 mod compile;
+mod decrypt;
+mod ext;
 mod files;
 mod merge;
 mod read;
 mod sls;
 mod top;
+mod world;
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use config::{FileSettings, Master, Minion, PillarSettings, Roots};
 use targeting::{Glob, PyRegex};
 use value::Map;
 
+pub use ext::{External, ExternalCall, GitExternal};
 pub use merge::{Strategy, merge};
-use read::Parsed;
+pub use world::{Bare, World};
 
 /// Makes pillar.
 pub struct Compiler {
@@ -38,11 +41,14 @@ pub struct Compiler {
     ignore_glob: Vec<Glob>,
     /// The environment of states used when the minion names none.
     saltenv: Option<String>,
-    decrypts: bool,
     excluded: Vec<String>,
     options: Map,
-    parsed: Parsed,
-    named: Mutex<HashSet<String>>,
+    limits: render::Limits,
+    /// Whether templates may be recognised by other marks than Jinja's usual ones.
+    own_marks: bool,
+    known: read::Known,
+    world: Arc<dyn World>,
+    externals: Vec<Arc<dyn External>>,
 }
 
 /// For whom pillar is made, and how.
@@ -60,6 +66,8 @@ pub struct Request<'a> {
     pub pillar_override: Option<&'a Map>,
     /// External pillars the minion asks for.
     pub ext: Option<&'a Map>,
+    /// What else the minion says of itself.
+    pub extra_minion_data: Option<&'a Map>,
 }
 
 /// The settings do not make sense.
@@ -91,17 +99,40 @@ impl Compiler {
             renderer: options.get_str("renderer").unwrap_or("jinja|yaml").to_owned(),
             ignore_regex: regexes.collect::<Result<_, _>>()?,
             ignore_glob: files.file_ignore_glob.iter().map(|pattern| Glob::new(pattern)).collect(),
-            decrypts: options.get("decrypt_pillar").is_some_and(value::Value::truthy),
             excluded: excluded.iter().map(value::Value::to_string).collect(),
+            limits: render::Limits::of(options),
+            own_marks: ["jinja_env", "jinja_sls_env"]
+                .iter()
+                .any(|name| options.get(name).is_some_and(value::Value::truthy)),
             options: options.clone(),
-            parsed: Parsed::default(),
-            named: Mutex::default(),
+            known: read::Known::default(),
+            world: Arc::new(world::bare),
+            externals: Vec::new(),
         })
+    }
+
+    /// The same, with the functions of a world for templates.
+    pub fn with_world(mut self, world: Arc<dyn World>) -> Self {
+        self.world = world;
+        self
+    }
+
+    /// The same, with another external pillar.
+    pub fn with_external(mut self, external: Arc<dyn External>) -> Self {
+        self.externals.push(external);
+        self
     }
 
     /// Returns the pillar of a minion; errors stand in `_errors`.
     pub fn compile(&self, request: &Request) -> Map {
         compile::Compilation::new(self, request).run()
+    }
+
+    /// Lays values from the command line over a finished pillar.
+    pub fn overridden(&self, pillar: Map, over: &Map) -> Map {
+        let settings = &self.settings;
+        let strategy = Strategy::from_name(&settings.pillar_source_merging_strategy, &self.renderer);
+        merge(pillar, over, strategy, settings.pillar_merge_lists)
     }
 
     /// Returns what all top files say, by environment and target: matcher and SLS files.
@@ -112,7 +143,9 @@ impl Compiler {
         let wanted = top::Wanted { saltenv, pillarenv: self.settings.pillarenv.as_deref() };
         let files = files::Files::new(self, self.roots(wanted.pillarenv.or(saltenv)));
         let mut errors = Vec::new();
-        let top = top::Top::gather(self, &files, &wanted, &mut errors);
+        let request = Request { saltenv, ..Request::default() };
+        let compilation = compile::Compilation::new(self, &request);
+        let top = compilation.top(&files, &wanted, &mut errors);
         if errors.is_empty() { Ok(top.to_map()) } else { Err(errors) }
     }
 
@@ -139,15 +172,13 @@ impl Compiler {
             || self.ignore_glob.iter().any(|glob| glob.matches(name))
     }
 
-    /// Says something about an external pillar, once for each name.
-    fn warn_once(&self, name: &str) {
-        if self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
-            tracing::warn!(
-                "ext_pillar {name} is configured, but external pillars are not supported; it is passed over"
-            );
-        }
+    /// Says whether a text renders to the same for every minion.
+    fn is_static(&self, text: &str) -> bool {
+        !self.own_marks && read::is_static(text, &self.renderer, &self.limits)
     }
 }
 
+#[cfg(test)]
+mod git_tests;
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,23 @@
-//! Reading one SLS file.
+//! Reading and rendering one SLS file.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use config::Roots;
+use render::{Error, Limits, Renderer, Request};
 use value::{Map, Value};
 
-/// Why a file could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReadError {
-    pub text: String,
-    /// The file is good but asks for something that is missing here; that may be told to anyone.
-    pub unsupported: bool,
-}
+use crate::Compiler;
 
-impl std::fmt::Display for ReadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-/// Files that were parsed, with what tells that they changed.
+/// Files that were read, with what tells that they changed.
 #[derive(Default)]
-pub(crate) struct Parsed(Mutex<HashMap<PathBuf, (Stamp, Content)>>);
+pub(crate) struct Known(Mutex<HashMap<PathBuf, (Stamp, Kept)>>);
 
-type Content = Arc<Result<Value, ReadError>>;
+pub(crate) type Content = Arc<Result<Value, Error>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
@@ -35,144 +26,141 @@ struct Stamp {
     len: u64,
 }
 
-impl Parsed {
-    /// Returns what is in a file. Nothing, white space or comments alone are an empty map.
-    pub fn read(&self, path: &Path, renderer: &str) -> Content {
-        let stamp = match std::fs::metadata(path) {
-            Ok(state) => Stamp { modified: state.modified().ok(), inode: state.ino(), len: state.len() },
-            Err(error) => return Arc::new(Err(failed(path, &error))),
+/// What is kept of a file.
+#[derive(Clone)]
+enum Kept {
+    /// The text, which is rendered for each minion.
+    Text(Arc<str>),
+    /// What it is for everyone.
+    Data(Content),
+}
+
+/// Reads files for one compilation.
+pub(crate) struct Reader<'a> {
+    compiler: &'a Compiler,
+    context: Box<dyn Fn() -> exec::Context + 'a>,
+    roots: Roots,
+    /// Made when the first template needs it.
+    renderer: OnceCell<Renderer>,
+}
+
+/// Which file is meant, and for what.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub path: &'a Path,
+    /// The name of the SLS; empty for a top file.
+    pub sls: &'a str,
+    pub env: &'a str,
+    /// Names that the including file gives to the template.
+    pub defaults: Option<&'a Map>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(compiler: &'a Compiler, roots: Roots, context: impl Fn() -> exec::Context + 'a) -> Self {
+        Reader { compiler, context: Box::new(context), roots, renderer: OnceCell::new() }
+    }
+
+    /// Returns what is in a file.
+    pub fn read(&self, wanted: Wanted) -> Content {
+        let kept = match self.compiler.known.get(wanted.path, || self.keep(wanted)) {
+            Ok(kept) => kept,
+            Err(error) => return Arc::new(Err(error)),
         };
+        match kept {
+            Kept::Data(content) => content,
+            Kept::Text(text) => Arc::new(self.render(&text, wanted)),
+        }
+    }
+
+    /// Reads a file; one that is the same for everyone is rendered at once.
+    fn keep(&self, wanted: Wanted) -> Result<Kept, Error> {
+        let bytes = std::fs::read(wanted.path).map_err(|error| failed(wanted.path, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            Error::new(format!("{} is not valid UTF-8 at byte {at}", wanted.path.display()))
+        })?;
+        if self.compiler.is_static(&text) {
+            return Ok(Kept::Data(Arc::new(self.render(&text, wanted))));
+        }
+        Ok(Kept::Text(text.into()))
+    }
+
+    fn render(&self, text: &str, wanted: Wanted) -> Result<Value, Error> {
+        let names = wanted.defaults.filter(|names| !names.is_empty());
+        self.renderer().render(&Request {
+            text,
+            path: Some(wanted.path),
+            sls: wanted.sls,
+            saltenv: wanted.env,
+            default: Some(&self.compiler.renderer),
+            context: names,
+            ..Request::default()
+        })
+    }
+
+    /// Returns what renders with the minion's grains and the pillar as it is before its files.
+    pub fn renderer(&self) -> &Renderer {
+        self.renderer.get_or_init(|| {
+            let roots = self.roots.clone();
+            let loader = render::Roots::new(move |env| roots.get(env).unwrap_or_default().to_vec());
+            Renderer::new((self.context)(), Arc::new(loader))
+        })
+    }
+}
+
+impl Known {
+    fn get(&self, path: &Path, read: impl FnOnce() -> Result<Kept, Error>) -> Result<Kept, Error> {
+        let state = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
+        let stamp = Stamp { modified: state.modified().ok(), inode: state.ino(), len: state.len() };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, content)) = lock().get(path).filter(|(known, _)| *known == stamp) {
-            return Arc::clone(content);
+        if let Some((_, kept)) = lock().get(path).filter(|(known, _)| *known == stamp) {
+            return Ok(kept.clone());
         }
-        let content = Arc::new(read(path, renderer));
-        lock().insert(path.to_owned(), (stamp, Arc::clone(&content)));
-        content
+        let kept = read()?;
+        lock().insert(path.to_owned(), (stamp, kept.clone()));
+        Ok(kept)
     }
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> ReadError {
-    ReadError { text: format!("failed to read {}: {error}", path.display()), unsupported: false }
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(format!("failed to read {}: {error}", path.display()))
 }
 
-fn read(path: &Path, renderer: &str) -> Result<Value, ReadError> {
-    let bytes = std::fs::read(path).map_err(|error| failed(path, &error))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        ReadError { text: format!("{} is not valid UTF-8 at byte {at}", path.display()), unsupported: false }
-    })?;
-    parse(&text, path, renderer)
-}
-
-fn parse(text: &str, path: &Path, renderer: &str) -> Result<Value, ReadError> {
-    if text.trim().is_empty() {
-        return Ok(Map::new().into());
-    }
-    check_renderers(text, path, renderer)?;
-    let value = yaml::load(text, yaml::UNNAMED).map_err(|error| in_salts_words(&error))?;
-    if !value.truthy() {
-        return Ok(Map::new().into());
-    }
-    if has_map_for_key(&value) {
-        return Err(ReadError { text: "Invalid YAML, possible double curly-brace".into(), unsupported: false });
-    }
-    Ok(value)
-}
-
-/// Refuses whatever is more than YAML: other renderers, and templates where templates are looked for.
-fn check_renderers(text: &str, path: &Path, renderer: &str) -> Result<(), ReadError> {
+/// Says whether a text renders to the same for every minion: only data formats, and no marks of a template.
+pub(crate) fn is_static(text: &str, default: &str, limits: &Limits) -> bool {
     let first = text.lines().next().unwrap_or_default();
-    let named = first.strip_prefix("#!").filter(|pipe| !pipe.starts_with('/')).map(str::trim);
-    let pipe = named.unwrap_or(renderer);
-    let unsupported = |what: String| {
-        Err(ReadError { text: format!("not supported: {what} in {}", path.display()), unsupported: true })
-    };
-    // An older way to write it.
-    let pipe = if pipe == "yaml_jinja" { "jinja|yaml" } else { pipe };
-    let parts: Vec<&str> = pipe.split('|').map(|part| part.split_whitespace().next().unwrap_or_default()).collect();
-    if let Some(other) = parts.iter().find(|part| !matches!(**part, "jinja" | "yaml")) {
-        return unsupported(format!("the renderer '{other}'"));
-    }
-    if parts.last() != Some(&"yaml") {
-        return unsupported(format!("the renderers '{pipe}'"));
-    }
-    if !parts.contains(&"jinja") {
-        return Ok(());
-    }
-    let line = text.lines().position(|line| ["{{", "{%", "{#"].iter().any(|sign| line.contains(sign)));
-    match line {
-        Some(line) => unsupported(format!("a Jinja template (line {})", line + 1)),
-        None => Ok(()),
-    }
-}
-
-/// What the scanner finds Salt shows without the place, the rest in full.
-fn in_salts_words(error: &yaml::Error) -> ReadError {
-    let text = match error.kind {
-        yaml::Kind::Scanner if error.problem == "found character '\\t' that cannot start any token" => {
-            "Illegal tab character".to_owned()
-        }
-        yaml::Kind::Scanner => error.problem.clone(),
-        _ => error.to_string(),
-    };
-    ReadError { text, unsupported: false }
-}
-
-fn has_map_for_key(value: &Value) -> bool {
-    match value {
-        Value::Map(map) => map.iter().any(|(key, value)| matches!(key, Value::Map(_)) || has_map_for_key(value)),
-        Value::List(items) => items.iter().any(has_map_for_key),
-        _ => false,
-    }
+    let Ok(steps) = render::pipeline(first, default, limits) else { return true };
+    let templates = steps.iter().any(|step| step.name == "jinja");
+    let marked = ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark));
+    steps.iter().all(|step| step.name != "gpg") && !(templates && marked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn error(text: &str) -> ReadError {
-        parse(text, Path::new("/srv/pillar/x.sls"), "jinja|yaml").unwrap_err()
-    }
-
     #[test]
-    fn what_needs_more_than_yaml_is_refused_by_name() {
-        for (text, expected) in [
-            ("a: 1\nb: {{ x }}\n", "not supported: a Jinja template (line 2) in /srv/pillar/x.sls"),
-            ("{% set x = 1 %}\n", "not supported: a Jinja template (line 1) in /srv/pillar/x.sls"),
-            ("#!py\n", "not supported: the renderer 'py' in /srv/pillar/x.sls"),
-            ("#!mako|yaml\na: 1", "not supported: the renderer 'mako' in /srv/pillar/x.sls"),
-            ("#!jinja|yaml|gpg\na: 1", "not supported: the renderer 'gpg' in /srv/pillar/x.sls"),
-            ("#!jinja\na: 1", "not supported: the renderers 'jinja' in /srv/pillar/x.sls"),
-        ] {
-            let error = error(text);
-            assert!(error.unsupported);
-            assert_eq!(error.text, expected);
+    fn templates_and_secrets_are_not_the_same_for_everyone() {
+        let is_static = |text: &str| is_static(text, "jinja|yaml", &Limits::default());
+        for text in ["a: 1", "#!yaml\na: '{{ x }}'", "#!json\n{}", "#!py\n", ""] {
+            assert!(is_static(text), "{text}");
         }
-    }
-
-    #[test]
-    fn plain_yaml_passes_under_any_of_its_names() {
-        for text in ["a: 1", "#!yaml\na: 1", "#!jinja|yaml\na: 1", "#!yaml_jinja\na: 1", "#!/bin/sh\na: 1"] {
-            assert_eq!(parse(text, Path::new("x"), "jinja|yaml").unwrap().get("a"), Some(&Value::Int(1)), "{text}");
+        for text in ["a: {{ x }}", "{% set x = 1 %}", "{# note #}", "#!yaml|gpg\na: 1", "#!jinja|yaml|gpg\na: 1"] {
+            assert!(!is_static(text), "{text}");
         }
-        assert_eq!(
-            parse("#!yaml\na: '{{ x }}'", Path::new("x"), "jinja|yaml").unwrap().get("a"),
-            Some(&"{{ x }}".into())
-        );
-        assert_eq!(parse("# nothing\n", Path::new("x"), "yaml").unwrap(), Map::new().into());
     }
 
     #[test]
     fn a_changed_file_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.sls");
-        let parsed = Parsed::default();
-        for content in ["a: 1", "a: 22"] {
+        let known = Known::default();
+        for content in ["a", "bb"] {
             std::fs::write(&path, content).unwrap();
-            let first = parsed.read(&path, "yaml");
-            assert_eq!(first.as_ref().as_ref().unwrap(), &yaml::load(content, "x").unwrap());
-            assert!(Arc::ptr_eq(&first, &parsed.read(&path, "yaml")));
+            let get = || known.get(&path, || Ok(Kept::Text(std::fs::read_to_string(&path).unwrap().into())));
+            let (Ok(Kept::Text(first)), Ok(Kept::Text(second))) = (get(), get()) else { panic!() };
+            assert_eq!(&*first, content);
+            assert!(Arc::ptr_eq(&first, &second));
         }
     }
 }

@@ -8,14 +8,15 @@ use value::{Map, Value};
 use crate::Compiler;
 use crate::files::Files;
 use crate::merge::{Strategy, merge};
-use crate::read::ReadError;
+use crate::read::{Reader, Wanted};
 
 /// The making of the part that comes from files.
 pub(crate) struct Renderer<'a, 'f> {
     pub compiler: &'a Compiler,
     pub files: &'f mut Files<'a>,
+    pub reader: &'f Reader<'a>,
     pub strategy: Strategy,
-    pub may_be_missing: &'a HashMap<String, HashSet<String>>,
+    pub may_be_missing: &'f HashMap<String, HashSet<String>>,
     pub errors: Vec<String>,
     /// Files that were read for the environment, without their includes.
     read: HashMap<String, Value>,
@@ -30,10 +31,12 @@ impl<'a, 'f> Renderer<'a, 'f> {
     pub fn new(
         compiler: &'a Compiler,
         files: &'f mut Files<'a>,
+        reader: &'f Reader<'a>,
         strategy: Strategy,
-        may_be_missing: &'a HashMap<String, HashSet<String>>,
+        may_be_missing: &'f HashMap<String, HashSet<String>>,
     ) -> Self {
-        Renderer { compiler, files, strategy, may_be_missing, errors: Vec::new(), read: HashMap::new(), depth: 0 }
+        let (errors, read, depth) = (Vec::new(), HashMap::new(), 0);
+        Renderer { compiler, files, reader, strategy, may_be_missing, errors, read, depth }
     }
 
     /// Merges all files of all environments into a map.
@@ -43,7 +46,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
             self.read.clear();
             for name in self.expand(&wanted, &env) {
                 let mut errors = Vec::new();
-                let content = self.file(&name, &env, &mut errors);
+                let content = self.file(&name, &env, None, &mut errors);
                 self.errors.extend(errors);
                 match content {
                     Some(Value::Map(content)) => pillar = self.merged(pillar, &content),
@@ -88,9 +91,10 @@ impl<'a, 'f> Renderer<'a, 'f> {
     }
 
     /// Reads a file and merges its includes; `None` when there is none and that is no error, or nobody knows where.
-    fn file(&mut self, name: &str, env: &str, errors: &mut Vec<String>) -> Option<Value> {
+    /// `defaults` are names that the including file gives to its template.
+    fn file(&mut self, name: &str, env: &str, defaults: Option<&Map>, errors: &mut Vec<String>) -> Option<Value> {
         let Some(sls) = self.files.sls(name, env) else { return self.missing(name, env, errors) };
-        let content = match &*self.compiler.parsed.read(&sls.path, &self.compiler.renderer) {
+        let content = match &*self.reader.read(Wanted { path: &sls.path, sls: name, env, defaults }) {
             Ok(content) => content.clone(),
             Err(error) => {
                 errors.push(self.failure(name, error));
@@ -118,7 +122,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         }
         self.depth += 1;
         let package = package(name, sls.is_init);
-        let included = self.includes(&includes, &package, env, errors);
+        let included = self.includes(&includes, &package, (env, defaults), errors);
         self.depth -= 1;
         Some(self.with_includes(content, included).into())
     }
@@ -159,28 +163,37 @@ impl<'a, 'f> Renderer<'a, 'f> {
     }
 
     /// Details of an error may hold secrets of the file, so minions get them only when the master says so.
-    fn failure(&self, name: &str, error: &ReadError) -> String {
+    fn failure(&self, name: &str, error: &render::Error) -> String {
         let text = format!("Rendering SLS '{name}' failed, render error:\n{error}");
         tracing::error!("{text}");
-        if error.unsupported || !self.compiler.settings.pillar_safe_render_error {
+        if error.is_unsupported() || !self.compiler.settings.pillar_safe_render_error {
             return text;
         }
         format!("Rendering SLS '{name}' failed. Please see master log for details.")
     }
 
     /// Returns the content of each included file, below the key it was included under.
-    fn includes(&mut self, includes: &[Value], package: &[&str], env: &str, errors: &mut Vec<String>) -> Vec<Map> {
+    fn includes(
+        &mut self,
+        includes: &[Value],
+        package: &[&str],
+        (env, defaults): (&str, Option<&Map>),
+        errors: &mut Vec<String>,
+    ) -> Vec<Map> {
         let mut parts = Vec::new();
+        // As in Salt, defaults of one entry are also those of the entries after it that have no options.
+        let mut defaults = defaults.cloned();
         // Like in Salt the errors of one file count again for each file after it that was read before.
         let mut last_errors = Vec::new();
         for include in includes {
-            let Include { name, key } = Include::read(include);
+            let Include { name, key, defaults: given } = Include::read(include);
+            defaults = given.or(defaults);
             for name in self.included_names(&name, package, env) {
                 let content = match self.read.get(&name) {
                     Some(known) => Some(known.clone()),
                     None => {
                         last_errors.clear();
-                        self.file(&name, env, &mut last_errors)
+                        self.file(&name, env, defaults.as_ref(), &mut last_errors)
                     }
                 };
                 match content.filter(Value::truthy) {
@@ -219,20 +232,22 @@ struct Include {
     name: String,
     /// The path of keys the content goes below.
     key: Option<String>,
+    /// Names for the template of the included file; none at all when the entry has no options.
+    defaults: Option<Map>,
 }
 
 impl Include {
-    /// `defaults` are for templates, so they have no effect here.
     fn read(entry: &Value) -> Self {
         match entry {
             Value::Map(map) => {
                 let Some((name, options)) = map.iter().next() else {
-                    return Include { name: String::new(), key: None };
+                    return Include { name: String::new(), key: None, defaults: None };
                 };
                 let key = options.get("key").filter(|key| key.truthy()).map(Value::to_string);
-                Include { name: name.to_string(), key }
+                let defaults = options.get("defaults").and_then(Value::as_map).cloned();
+                Include { name: name.to_string(), key, defaults: Some(defaults.unwrap_or_default()) }
             }
-            other => Include { name: other.to_string(), key: None },
+            other => Include { name: other.to_string(), key: None, defaults: None },
         }
     }
 }

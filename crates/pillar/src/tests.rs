@@ -1,8 +1,32 @@
 use std::path::Path;
+use std::sync::Arc;
 
+use exec::{KwArgs, Module, Registry, function};
 use value::{Value, map};
 
 use super::*;
+
+/// Returns what a command prints.
+#[function]
+fn run(cmd: String, kwargs: KwArgs) -> exec::Result<String> {
+    let _ignored = kwargs;
+    let output = std::process::Command::new("sh").args(["-c", &cmd]).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// The same.
+#[function]
+fn run_stdout(cmd: String, kwargs: KwArgs) -> exec::Result<String> {
+    let _ignored = kwargs;
+    let output = std::process::Command::new("sh").args(["-c", &cmd]).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+static CMD: Module = Module::new("cmd", "For tests.", &[&RUN, &RUN_STDOUT]);
+
+fn world() -> Arc<dyn World> {
+    Arc::new(|grains: &Map| -> Arc<dyn exec::Agent> { Arc::new(Bare::new(Registry::new(&[&CMD], grains, &[]))) })
+}
 
 fn recorded() -> Map {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/cases.json");
@@ -28,11 +52,11 @@ fn compiler(root: &Path, options: &Map, groups: &Map) -> Compiler {
     };
     options.insert("pillar_roots", roots.as_map().unwrap().iter().map(directories).collect::<Map>());
     options.insert("nodegroups", groups.clone());
-    Compiler::new(&Master::from_options(options).unwrap()).unwrap()
+    Compiler::new(&Master::from_options(options).unwrap()).unwrap().with_world(world())
 }
 
 /// Turns `{"map": [[key, value], …]}` back into a map, whose keys need not be text and whose order counts.
-fn untyped(value: &Value) -> Value {
+pub(crate) fn untyped(value: &Value) -> Value {
     match value {
         Value::Map(map) => {
             let pairs = map.get("map").unwrap().as_list().unwrap().iter();
@@ -47,7 +71,7 @@ fn untyped(value: &Value) -> Value {
 }
 
 /// Texts of errors may name the directory of the tree.
-fn plain(value: Value, root: &str) -> Value {
+pub(crate) fn plain(value: Value, root: &str) -> Value {
     match value {
         Value::Map(map) => map.into_iter().map(|(key, value)| (key, plain(value, root))).collect::<Map>().into(),
         Value::List(items) => items.into_iter().map(|item| plain(item, root)).collect(),
@@ -75,7 +99,7 @@ fn trees_become_the_recorded_pillar() {
             saltenv: text("saltenv"),
             pillarenv: text("pillarenv"),
             pillar_override: request.get("pillar_override").and_then(Value::as_map),
-            ext: None,
+            ..Request::default()
         });
         if let Some(failure) = expected.get("__failed__") {
             // Where Python fails there is at least an error.
@@ -89,4 +113,74 @@ fn trees_become_the_recorded_pillar() {
     }
     assert!(cases.len() > 100, "only {} cases", cases.len());
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), cases.len(), differences.join("\n"));
+}
+
+/// A tree of `file_tree` with the pillar of a node group, of the minion, and of another.
+#[test]
+fn files_below_a_directory_become_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = map! {
+        "ext/hosts/web1/plain" => "text\n", "ext/hosts/web1/deep/kept" => "line\n", "ext/hosts/web2/secret" => "no",
+        "ext/nodegroups/webs/shared" => "group", "ext/nodegroups/others/no" => "no", "base/none.sls" => "a: 1",
+    };
+    write(&tree, dir.path());
+    let root = dir.path().join("ext");
+    let options = |template: bool| {
+        let arguments = map! {
+            "root_dir" => root.to_str().unwrap(), "keep_newline" => vec!["deep/*"], "template" => template,
+            "render_default" => "jinja",
+        };
+        map! { "ext_pillar" => vec![Value::from(map! { "file_tree" => arguments })] }
+    };
+    let groups = map! { "webs" => "web*", "others" => "db*" };
+    let request = Request { id: "web1", ..Request::default() };
+    let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec().into());
+    let expected = map! {
+        "shared" => bytes("group"), "deep" => map! { "kept" => bytes("line\n") }, "plain" => bytes("text"),
+    };
+    assert_eq!(compiler(dir.path(), &options(false), &groups).compile(&request), expected);
+    let rendered = compiler(dir.path(), &options(true), &groups).compile(&request);
+    assert_eq!(rendered.get("plain"), Some(&"text".into()), "{rendered:?}");
+}
+
+#[test]
+fn a_minion_gets_only_the_external_pillars_it_may_ask_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = map! { "nodegroups" => map! { "pillar_name" => "mine" } };
+    let request = Request { id: "web1", ext: Some(&asked), ..Request::default() };
+    let groups = map! { "webs" => "web*" };
+    let refused = compiler(dir.path(), &map! {}, &groups).compile(&request);
+    assert_eq!(refused, map! {});
+    let options = map! { "on_demand_ext_pillar" => vec!["nodegroups"] };
+    let allowed = compiler(dir.path(), &options, &groups).compile(&request);
+    assert_eq!(allowed, map! { "mine" => vec!["webs"] });
+}
+
+/// What git does: files of another directory, with their own top file.
+struct Checkout(std::path::PathBuf);
+
+impl External for Checkout {
+    fn name(&self) -> &str {
+        "git"
+    }
+
+    fn load(&self, call: &ExternalCall) -> Result<Map, String> {
+        Ok(call.compile(config::Roots::new([("base".to_owned(), vec![self.0.clone()])]), None))
+    }
+}
+
+#[test]
+fn an_external_pillar_may_compile_other_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree =
+        map! { "git/top.sls" => "base: {'*': [x]}", "git/x.sls" => "from: {{ grains.id }}", "base/none.sls" => "" };
+    write(&tree, dir.path());
+    let options = map! { "ext_pillar" => vec![Value::from(map! { "git" => vec!["anything"] })] };
+    let without = compiler(dir.path(), &options, &map! {});
+    let grains = map! { "id" => "web1" };
+    let request = Request { id: "web1", grains: Some(&grains), ..Request::default() };
+    let why = without.compile(&request).get("_errors").unwrap().to_string();
+    assert!(why.contains("not supported: the external pillar 'git'"), "{why}");
+    let with = without.with_external(Arc::new(Checkout(dir.path().join("git"))));
+    assert_eq!(with.compile(&request), map! { "from" => "web1" });
 }

@@ -8,6 +8,7 @@ use value::{Map, Value, map};
 
 use crate::Compiler;
 use crate::files::Files;
+use crate::read::{self, Reader};
 
 /// What all top files say together: by environment, by target, the entries.
 #[derive(Default)]
@@ -36,8 +37,14 @@ const NONSENSE: &str = "Error encountered while rendering pillar top file.";
 
 impl Top {
     /// Reads and joins the top files of all environments that count.
-    pub fn gather(compiler: &Compiler, files: &Files, wanted: &Wanted, errors: &mut Vec<String>) -> Self {
-        let tops = read_tops(compiler, files, wanted, errors);
+    pub fn gather(
+        compiler: &Compiler,
+        files: &Files,
+        reader: &Reader,
+        wanted: &Wanted,
+        errors: &mut Vec<String>,
+    ) -> Self {
+        let tops = read_tops(compiler, files, reader, wanted, errors);
         let mut top = Top::default();
         for file in &tops {
             if top.add(file).is_none() {
@@ -191,12 +198,18 @@ impl Target {
 }
 
 /// Reads the top file of each environment, then what they include.
-fn read_tops(compiler: &Compiler, files: &Files, wanted: &Wanted, errors: &mut Vec<String>) -> Vec<Map> {
+fn read_tops(
+    compiler: &Compiler,
+    files: &Files,
+    reader: &Reader,
+    wanted: &Wanted,
+    errors: &mut Vec<String>,
+) -> Vec<Map> {
     let mut tops: Vec<(String, Vec<Map>)> = Vec::new();
     let mut includes: Vec<(String, Vec<String>)> = Vec::new();
     for env in envs(compiler, files, wanted) {
         let Some(path) = files.find(top_path(&compiler.state_top), &env) else { continue };
-        match &*compiler.parsed.read(&path, &compiler.renderer) {
+        match &*reader.read(read::Wanted { path: &path, sls: "", env: &env, defaults: None }) {
             Ok(Value::Map(top)) => {
                 let mut top = top.clone();
                 let included = top.remove("include");
@@ -218,7 +231,7 @@ fn read_tops(compiler: &Compiler, files: &Files, wanted: &Wanted, errors: &mut V
     for (env, names) in includes {
         let mut done = HashSet::new();
         for name in names.iter().filter(|name| done.insert((*name).clone())) {
-            read_included(compiler, files, (&env, name), &mut tops, errors);
+            read_included(files, reader, (&env, name), &mut tops, errors);
         }
     }
     tops.into_iter().flat_map(|(_, tops)| tops).collect()
@@ -226,14 +239,14 @@ fn read_tops(compiler: &Compiler, files: &Files, wanted: &Wanted, errors: &mut V
 
 /// A file that is not there is passed over, as in Salt.
 fn read_included(
-    compiler: &Compiler,
     files: &Files,
+    reader: &Reader,
     (env, name): (&str, &str),
     tops: &mut [(String, Vec<Map>)],
     errors: &mut Vec<String>,
 ) {
     let Some(sls) = files.sls(name, env) else { return tracing::error!("top file {name} does not exist") };
-    match &*compiler.parsed.read(&sls.path, &compiler.renderer) {
+    match &*reader.read(read::Wanted { path: &sls.path, sls: "", env, defaults: None }) {
         Ok(Value::Map(top)) => {
             tops.iter_mut().filter(|(known, _)| known == env).for_each(|(_, tops)| tops.push(top.clone()))
         }

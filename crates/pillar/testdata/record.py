@@ -123,6 +123,44 @@ case("top include", {"base/top.sls": "include: [extra.top, none.top]\nbase: {'*'
 case("top include bad", {"base/top.sls": "include: [extra]\nbase: {'*': [one]}\n", "base/extra.sls": "a: b: c\n", "base/one.sls": ONE})
 case("two tops one target", {**ENVS, "dev/top.sls": top("base:", "  '*': [two]")}, TWO_ROOTS)
 case("state_top", {"base/other.sls": TOP_ALL, "base/one.sls": ONE, "base/two.sls": TWO}, {"state_top": "other.sls"})
+TEMPLATES = {
+    "base/top.sls": "base:\n  '*':\n    - one\n{% if grains.os == 'Debian' %}\n    - deb\n{% endif %}\n{% for role in grains.roles %}\n    - roles.{{ role }}\n{% endfor %}\n",
+    "base/one.sls": "{% set x = [1, 2] %}{% do x.append(3) %}\nx: {{ x }}\nid: {{ opts.id }} {{ opts['minion_id'] }}\nos: {{ grains['os'] }}\nsaltenv: {{ saltenv }}\nsls: {{ sls }} {{ slspath }} {{ tpldir }} {{ tplfile }}\n",
+    "base/deb.sls": "{% from 'lib/map.jinja' import settings with context %}\nsettings: {{ settings | yaml }}\njson: {{ settings | json }}\n",
+    "base/lib/map.jinja": "{% import_yaml 'lib/defaults.yaml' as defaults %}{% set settings = defaults[grains.os] %}{% do settings.update({'city': grains.site.city}) %}",
+    "base/lib/defaults.yaml": "Debian: {pkg: apache2, port: 80}\nRedHat: {pkg: httpd}\n",
+    "base/roles/web.sls": "#!jinja|yaml\nweb: {{ pillar.get('a', 'none') }} {{ pillar | length }}\n",
+    "base/roles/db/init.sls": "{% macro entry(n) %}entry{{ n }}{% endmacro %}\n{% for n in range(3) %}\n{{ entry(n) }}: {{ n * 2 }}\n{% endfor %}\nwhere: {{ tpldir }} {{ slsdotpath }} {{ tplfile }}\n",
+}
+case("templates", TEMPLATES)
+case("templates with override", TEMPLATES, pillar_override={"a": "mine"})
+case("templates external first", TEMPLATES, {"ext_pillar_first": True}, pillar_override={"a": "mine"})
+case("templates with blocks trimmed", TEMPLATES, {"jinja_sls_env": {"trim_blocks": True, "lstrip_blocks": True}})
+DEFAULTS = {
+    "base/top.sls": top("base:", "  '*': [main]"),
+    "base/main.sls": "include:\n  - users:\n      defaults: {user: ann, uid: 7}\n      key: accounts:ann\n  - groups\n  - more: {key: more}\nname: main\n",
+    "base/users.sls": "user: {{ user }}\nuid: {{ uid }}\n",
+    "base/groups.sls": "group: {{ user | default('nobody') }}\n",
+    "base/more.sls": "text: {{ user | default('nobody') }}\n",
+}
+case("include with defaults", DEFAULTS)
+for number, text in enumerate(["{{ nothing }}\n", "a: 1\n{% if %}\n", "a: {{ 1 / 0 }}\n", "{% from 'gone.jinja' import x %}\n", "a: {{ [1 }}\n", "#!json\n{\"a\": [1]}\n", "#!json\n{\n", "#!jinja|json\n{\"a\": \"{{ grains.os }}\"}\n", "#!yaml\na: '{{ x }}'\n", "{# note #}\n", "{% set x = 1 %}\n", "#!unheard\na: 1\n", "a: {{ {'b': 'c'} }}\n", "a: {{ 'x' * 3 }}\nb: {{ none }}\n", "#jinja2: {\"variable_start_string\": \"<<\", \"variable_end_string\": \">>\"}\na: << 1 + 1 >>\n", "a: {{ grains.nope }}\n", "a: {{ pillar.nope }}\n"]):
+    case(f"template {number} safe", {**BAD, "base/bad.sls": text})
+    if number not in (2, 3, 16):
+        # Texts with tracebacks of Python, or names of its classes, are not compared.
+        case(f"template {number} open", {**BAD, "base/bad.sls": text}, {"pillar_safe_render_error": False})
+case("template in top that fails", {"base/top.sls": "{{ nothing }}\nbase: {'*': [one]}\n", "base/one.sls": ONE})
+case("command that prints json", BASIC, {"ext_pillar": [{"cmd_json": "echo {\\\"id\\\": \\\"%s\\\", \\\"a\\\": 5}"}]})
+case("command that prints yaml", BASIC, {"ext_pillar": [{"cmd_yaml": "printf 'id: %s\\nshared: {x: three}\\n'"}]})
+case("command that prints nonsense", BASIC, {"ext_pillar": [{"cmd_yaml": "echo 'a: [1'"}, {"cmd_json": "echo x"}]})
+case("command first", BASIC, {"ext_pillar": [{"cmd_yaml": "echo 'a: external'"}], "ext_pillar_first": True})
+case("command excluded", BASIC, {"ext_pillar": [{"cmd_yaml": "echo 'a: external'"}], "exclude_ext_pillar": ["cmd_yaml"]})
+case("external unknown", BASIC, {"ext_pillar": [{"no_such": "x"}]})
+case("external malformed", BASIC, {"ext_pillar": ["cmd_yaml"]})
+case("external with wrong arguments", BASIC, {"ext_pillar": [{"cmd_yaml": {"nope": 1}}]})
+case("decrypt nothing", BASIC, {"decrypt_pillar": ["shared:x", "gone"]})
+case("decrypt with unknown", BASIC, {"decrypt_pillar": [{"shared:x": "nope"}]})
+case("decrypt malformed", BASIC, {"decrypt_pillar": "nonsense"})
 case("ext_pillar_first", BASIC, {"ext_pillar_first": True}, pillar_override={"a": "mine"})
 case("types", {"base/top.sls": top("base:", "  '*': [t]"), "base/t.sls": "i: 010\nf: 1.5\nb: yes\nn: ~\nd: 2001-01-01\n1: one\ntrue: t\nm: |\n  x\n  y\n"})
 case("shebang yaml", {"base/top.sls": top("base:", "  '*': [t]"), "base/t.sls": "#!yaml\nt: '{{ x }}'\n"})

@@ -24,7 +24,7 @@ pub use error::Error;
 pub use expand::{Checker, Expected, MinionData};
 pub use fnmatch::{Glob, fnmatch};
 pub use nodegroup::expand_nodegroup;
-pub use pyregex::PyRegex;
+pub use pyregex::{PyRegex, python_pattern};
 pub use subdict::{Compare, SubdictMatcher, subdict_match, traverse};
 pub use text::{allowed_by_lists, data_match, expr_match, list_match, split_list};
 

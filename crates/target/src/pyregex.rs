@@ -88,6 +88,15 @@ impl PyRegex {
     }
 }
 
+/// Translates a pattern of Python's `re` to the syntax of `fancy-regex`, for callers that want groups or replacements.
+///
+/// # Errors
+/// What is wrong with the pattern.
+pub fn python_pattern(pattern: &str) -> Result<String, String> {
+    let Translated { flags, body, .. } = translate(pattern, Mode::Fancy)?;
+    Ok(format!("{flags}(?:{body})"))
+}
+
 fn fancy(translated: &Translated, anchor: Anchor) -> Result<fancy_regex::Regex, String> {
     fancy_regex::RegexBuilder::new(&anchored(translated, anchor))
         .delegate_size_limit(SIZE_LIMIT)

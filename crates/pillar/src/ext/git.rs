@@ -1,0 +1,153 @@
+//! The external pillar `git`: repositories whose directories are made pillar from.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use config::Roots;
+use git::{GitPillar, PillarDir, Repository, Wanted};
+use value::{Map, Value};
+
+use super::{External, ExternalCall};
+
+/// All `git` in `ext_pillar`, with their remotes.
+pub struct GitExternal {
+    options: Map,
+    cachedir: PathBuf,
+    /// Whether remotes are fetched when they are first needed, as nobody else does on a minion without a master.
+    fetches: bool,
+    known: Mutex<Vec<(Value, Arc<GitPillar>)>>,
+    /// When remotes were last fetched because somebody needed them.
+    fetched: Mutex<HashMap<String, Instant>>,
+}
+
+/// So many sources are remembered.
+const MAX: usize = 64;
+/// Who needs a remote that could not be fetched does not try again sooner.
+const PAUSE: Duration = Duration::from_secs(60);
+
+impl GitExternal {
+    /// Reads the remotes in the option `ext_pillar`; nothing is fetched.
+    ///
+    /// # Errors
+    /// In Salt's words, when something about them is wrong.
+    pub fn new(options: &Map, cachedir: &Path) -> Result<Self, git::Error> {
+        let external = GitExternal {
+            options: options.clone(),
+            cachedir: cachedir.to_owned(),
+            fetches: options.get_str("__role") == Some("minion"),
+            known: Mutex::default(),
+            fetched: Mutex::default(),
+        };
+        for entry in options.get("ext_pillar").and_then(Value::as_list).unwrap_or_default() {
+            if let Some(remotes) = entry.get("git") {
+                external.source(remotes)?;
+            }
+        }
+        Ok(external)
+    }
+
+    /// Returns the remotes of a master. Options that make no sense are only logged when `git_pillar_verify_config` is off,
+    /// and pillar is then made without any.
+    ///
+    /// # Errors
+    /// In Salt's words, when something about them is wrong.
+    pub fn of_master(master: &config::Master) -> Result<Self, git::Error> {
+        let verify = master.raw.get("git_pillar_verify_config").is_none_or(Value::truthy);
+        match Self::new(&master.raw, &master.paths.cachedir) {
+            Err(error) if !verify => {
+                tracing::error!("Could not initialize git_pillar: {error}");
+                let mut without = master.raw.clone();
+                without.remove("ext_pillar");
+                Self::new(&without, &master.paths.cachedir)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The same, fetching remotes when they are first needed.
+    pub fn fetching(self) -> Self {
+        GitExternal { fetches: true, ..self }
+    }
+
+    /// Returns the sources, one for each `git` in the options.
+    pub fn sources(&self) -> Vec<Arc<GitPillar>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(_, source)| Arc::clone(source)).collect()
+    }
+
+    /// Returns the source for a list of remotes, which a minion may have asked for by itself.
+    fn source(&self, remotes: &Value) -> Result<Arc<GitPillar>, git::Error> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, source)) = known.iter().find(|(given, _)| given == remotes) {
+            return Ok(Arc::clone(source));
+        }
+        if known.len() >= MAX {
+            // Minions that may ask for sources of their own must not fill the memory.
+            return Ok(Arc::new(GitPillar::new(remotes, &self.options, &self.cachedir)?));
+        }
+        let source = Arc::new(GitPillar::new(remotes, &self.options, &self.cachedir)?);
+        known.push((remotes.clone(), Arc::clone(&source)));
+        Ok(source)
+    }
+
+    /// Returns the source, with what is there to read.
+    fn ready(&self, remotes: &Value) -> Result<Arc<GitPillar>, String> {
+        let source = self.source(remotes).map_err(|error| error.to_string())?;
+        for repository in source.group().repositories() {
+            if self.fetches || is_empty(repository) {
+                self.fetch_needed(&source, repository);
+            }
+        }
+        Ok(source)
+    }
+
+    /// Fetches a remote somebody waits for. Others who need it wait, too, instead of going without it.
+    fn fetch_needed(&self, source: &GitPillar, repository: &Repository) {
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = fetched.get(repository.id()).is_some_and(|at| at.elapsed() < PAUSE);
+        if lately || !(self.fetches || is_empty(repository)) {
+            return;
+        }
+        source.fetch(repository);
+        fetched.insert(repository.id().to_owned(), Instant::now());
+    }
+}
+
+/// What was never fetched is not there.
+fn is_empty(repository: &Repository) -> bool {
+    repository.snapshot().names().next().is_none()
+}
+
+impl External for GitExternal {
+    fn name(&self) -> &str {
+        "git"
+    }
+
+    fn load(&self, call: &ExternalCall) -> Result<Map, String> {
+        let source = self.ready(call.arguments)?;
+        let directories = source.directories(&Wanted { pillarenv: call.pillarenv, saltenv: call.saltenv });
+        let mut pillar = Map::new();
+        for (number, directory) in directories.iter().enumerate() {
+            let other = call.pillarenv.is_some_and(|env| !env.is_empty() && env != directory.env);
+            if directory.mounted || other {
+                continue;
+            }
+            let roots = roots_of(&directories, number, source.includes);
+            let own = call.compile(Roots::new([(directory.env.clone(), roots)]), call.pillarenv);
+            pillar = call.merged(pillar, &own);
+        }
+        Ok(pillar)
+    }
+}
+
+/// The directories of one remote's pillar: its own first, whose top file counts, and those of its environment.
+fn roots_of(directories: &[PillarDir], own: usize, includes: bool) -> Vec<PathBuf> {
+    let mut roots = vec![directories[own].path.clone()];
+    let others = directories.iter().enumerate().filter(|(number, other)| {
+        includes && *number != own && other.env == directories[own].env && other.path != directories[own].path
+    });
+    roots.extend(others.map(|(_, other)| other.path.clone()));
+    roots
+}

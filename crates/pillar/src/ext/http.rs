@@ -1,0 +1,91 @@
+//! `http_json` and `http_yaml`: what a web server answers.
+
+use value::{Map, Value, map};
+
+use super::ExternalCall;
+
+const PARAMETERS: [&str; 7] = ["url", "with_grains", "header_dict", "auth", "username", "password", "namespace"];
+
+/// Asks the address, with the minion's id for `%s` and, if wished, grains for `<name>`.
+pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
+    let mut arguments = call.named(&PARAMETERS)?;
+    let url = arguments.remove("url").ok_or("ext_pillar() missing 1 required positional argument: 'url'")?;
+    let mut url = url.to_string().replace("%s", &quote(call.id));
+    if arguments.get("with_grains").is_some_and(Value::truthy) {
+        let Some(filled) = with_grains(&url, call) else { return Ok(Map::new()) };
+        url = filled;
+    }
+    let mut kwargs = map! { "url" => url.as_str(), "decode" => true, "decode_type" => format };
+    for name in ["header_dict", "auth", "username", "password"] {
+        if let Some(value) = arguments.remove(name) {
+            kwargs.insert(name, value);
+        }
+    }
+    let how = exec::Call { args: Vec::new(), kwargs };
+    let answer = render::wait(call.ctx.call_with("http.query", how)).map_err(|error| error.to_string())?;
+    let mut answer = answer.into_map().unwrap_or_default();
+    let Some(found) = answer.remove("dict") else {
+        tracing::error!("Error on minion '{}' http query: {}", call.id, without_secrets(&url));
+        for (key, value) in answer.iter().filter(|(key, _)| key.as_str() != Some("body")) {
+            tracing::error!("{key}: {value}");
+        }
+        return Ok(Map::new());
+    };
+    if let Some(namespace) = arguments.get_str("namespace").filter(|name| !name.is_empty()) {
+        return Ok(map! { namespace => found });
+    }
+    found.into_map().ok_or_else(|| "the answer is not a map".to_owned())
+}
+
+/// Puts grains in the place of `<name>`; `None` when one is missing.
+fn with_grains(url: &str, call: &ExternalCall) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = url;
+    while let Some((before, after)) = rest.split_once('<') {
+        let Some((name, behind)) = after.split_once('>') else { break };
+        let grains = Value::Map((*call.ctx.grains).clone());
+        let Some(value) = grains.traverse(name, ":").filter(|value| value.truthy()) else {
+            tracing::error!("Unable to get minion '{}' grain: {name}", call.id);
+            return None;
+        };
+        filled.push_str(before);
+        filled.push_str(&quote(&value.to_string()));
+        rest = behind;
+    }
+    Some(filled + rest)
+}
+
+/// Writes a text as Python's `urllib.parse.quote()` does.
+fn quote(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' | b'/' => out.push(byte as char),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// An address may hold a password, and logs may be read by others.
+fn without_secrets(url: &str) -> String {
+    match (url.split_once("://"), url.split_once('@')) {
+        (Some((scheme, _)), Some((before, after))) if !before.trim_start_matches(scheme)[3..].contains('/') => {
+            format!("{scheme}://{after}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_quoted_and_shown_without_secrets() {
+        assert_eq!(quote("a b/ü~"), "a%20b/%C3%BC~");
+        assert_eq!(without_secrets("https://me:word@host/x"), "https://host/x");
+        assert_eq!(without_secrets("https://host/x@y"), "https://host/x@y");
+        assert_eq!(without_secrets("nonsense@x"), "nonsense@x");
+    }
+}
