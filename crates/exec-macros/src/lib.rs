@@ -125,7 +125,9 @@ fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<
         other => return Err(syn::Error::new_spanned(other, "a parameter needs a name")),
     };
     let kind = argument.ty.as_ref();
-    let name = ident.to_string().trim_start_matches("r#").trim_end_matches('_').to_owned();
+    let name = ident.to_string().trim_start_matches("r#").to_owned();
+    // One underscore makes a word of Rust's a name; a second one is Salt's.
+    let name = name.strip_suffix('_').map(str::to_owned).unwrap_or(name);
     if let Type::Reference(reference) = kind {
         let context = &reference.elem;
         found.context = Some(quote!(#context));

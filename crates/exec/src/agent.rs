@@ -15,6 +15,9 @@ pub trait Agent: Send + Sync {
     /// All functions that exist here.
     fn registry(&self) -> &Registry;
 
+    /// All state functions that exist here.
+    fn states(&self) -> &Registry;
+
     /// Sends an encrypted request (`cmd` and its fields) to the master of the job and returns its answer. `id`,
     /// nonce, time and token are added on the way. Embedded bytes that are text have become text.
     fn request<'a>(&'a self, load: Map, timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>>;
@@ -28,6 +31,19 @@ pub trait Agent: Send + Sync {
 
     /// Fires an event on the minion's own bus.
     fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, Result<bool>>;
+
+    /// Fires an event on the bus of the minion that runs on this machine, and waits for the first event under the tag of the
+    /// answer. `None` when there is no such minion, or none that answers in time.
+    fn ask_minion<'a>(
+        &'a self,
+        tag: &'a str,
+        data: Map,
+        answer: &'a str,
+        patience: Duration,
+    ) -> BoxFuture<'a, Result<Option<Map>>> {
+        let _ = (tag, data, answer, patience);
+        Box::pin(async { Ok(None) })
+    }
 
     /// Returns the jobs that run now, the asking one included.
     fn running(&self) -> Vec<RunningJob>;

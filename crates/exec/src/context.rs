@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value};
 
-use crate::{Agent, Call, Error, Result, bind};
+use crate::{Agent, Call, Error, Memo, Result, bind};
 
 /// The world of one running function. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
@@ -21,6 +21,29 @@ pub struct Context {
     pub job: Arc<Job>,
     /// The program around.
     pub agent: Arc<dyn Agent>,
+    /// What the functions of this job, or of this run of states, remember for each other.
+    pub memo: Arc<Memo>,
+    /// The state this is called for, if it is one.
+    pub state: Option<Arc<StateCall>>,
+}
+
+/// What a state function is told beside its arguments.
+#[derive(Clone, Debug, Default)]
+pub struct StateCall {
+    /// The low chunk that is applied (Salt's `__low__`): `state`, `fun`, `name`, `__id__`, `__sls__`, `__env__` and the arguments.
+    pub low: Map,
+    /// All low chunks of the run, in their order (Salt's `__lowstate__`).
+    pub chunks: Arc<Vec<Map>>,
+    /// What the states that ran so far came to, by their tag (Salt's `__running__`).
+    pub running: Arc<Mutex<Map>>,
+}
+
+impl StateCall {
+    /// Returns the tag of a low chunk: the key of its result.
+    pub fn tag(low: &Map) -> String {
+        let part = |key: &str| low.get(key).map(Value::to_string).unwrap_or_default();
+        format!("{}_|-{}_|-{}_|-{}", part("state"), part("__id__"), part("name"), part("fun"))
+    }
 }
 
 /// The job a function runs for.
@@ -104,6 +127,20 @@ impl Context {
     pub async fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.registry().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
+        let bound = bind(function, call, &Map::new())?;
+        (function.call)(self, bound).await
+    }
+
+    /// Says whether states only tell what they would do (`test: True`). The engine sets it for each state.
+    pub fn is_test(&self) -> bool {
+        self.opt("test").is_some_and(Value::truthy)
+    }
+
+    /// Calls a state function by its name, such as `file.managed`, and returns what it came to. As in Salt, `test` and
+    /// everything else of the call is that of the caller.
+    pub async fn call_state(&self, fun: &str, call: Call) -> Result<Value> {
+        let agent = self.agent.clone();
+        let function = agent.states().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
         let bound = bind(function, call, &Map::new())?;
         (function.call)(self, bound).await
     }

@@ -1,5 +1,9 @@
 //! What can go wrong in a function, and how a minion words it.
 
+use value::Map;
+
+use crate::nested;
+
 /// The result of an execution function.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -10,6 +14,15 @@ pub enum Error {
     /// The function could not do its work (`CommandExecutionError`).
     #[error("{0}")]
     Execution(String),
+    /// The same, with what is known about it (`CommandExecutionError` with `info`); what was changed all the same is in
+    /// `info` under `changes`.
+    #[error("{}", detailed(.what, .info))]
+    Detailed {
+        /// What went wrong.
+        what: String,
+        /// What is known about it.
+        info: Map,
+    },
     /// The function was asked for something that makes no sense (`SaltInvocationError`).
     #[error("{0}")]
     Invocation(String),
@@ -46,11 +59,28 @@ impl Error {
         Error::Execution(format!("failed to {doing} {}: {error}", path.as_ref().display()))
     }
 
+    /// A failure to do the work, with what is known about it.
+    pub fn detailed(what: impl Into<String>, info: Map) -> Self {
+        Error::Detailed { what: what.into(), info }
+    }
+
+    /// Returns the text without what was changed, and what was changed (both for a state's result).
+    pub fn without_changes(&self) -> (String, Map) {
+        match self {
+            Error::Detailed { what, info } => {
+                let mut rest = info.clone();
+                let changes = rest.remove("changes").and_then(value::Value::into_map).unwrap_or_default();
+                (if rest.is_empty() { what.clone() } else { detailed(what, &rest) }, changes)
+            }
+            other => (other.to_string(), Map::new()),
+        }
+    }
+
     /// Returns the text a minion returns for this failure of the named function. `doc` is the function's
     /// documentation, shown when the arguments do not fit.
     pub fn return_text(&self, fun: &str, doc: &str) -> String {
         match self {
-            Error::Execution(reason) => format!("ERROR: {reason}"),
+            Error::Execution(_) | Error::Detailed { .. } => format!("ERROR: {self}"),
             Error::Invocation(reason) => format!("ERROR executing '{fun}': {reason}"),
             Error::Arguments(reason) => format!("Passed invalid arguments to {fun}: {reason}\n\n{doc}"),
             Error::CommandNotFound(reason) => format!("Command required for '{fun}' not found: {reason}"),
@@ -59,6 +89,15 @@ impl Error {
             Error::Other(reason) => format!("The minion function caused an exception: {reason}"),
         }
     }
+}
+
+fn detailed(what: &str, info: &Map) -> String {
+    let between = match what.chars().last() {
+        None => "",
+        Some('.' | '?' | '!') => " ",
+        Some(_) => ". ",
+    };
+    format!("{what}{between}Additional info follows:\n\n{}", nested(&info.clone().into()))
 }
 
 impl From<std::io::Error> for Error {

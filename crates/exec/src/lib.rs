@@ -2,7 +2,8 @@
 //!
 //! A [`Module`] has a Salt name and a list of [`Function`]s; the `#[function]` attribute makes the entry from a
 //! plain Rust function. A function sees the world only through its [`Context`]: options, grains, pillar, the
-//! job it runs for, and the [`Agent`] it runs in (the minion, `salt-call`, a test).
+//! job it runs for, and the [`Agent`] it runs in (the minion, `salt-call`, a test). State functions are functions too: they
+//! return a map of `name`, `result`, `changes` and `comment`, and stand in a [`Registry`] of their own.
 
 mod agent;
 mod args;
@@ -10,6 +11,8 @@ mod bind;
 mod context;
 mod error;
 mod function;
+mod memo;
+mod nested;
 mod registry;
 pub mod testing;
 
@@ -22,8 +25,10 @@ pub const SALT_LINE: &str = "3008.5";
 pub use agent::{Agent, MasterRole, MasterState, MasterStatus, Refresh, RunningJob, Scope};
 pub use args::{FromArg, KwArgs, VarArgs};
 pub use bind::{Call, bind};
-pub use context::{Context, Job, Progress};
+pub use context::{Context, Job, Progress, StateCall};
 pub use error::{Error, Result};
 pub use exec_macros::function;
 pub use function::{Bound, CallFuture, Function, Module, Param};
+pub use memo::Memo;
+pub use nested::nested;
 pub use registry::{Registry, Unavailable};

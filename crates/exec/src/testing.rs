@@ -13,6 +13,8 @@ use crate::{Agent, Context, Error, Job, MasterStatus, Module, Refresh, Registry,
 pub struct FakeAgent {
     /// The functions that exist.
     pub registry: Registry,
+    /// The state functions that exist.
+    pub states: Registry,
     /// Answers to requests, first come first served; none left is an error.
     pub answers: Mutex<std::collections::VecDeque<Value>>,
     /// Requests and broadcasts, in order.
@@ -41,6 +43,10 @@ impl Agent for FakeAgent {
         &self.registry
     }
 
+    fn states(&self) -> &Registry {
+        &self.states
+    }
+
     fn request<'a>(&'a self, load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>> {
         Box::pin(async move { self.answer(load) })
     }
@@ -59,6 +65,20 @@ impl Agent for FakeAgent {
         load.update(data);
         self.asked.lock().unwrap().push(load);
         Box::pin(async { Ok(true) })
+    }
+
+    fn ask_minion<'a>(
+        &'a self,
+        tag: &'a str,
+        data: Map,
+        _answer: &'a str,
+        _patience: Duration,
+    ) -> BoxFuture<'a, Result<Option<Map>>> {
+        let mut load = value::map! { "local" => tag };
+        load.update(data);
+        self.asked.lock().unwrap().push(load);
+        let answer = self.answers.lock().unwrap().pop_front().and_then(Value::into_map);
+        Box::pin(async move { Ok(answer) })
     }
 
     fn running(&self) -> Vec<RunningJob> {
@@ -95,14 +115,28 @@ impl Agent for FakeAgent {
 
 /// A context over these modules, options, grains and pillar.
 pub fn context(modules: &[&'static Module], opts: Map, grains: Map, pillar: Map) -> (Context, Arc<FakeAgent>) {
+    with_states(modules, &[], opts, grains, pillar)
+}
+
+/// The same, with state modules too.
+pub fn with_states(
+    modules: &[&'static Module],
+    states: &[&'static Module],
+    opts: Map,
+    grains: Map,
+    pillar: Map,
+) -> (Context, Arc<FakeAgent>) {
     let registry = Registry::new(modules, &grains, &[]);
-    let agent = Arc::new(FakeAgent { registry, ..FakeAgent::default() });
+    let states = Registry::new(states, &grains, &[]);
+    let agent = Arc::new(FakeAgent { registry, states, ..FakeAgent::default() });
     let context = Context {
         opts: Arc::new(opts),
         grains: Arc::new(grains),
         pillar: Arc::new(pillar),
         job: Arc::new(Job::default()),
         agent: agent.clone(),
+        memo: Arc::default(),
+        state: None,
     };
     (context, agent)
 }

@@ -1,0 +1,175 @@
+//! What one SLS file declares: short and long forms become one, `extend` and `exclude` are set aside, every state gets its
+//! place in the order of files.
+
+use value::{Map, Value, list, map};
+
+use crate::high::is_dunder;
+
+/// Where a file stands: the name of the SLS file and its environment.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The SLS name, such as `web.install`.
+    pub sls: &'a str,
+    /// The environment, such as `base`.
+    pub saltenv: &'a str,
+}
+
+/// Takes `extend` out of SLS data and keeps it under `__extend__`.
+pub fn extend(state: &mut Map, place: Place, errors: &mut Vec<String>) {
+    let Some(extension) = state.remove("extend") else {
+        return;
+    };
+    let Value::Map(mut extension) = extension else {
+        errors.push(format!("Extension value in SLS '{}' is not a dictionary", place.sls));
+        return;
+    };
+    for (name, body) in extension.iter_mut() {
+        let Some(body) = body.as_map_mut() else {
+            errors.push(format!("Extension name '{name}' in SLS '{}' is not a dictionary", place.sls));
+            continue;
+        };
+        set_place(body, place);
+        for key in dotted_keys(body) {
+            split_key(body, &key);
+        }
+    }
+    push(state, "__extend__", [Value::from(extension)]);
+}
+
+/// Takes `exclude` out of SLS data and keeps it under `__exclude__`.
+pub fn exclude(state: &mut Map, place: Place, errors: &mut Vec<String>) {
+    match state.remove("exclude") {
+        Some(Value::List(excluded)) => push(state, "__exclude__", excluded),
+        Some(_) => errors.push(format!("Exclude Declaration in SLS {} is not formed as a list", place.sls)),
+        None => {}
+    }
+}
+
+fn push(state: &mut Map, key: &str, more: impl IntoIterator<Item = Value>) {
+    match state.entry_or_insert_with(key, || list![]) {
+        Value::List(items) => items.extend(more),
+        other => *other = more.into_iter().collect(),
+    }
+}
+
+/// Brings every declaration into the one form `id: {state: [function, {option: value}, …]}`.
+pub fn states(state: &mut Map, place: Place, errors: &mut Vec<String>) {
+    for (name, body) in state.iter_mut() {
+        match body {
+            Value::Map(body) => {
+                let file = format!("in SLS '{}'", place.sls);
+                split_keys(name, body, body.keys().cloned().collect(), &file, errors);
+                set_place(body, place);
+            }
+            _ if matches!(name.as_str(), Some("__extend__" | "__exclude__")) => {}
+            Value::Str(text) if text.contains('.') => {
+                let (module, function) = first_two(text);
+                *body = map! { "__sls__" => place.sls, "__env__" => place.saltenv, module => list![function] }.into();
+            }
+            _ => errors.push(format!("ID {name} in SLS {} is not a dictionary", place.sls)),
+        }
+    }
+}
+
+/// Brings the declarations of a template that stands alone into the one form.
+pub fn template(high: &mut Map, template: &str) -> Vec<String> {
+    if let Some(item) = ["include", "exclude", "extends"].into_iter().find(|item| high.contains_key(item)) {
+        return vec![format!(
+            "The '{item}' declaration found on '{template}' is invalid when rendering single templates"
+        )];
+    }
+    let mut errors = Vec::new();
+    for (name, body) in high.iter_mut() {
+        match body {
+            Value::Map(body) => {
+                for (key, value) in body.iter() {
+                    if value.is_null() && !key.as_str().is_some_and(|key| key.starts_with('_')) {
+                        errors.push(format!(
+                            "ID '{name}' in template {template} contains a short declaration ({key}) with a trailing colon. When \
+                             not passing any arguments to a state, the colon must be omitted."
+                        ));
+                    }
+                }
+                let mut keys: Vec<Value> = body.keys().cloned().collect();
+                keys.sort_by_key(Value::to_string);
+                split_keys(name, body, keys, &format!("in template '{template}'"), &mut errors);
+            }
+            Value::Str(text) if text.contains('.') => {
+                let (module, function) = first_two(text);
+                *body = map! { module => list![function] }.into();
+            }
+            _ => errors.push(format!("ID {name} in template {template} is not a dictionary")),
+        }
+    }
+    errors
+}
+
+fn set_place(body: &mut Map, place: Place) {
+    for (key, value) in [("__sls__", place.sls), ("__env__", place.saltenv)] {
+        if !body.contains_key(key) {
+            body.insert(key, value);
+        }
+    }
+}
+
+/// Returns module and function of `module.function`; what follows a second dot is dropped, as in Salt.
+fn first_two(text: &str) -> (String, String) {
+    let mut parts = text.split('.');
+    (parts.next().unwrap_or_default().to_owned(), parts.next().unwrap_or_default().to_owned())
+}
+
+fn dotted_keys(body: &Map) -> Vec<String> {
+    let lists = body.iter().filter(|(key, value)| value.as_list().is_some() && !starts_low(key));
+    lists.filter_map(|(key, _)| key.as_str()).filter(|key| key.contains('.')).map(str::to_owned).collect()
+}
+
+fn starts_low(key: &Value) -> bool {
+    key.as_str().is_some_and(|key| key.starts_with('_'))
+}
+
+/// Splits the keys of the form `module.function`; a module can be declared once in an id.
+fn split_keys(name: &Value, body: &mut Map, keys: Vec<Value>, file: &str, errors: &mut Vec<String>) {
+    let mut seen: Vec<String> = Vec::new();
+    for key in keys {
+        let listed = body.get_value(&key).is_some_and(|value| value.as_list().is_some());
+        let Some(key) = key.as_str().filter(|key| listed && !key.starts_with('_')) else { continue };
+        match key.split_once('.') {
+            Some((module, _)) if seen.iter().any(|known| known == module) => {
+                errors.push(format!("ID '{name}' {file} contains multiple state declarations of the same type"))
+            }
+            Some((module, _)) => {
+                seen.push(module.to_owned());
+                split_key(body, key);
+            }
+            None => seen.push(key.to_owned()),
+        }
+    }
+}
+
+/// Turns the entry `module.function: [...]` into `module: [..., function]`.
+fn split_key(body: &mut Map, key: &str) {
+    let (module, function) = first_two(key);
+    if let Some(Value::List(mut args)) = body.remove(key) {
+        args.push(function.into());
+        body.insert(module, args);
+    }
+}
+
+/// Gives every state without an `order` the next place. `next` is the place after the last one given.
+pub fn auto_order(state: &mut Map, next: &mut i64) {
+    for body in state.iter_mut().filter_map(|(_, body)| body.as_map_mut()) {
+        for (declared, args) in body.iter_mut() {
+            let Value::List(args) = args else { continue };
+            if starts_low(declared) || is_dunder(declared) {
+                continue;
+            }
+            let ordered = args
+                .iter()
+                .any(|arg| arg.as_map().and_then(crate::high::first_key).and_then(Value::as_str) == Some("order"));
+            if !ordered {
+                args.push(map! { "order" => *next }.into());
+                *next += 1;
+            }
+        }
+    }
+}

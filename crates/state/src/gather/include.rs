@@ -1,0 +1,220 @@
+//! Rendering one file and all it includes.
+
+use futures_util::future::BoxFuture;
+use targeting::fnmatch;
+use value::{Map, Value, list};
+
+use super::{DEEPEST, Failed, Gatherer, Matches, Sls};
+use crate::declare::{self, Place};
+use crate::high::{self, is_dunder};
+
+/// The environment that stands for whichever has the file.
+const ANY_ENV: &str = "_xenv";
+
+impl Gatherer<'_> {
+    /// Renders a file and what it includes. Beside the data returns what is wrong.
+    pub(super) async fn sls(&mut self, sls: &str, saltenv: &str, matches: &Matches) -> (Map, Vec<String>) {
+        self.sls_at(sls, saltenv, matches, 0).await
+    }
+
+    fn sls_at<'b>(
+        &'b mut self,
+        sls: &'b str,
+        saltenv: &'b str,
+        matches: &'b Matches,
+        depth: usize,
+    ) -> BoxFuture<'b, (Map, Vec<String>)> {
+        Box::pin(async move {
+            if depth > DEEPEST {
+                return (Map::new(), vec![format!("SLS '{saltenv}:{sls}' is included more than {DEEPEST} files deep")]);
+            }
+            let rendered = self.sources.render(sls, saltenv).await;
+            if rendered != Err(Failed::NotFound) {
+                self.rendered.insert(format!("{saltenv}:{sls}"));
+            }
+            let error = match rendered {
+                Ok(file) => return self.take(file, sls, saltenv, matches, depth).await,
+                Err(Failed::NotFound) => format!(
+                    "Specified SLS {sls} in saltenv {saltenv} is not available on the salt master or through a configured \
+                     fileserver"
+                ),
+                Err(Failed::Render(why)) => format!("Rendering SLS '{saltenv}:{sls}' failed: {why}"),
+                Err(Failed::Unreachable(why)) => format!("Fetching SLS '{saltenv}:{sls}' failed: {why}"),
+            };
+            tracing::error!("{error}");
+            (Map::new(), vec![error])
+        })
+    }
+
+    /// Takes up what a file renders to, with all it includes.
+    pub(super) async fn take(
+        &mut self,
+        file: Sls,
+        sls: &str,
+        saltenv: &str,
+        matches: &Matches,
+        depth: usize,
+    ) -> (Map, Vec<String>) {
+        let mut errors = Vec::new();
+        if !file.data.truthy() {
+            return (Map::new(), errors);
+        }
+        let mut state = match file.data {
+            Value::Map(state) => state,
+            other => {
+                errors.push(format!("SLS {sls} does not render to a dictionary"));
+                if depth == 0 {
+                    errors.push(format!("Error when rendering state with contents: {other}"));
+                }
+                return (Map::new(), errors);
+            }
+        };
+        let place = Place { sls, saltenv };
+        let includes = self.declared(&mut state, place, &mut errors);
+        for include in includes {
+            match self.wanted(include, place, file.is_init, matches).await {
+                Ok(files) => {
+                    for (saltenv, sls) in files {
+                        self.include(&sls, &saltenv, place, matches, depth, &mut state, &mut errors).await;
+                    }
+                }
+                Err(error) => {
+                    tracing::error!("{error}");
+                    errors.push(error);
+                }
+            }
+        }
+        if self.options.state_auto_order {
+            declare::auto_order(&mut state, &mut self.next_order);
+        }
+        (state, errors)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the place of the including file and of the included one")]
+    async fn include(
+        &mut self,
+        sls: &str,
+        saltenv: &str,
+        from: Place<'_>,
+        matches: &Matches,
+        depth: usize,
+        state: &mut Map,
+        errors: &mut Vec<String>,
+    ) {
+        if self.rendered.contains(&format!("{saltenv}:{sls}")) {
+            return;
+        }
+        let (mut included, more) = self.sls_at(sls, saltenv, matches, depth + 1).await;
+        for (id, body) in included.iter_mut() {
+            let Some(body) = body.as_map_mut().filter(|_| !is_dunder(id)) else { continue };
+            if let Value::List(path) = body.entry_or_insert_with("__sls_included_from__", || list![]) {
+                path.push(from.sls.into());
+            }
+        }
+        high::merge_included_states(state, included, errors);
+        errors.extend(more);
+    }
+
+    /// Returns environments and names of the files that an entry of `include` means.
+    async fn wanted(
+        &mut self,
+        include: Value,
+        place: Place<'_>,
+        is_init: bool,
+        matches: &Matches,
+    ) -> Result<Vec<(String, String)>, String> {
+        let Place { sls, saltenv } = place;
+        let (env, include) = match &include {
+            Value::Map(map) => match map.iter().last() {
+                Some((env, include)) => (env.to_string(), include.clone()),
+                None => return Err(format!("Badly formatted include {{}} found in include in SLS '{saltenv}:{sls}'")),
+            },
+            _ => (saltenv.to_owned(), include.clone()),
+        };
+        let Value::Str(mut wanted) = include else {
+            return Err(format!("Badly formatted include {include} found in include in SLS '{saltenv}:{sls}'"));
+        };
+        if !self.has_env(&env).await? && !self.has_env("__env__").await? && env != ANY_ENV {
+            return Err(format!(
+                "Nonexistent saltenv '{env}' found in include of '{wanted}' within SLS '{saltenv}:{sls}'"
+            ));
+        }
+        if wanted.starts_with('.') {
+            wanted = absolute(&wanted, place, is_init)?;
+        }
+        let envs = self.envs_with(&env, &wanted, matches).await?;
+        let here = match envs.as_slice() {
+            [one] => one.clone(),
+            several if several.iter().any(|env| env == saltenv) => saltenv.to_owned(),
+            [] => {
+                let searched: Vec<&str> =
+                    if env == ANY_ENV { matches.text_keys().collect() } else { vec![env.as_str()] };
+                return Err(format!(
+                    "Unknown include: Specified SLS {env}: {wanted} is not available on the salt master in saltenv(s): {} ",
+                    searched.join(", ")
+                ));
+            }
+            several => {
+                return Err(format!(
+                    "Ambiguous include: Specified SLS {env}: {wanted} is available on the salt master in multiple available \
+                     saltenvs: {}",
+                    several.join(", ")
+                ));
+            }
+        };
+        let mut files = self.fitting(saltenv, &wanted).await?;
+        if files.is_empty() {
+            files.push(wanted);
+        }
+        Ok(files.into_iter().map(|sls| (here.clone(), sls)).collect())
+    }
+
+    /// Returns the environments that have a file.
+    async fn envs_with(&mut self, env: &str, wanted: &str, matches: &Matches) -> Result<Vec<String>, String> {
+        if env != ANY_ENV {
+            let known = matches.contains_key(env) || !self.fitting(env, wanted).await?.is_empty();
+            return Ok(if known { vec![env.to_owned()] } else { Vec::new() });
+        }
+        let mut found = Vec::new();
+        for env in matches.text_keys() {
+            if self.states(env).await?.iter().any(|sls| fnmatch(sls, wanted)) {
+                found.push(env.to_owned());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the full name of a relative include (`.install`, `..common`).
+fn absolute(wanted: &str, place: Place, is_init: bool) -> Result<String, String> {
+    let rest = wanted.trim_start_matches('.');
+    let levels = wanted.len() - rest.len();
+    let mut parts: Vec<&str> = place.sls.split('.').collect();
+    if is_init {
+        parts.push("init");
+    }
+    if levels > parts.len() {
+        return Err(format!(
+            "Attempted relative include of '{wanted}' within SLS '{}:{}' goes beyond top level package ",
+            place.saltenv, place.sls
+        ));
+    }
+    parts.truncate(parts.len() - levels);
+    parts.push(rest);
+    Ok(parts.join("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_names_start_at_the_file() {
+        let place = Place { sls: "web.server", saltenv: "base" };
+        assert_eq!(absolute(".install", place, false).unwrap(), "web.install");
+        assert_eq!(absolute("..common", place, false).unwrap(), "common");
+        assert_eq!(absolute(".install", place, true).unwrap(), "web.server.install");
+        assert_eq!(absolute("..install", place, true).unwrap(), "web.install");
+        assert!(absolute("...x", place, false).unwrap_err().contains("goes beyond top level package"));
+    }
+}

@@ -1,0 +1,214 @@
+//! Gathering high data: which SLS files a minion gets (top files), what they say, and what they include.
+
+mod include;
+mod merge_tops;
+mod sources;
+mod top;
+
+use targeting::fnmatch;
+use value::{Map, Value};
+
+use crate::{declare, high};
+
+pub use sources::{Failed, Sls, Sources};
+pub use top::{Minion, TopError, only, verify};
+
+/// The first place in the order of states that have none of their own.
+const FIRST_ORDER: i64 = 10_000;
+
+/// How deep files may include each other.
+const DEEPEST: usize = 300;
+
+/// What gathering depends on beside the files.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The only environment of the run, if it has one.
+    pub saltenv: Option<String>,
+    /// The environment whose top file is the only one.
+    pub state_top_saltenv: Option<String>,
+    /// `merge`, `merge_all` or `same`.
+    pub top_file_merging_strategy: String,
+    /// Whose top file stands in for those that are missing (`same`).
+    pub default_top: String,
+    /// The environments whose top files are read, in their order.
+    pub env_order: Vec<String>,
+    /// Whether states run in the order of the files.
+    pub state_auto_order: bool,
+    /// Whether what `master_tops` names comes first.
+    pub master_tops_first: bool,
+}
+
+impl Options {
+    /// Reads the options of a minion.
+    pub fn new(opts: &Map) -> Self {
+        let text = |key: &str| opts.get_str(key).filter(|text| !text.is_empty()).map(str::to_owned);
+        let flag = |key: &str, default: bool| opts.get(key).map_or(default, Value::truthy);
+        let order = opts.get("env_order").and_then(Value::as_list).unwrap_or_default();
+        Options {
+            saltenv: text("saltenv"),
+            state_top_saltenv: text("state_top_saltenv"),
+            top_file_merging_strategy: text("top_file_merging_strategy").unwrap_or_else(|| "merge".into()),
+            default_top: text("default_top").unwrap_or_else(|| "base".into()),
+            env_order: order.iter().map(Value::to_string).collect(),
+            state_auto_order: flag("state_auto_order", true),
+            master_tops_first: flag("master_tops_first", false),
+        }
+    }
+}
+
+/// Environments with the SLS names, or patterns of them, that a minion gets.
+pub type Matches = Map;
+
+/// Gathers the high data of one run.
+pub struct Gatherer<'a> {
+    sources: &'a dyn Sources,
+    options: Options,
+    next_order: i64,
+    /// What has been rendered, as `saltenv:sls`.
+    rendered: std::collections::HashSet<String>,
+    /// The SLS names of each environment, as far as asked for.
+    available: indexmap::IndexMap<String, Vec<String>>,
+    envs: Option<Vec<String>>,
+}
+
+impl<'a> Gatherer<'a> {
+    /// Gathers from these sources.
+    pub fn new(sources: &'a dyn Sources, options: Options) -> Self {
+        Gatherer {
+            sources,
+            options,
+            next_order: FIRST_ORDER,
+            rendered: std::collections::HashSet::new(),
+            available: indexmap::IndexMap::new(),
+            envs: None,
+        }
+    }
+
+    /// Returns the environments there are; `base` is always there.
+    pub async fn envs(&mut self) -> Result<Vec<String>, String> {
+        if let Some(envs) = &self.envs {
+            return Ok(envs.clone());
+        }
+        let theirs = self.sources.envs().await?;
+        let mut order: Vec<String> = Vec::new();
+        for env in &self.options.env_order {
+            if !order.contains(env) {
+                order.push(env.clone());
+            }
+        }
+        let envs = match (order.is_empty(), theirs.is_empty()) {
+            (false, false) => order.into_iter().filter(|env| theirs.contains(env)).collect(),
+            (false, true) => order,
+            (true, _) => {
+                let mut envs = vec!["base".to_owned()];
+                envs.extend(theirs.into_iter().filter(|env| env != "base"));
+                envs
+            }
+        };
+        self.envs = Some(envs.clone());
+        Ok(envs)
+    }
+
+    async fn has_env(&mut self, saltenv: &str) -> Result<bool, String> {
+        Ok(saltenv == "base" || self.envs().await?.iter().any(|env| env == saltenv))
+    }
+
+    /// Returns the SLS names of an environment.
+    pub async fn states(&mut self, saltenv: &str) -> Result<&[String], String> {
+        if !self.available.contains_key(saltenv) {
+            let states = self.sources.states(saltenv).await?;
+            self.available.insert(saltenv.to_owned(), states);
+        }
+        Ok(&self.available[saltenv])
+    }
+
+    /// Returns the SLS names of an environment that fit a pattern.
+    async fn fitting(&mut self, saltenv: &str, pattern: &str) -> Result<Vec<String>, String> {
+        let states = self.states(saltenv).await?;
+        Ok(states.iter().filter(|sls| fnmatch(sls, pattern)).cloned().collect())
+    }
+
+    /// Renders all that a minion gets and puts it together. Beside the high data returns what is wrong.
+    pub async fn high(&mut self, matches: &Matches) -> (Map, Vec<String>) {
+        let mut high = Map::new();
+        let mut all_errors = Vec::new();
+        for (saltenv, states) in matches {
+            let saltenv = saltenv.to_string();
+            for pattern in states.as_list().unwrap_or_default() {
+                let pattern = pattern.to_string();
+                match self.pattern(&saltenv, &pattern, matches, &mut high).await {
+                    Ok(errors) => all_errors.extend(errors),
+                    Err(error) => all_errors.push(error),
+                }
+            }
+        }
+        high::clean_duplicate_extends(&mut high);
+        (high, all_errors)
+    }
+
+    async fn pattern(
+        &mut self,
+        saltenv: &str,
+        pattern: &str,
+        matches: &Matches,
+        high: &mut Map,
+    ) -> Result<Vec<String>, String> {
+        let mut all_errors = Vec::new();
+        let place = if self.has_env(saltenv).await? {
+            Some(saltenv)
+        } else if self.has_env("__env__").await? {
+            Some("__env__")
+        } else {
+            all_errors.push(format!("No matching salt environment for environment '{saltenv}' found"));
+            None
+        };
+        let mut files = match place {
+            Some(place) => self.fitting(place, pattern).await?,
+            None => Vec::new(),
+        };
+        if files.is_empty() {
+            // A file that is not listed may be there all the same.
+            files.push(pattern.to_owned());
+        }
+        for sls in files {
+            if self.rendered.contains(&format!("{saltenv}:{sls}")) {
+                continue;
+            }
+            let (state, mut errors) = self.sls(&sls, saltenv, matches).await;
+            if !state.is_empty() {
+                high::merge_included_states(high, state, &mut errors);
+            }
+            let this = format!("SLS {pattern} in saltenv");
+            for error in &mut errors {
+                if error.contains("is not available") && error.contains(&this) {
+                    *error = format!("No matching sls found for '{pattern}' in env '{saltenv}'");
+                }
+            }
+            all_errors.extend(errors);
+        }
+        Ok(all_errors)
+    }
+
+    /// Takes up a text that was rendered without being a file of the server (`state.template`). `sls` is its name.
+    pub async fn template(&mut self, data: Value, sls: &str, saltenv: &str) -> (Map, Vec<String>) {
+        let file = Sls { data, is_init: false };
+        self.take(file, sls, saltenv, &Map::new(), 0).await
+    }
+
+    /// Says what the data of one file declare. Returns what is to be included.
+    fn declared(&mut self, state: &mut Map, place: declare::Place, errors: &mut Vec<String>) -> Vec<Value> {
+        let include = match state.remove("include") {
+            None => Vec::new(),
+            Some(Value::List(include)) => include,
+            Some(other) => {
+                errors.push(format!("Include Declaration in SLS {} is not formed as a list", place.sls));
+                state.insert("include", other);
+                Vec::new()
+            }
+        };
+        declare::extend(state, place, errors);
+        declare::exclude(state, place, errors);
+        declare::states(state, place, errors);
+        include
+    }
+}

@@ -1,0 +1,122 @@
+//! A directed graph with several kinds of edges between two nodes.
+
+use std::ops::{Index, IndexMut};
+
+use indexmap::IndexMap;
+
+use crate::keywords::Kind;
+
+/// A chunk, the trial of one, or a group of chunks that are done together.
+#[derive(Debug)]
+pub struct Node {
+    pub tag: String,
+    /// The chunk; none for a group.
+    pub chunk: Option<usize>,
+    pub state: String,
+    pub allow_aggregate: bool,
+    /// The group this belongs to.
+    pub aggregate: Option<usize>,
+    /// The nodes of a group.
+    pub members: Vec<usize>,
+    /// Who comes after, and why.
+    pub(super) out: IndexMap<usize, Vec<Kind>>,
+    /// Who comes before, and why.
+    pub(super) into: IndexMap<usize, Vec<Kind>>,
+}
+
+impl Node {
+    pub fn new(tag: String) -> Self {
+        Node {
+            tag,
+            chunk: None,
+            state: String::new(),
+            allow_aggregate: false,
+            aggregate: None,
+            members: Vec::new(),
+            out: IndexMap::new(),
+            into: IndexMap::new(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Digraph(Vec<Node>);
+
+impl Digraph {
+    pub fn add(&mut self, node: Node) -> usize {
+        self.0.push(node);
+        self.0.len() - 1
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds an edge; one of each kind between two nodes.
+    pub fn connect(&mut self, from: usize, to: usize, kind: Kind) {
+        let kinds = self.0[from].out.entry(to).or_default();
+        if kinds.contains(&kind) {
+            return;
+        }
+        kinds.push(kind);
+        self.0[to].into.entry(from).or_default().push(kind);
+    }
+
+    /// Returns the edges that come in: node and kind.
+    pub fn incoming(&self, node: usize) -> Vec<(usize, Kind)> {
+        flat(&self.0[node].into)
+    }
+
+    /// Returns the edges that go out: node and kind.
+    pub fn outgoing(&self, node: usize) -> Vec<(usize, Kind)> {
+        flat(&self.0[node].out)
+    }
+
+    /// Returns the next nodes with the number of edges to each.
+    pub fn next(&self, node: usize) -> impl Iterator<Item = (usize, usize)> {
+        self.0[node].out.iter().map(|(to, kinds)| (*to, kinds.len()))
+    }
+
+    /// Says whether one node can be reached from another.
+    pub fn reaches(&self, from: usize, to: usize) -> bool {
+        let mut seen = vec![false; self.0.len()];
+        let mut stack = vec![from];
+        while let Some(node) = stack.pop() {
+            if node == to {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[node], true) {
+                stack.extend(self.0[node].out.keys().filter(|next| !seen[**next]));
+            }
+        }
+        false
+    }
+
+    /// Gives a node all edges of another.
+    pub fn copy_edges(&mut self, from: usize, to: usize) {
+        for (other, kind) in self.incoming(from) {
+            self.connect(other, to, kind);
+        }
+        for (other, kind) in self.outgoing(from) {
+            self.connect(to, other, kind);
+        }
+    }
+}
+
+fn flat(edges: &IndexMap<usize, Vec<Kind>>) -> Vec<(usize, Kind)> {
+    edges.iter().flat_map(|(node, kinds)| kinds.iter().map(|kind| (*node, *kind))).collect()
+}
+
+impl Index<usize> for Digraph {
+    type Output = Node;
+
+    fn index(&self, node: usize) -> &Node {
+        &self.0[node]
+    }
+}
+
+impl IndexMut<usize> for Digraph {
+    fn index_mut(&mut self, node: usize) -> &mut Node {
+        &mut self.0[node]
+    }
+}

@@ -1,0 +1,263 @@
+//! The chunks of a run and what ties them: who comes before whom, and why.
+
+mod cycle;
+mod digraph;
+mod dot;
+mod order;
+
+use std::collections::HashMap;
+
+use indexmap::{IndexMap, IndexSet};
+use targeting::fnmatch;
+use value::{Map, Value};
+
+use crate::keywords::Kind;
+use crate::tag;
+use digraph::{Digraph, Node};
+
+/// Chunks and their ties. A chunk is known by its place in the list of all chunks, which never changes.
+#[derive(Debug, Default)]
+pub struct Graph {
+    chunks: Vec<Map>,
+    dag: Digraph,
+    /// Nodes by state (or the word `id`) and by id or name.
+    by_name: IndexMap<(String, String), IndexSet<usize>>,
+    by_sls: IndexMap<String, IndexSet<usize>>,
+    by_tag: HashMap<String, usize>,
+}
+
+impl Graph {
+    /// Returns a chunk.
+    pub fn chunk(&self, index: usize) -> &Map {
+        &self.chunks[index]
+    }
+
+    /// Returns a chunk to change it.
+    pub fn chunk_mut(&mut self, index: usize) -> &mut Map {
+        &mut self.chunks[index]
+    }
+
+    /// Says whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Takes up a chunk. Of several with one tag the last counts.
+    pub fn add_chunk(&mut self, low: Map, allow_aggregate: bool) -> usize {
+        let index = self.chunks.len();
+        let tag = tag::of(&low);
+        let text = |key: &str| low.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (state, name, id) = (text("state"), text("name"), text("__id__"));
+        let node = match self.by_tag.get(&tag) {
+            Some(node) => {
+                self.dag[*node].chunk = Some(index);
+                self.dag[*node].allow_aggregate = allow_aggregate;
+                *node
+            }
+            None => {
+                let state = state.clone().unwrap_or_default();
+                let node = self.dag.add(Node { chunk: Some(index), state, allow_aggregate, ..Node::new(tag.clone()) });
+                self.by_tag.insert(tag, node);
+                node
+            }
+        };
+        let word = Some("id".to_owned());
+        for (state, name) in [(&state, &name), (&state, &id), (&word, &id), (&word, &name)] {
+            if let (Some(state), Some(name)) = (state, name) {
+                self.by_name.entry((state.clone(), name.clone())).or_default().insert(node);
+            }
+        }
+        let included = low.get("__sls_included_from__").and_then(Value::as_list).unwrap_or_default();
+        for sls in
+            low.get("__sls__").into_iter().chain(included).filter_map(Value::as_str).filter(|sls| !sls.is_empty())
+        {
+            self.by_sls.entry(sls.to_owned()).or_default().insert(node);
+        }
+        self.chunks.push(low);
+        index
+    }
+
+    /// Ties a chunk to all that its requisites name.
+    ///
+    /// # Errors
+    /// The text about the first requisite that is badly formed or finds nothing.
+    pub fn add_requisites(&mut self, index: usize, disabled: &[String]) -> Result<(), String> {
+        for kind in Kind::TIES {
+            let Some(references) = self.chunks[index].get(kind.word()).filter(|references| references.truthy()) else {
+                continue;
+            };
+            if disabled.iter().any(|word| word == kind.word()) {
+                tracing::warn!("The {} requisite has been disabled, Ignoring.", kind.word());
+                continue;
+            }
+            let references = match references {
+                Value::List(references) => references.clone(),
+                _ => return Err(self.malformed(index, kind, "must be formed as a list")),
+            };
+            for reference in references {
+                self.add_reference(index, kind, &reference)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_reference(&mut self, index: usize, kind: Kind, reference: &Value) -> Result<(), String> {
+        let (key, wanted) = match reference {
+            Value::Str(id) => ("id", Some(id.as_str())),
+            Value::Map(map) => match map.iter().next() {
+                Some((Value::Str(_), Value::Null)) => return Ok(()),
+                Some((Value::Str(key), wanted)) => (key.split('.').next().unwrap_or(key), wanted.as_str()),
+                _ => return Err(self.malformed(index, kind, "must name a state and an id")),
+            },
+            _ => return Err(self.malformed(index, kind, "must name a state and an id")),
+        };
+        let Some(wanted) = wanted else {
+            return Err(self.malformed(index, kind, &format!("{key}] must have a string as the value")));
+        };
+        let (found, nodes) = self.find(key, wanted);
+        if !found {
+            let low = &self.chunks[index];
+            return Err(format!(
+                "Referenced state does not exist for requisite [{}: ({key}: {wanted})] in state [{}] in SLS [{}]",
+                kind.word(),
+                crate::high::text_of(low, "name"),
+                sls_of(low),
+            ));
+        }
+        let node = self.by_tag[&tag::of(&self.chunks[index])];
+        let tried = self.chunks[index].get("__prereq__").is_some_and(Value::truthy);
+        for other in nodes {
+            self.tie(node, tried, kind, other);
+        }
+        Ok(())
+    }
+
+    /// The words for a requisite of a wrong form; `why` may close the bracket itself after the key.
+    fn malformed(&self, index: usize, kind: Kind, why: &str) -> String {
+        let low = &self.chunks[index];
+        let place = format!("in state [{}] in SLS [{}]", crate::high::text_of(low, "name"), sls_of(low));
+        match why.split_once("] ") {
+            Some((key, why)) => format!("Requisite [{}: {key}] {place} {why}", kind.word()),
+            None => format!("Requisite [{}] {place} {why}", kind.word()),
+        }
+    }
+
+    /// Returns the nodes a reference means, and whether that counts as found.
+    fn find(&self, key: &str, wanted: &str) -> (bool, Vec<usize>) {
+        let pattern = wanted.contains(['*', '?', '[', ']']);
+        match (key, pattern) {
+            ("sls", true) => {
+                let files = self.by_sls.iter().filter(|(sls, _)| fnmatch(sls, wanted));
+                (true, files.flat_map(|(_, nodes)| nodes.iter().copied()).collect())
+            }
+            ("sls", false) => match self.by_sls.get(wanted) {
+                Some(nodes) => (true, nodes.iter().copied().collect()),
+                None => (false, Vec::new()),
+            },
+            (_, true) => {
+                let names = self.by_name.iter().filter(|((state, name), _)| state == key && fnmatch(name, wanted));
+                let nodes: Vec<usize> = names.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
+                (!nodes.is_empty(), nodes)
+            }
+            (_, false) => match self.by_name.get(&(key.to_owned(), wanted.to_owned())) {
+                Some(nodes) => (true, nodes.iter().copied().collect()),
+                None => (false, Vec::new()),
+            },
+        }
+    }
+
+    fn tie(&mut self, node: usize, tried: bool, kind: Kind, other: usize) {
+        if kind == Kind::Prereq {
+            self.tie_prereq(node, other);
+            return;
+        }
+        if tried {
+            let trial = self.trial_of(node);
+            self.dag.connect(other, trial, kind);
+        }
+        self.dag.connect(other, node, kind);
+    }
+
+    /// `node` runs before `other`, if a trial of `other` shows that it is going to change something. The trial is a node of
+    /// its own with all that `other` depends on.
+    fn tie_prereq(&mut self, node: usize, other: usize) {
+        if let Some(chunk) = self.dag[node].chunk {
+            self.chunks[chunk].insert("__prerequiring__", true);
+        }
+        if let Some(chunk) = self.dag[other].chunk {
+            self.chunks[chunk].insert("__prereq__", true);
+        }
+        let existed = self.by_tag.contains_key(&trial_tag(&self.dag[other].tag));
+        let trial = self.trial_of(other);
+        if !existed {
+            for (dependency, kind) in self.dag.incoming(other) {
+                if kind != Kind::Prereq {
+                    self.dag.connect(dependency, trial, kind);
+                }
+            }
+        }
+        self.dag.connect(trial, node, Kind::Prereq);
+        self.dag.connect(node, other, Kind::Require);
+        // Chains of trials go in the order of their dependence.
+        if let Some(own) = self.by_tag.get(&trial_tag(&self.dag[node].tag)).copied() {
+            self.dag.connect(trial, own, Kind::Prereq);
+        }
+    }
+
+    /// Returns the node of the trial run of a chunk, made if there is none yet.
+    fn trial_of(&mut self, node: usize) -> usize {
+        let tag = trial_tag(&self.dag[node].tag);
+        if let Some(trial) = self.by_tag.get(&tag) {
+            return *trial;
+        }
+        let (chunk, state) = (self.dag[node].chunk, self.dag[node].state.clone());
+        let trial = self.dag.add(Node { chunk, state, ..Node::new(tag.clone()) });
+        self.by_tag.insert(tag, trial);
+        trial
+    }
+
+    /// Returns what a chunk depends on: kinds and chunks.
+    pub fn dependencies(&self, index: usize) -> Vec<(Kind, usize)> {
+        self.dependencies_of(&self.chunks[index])
+    }
+
+    /// The same for a chunk that may have changed since it was taken up.
+    pub fn dependencies_of(&self, low: &Map) -> Vec<(Kind, usize)> {
+        let mut tag = tag::of(low);
+        if low.get("__prereq__").is_some_and(Value::truthy) {
+            tag = trial_tag(&tag);
+        }
+        let Some(node) = self.by_tag.get(&tag) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (other, kind) in self.dag.incoming(*node) {
+            match self.dag[other].chunk {
+                Some(chunk) => found.push((kind, chunk)),
+                None => {
+                    let members = &self.dag[other].members;
+                    found.extend(members.iter().filter_map(|member| Some((kind, self.dag[*member].chunk?))));
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the chunks that may be done together with this one, itself included; empty if there are none.
+    pub fn aggregated_with(&self, index: usize) -> Vec<usize> {
+        let node = self.by_tag.get(&tag::of(&self.chunks[index]));
+        let Some(group) = node.and_then(|node| self.dag[*node].aggregate) else {
+            return Vec::new();
+        };
+        self.dag[group].members.iter().filter_map(|member| self.dag[*member].chunk).collect()
+    }
+}
+
+/// Returns the file of a chunk as Salt's texts show it.
+fn sls_of(low: &Map) -> String {
+    low.get("__sls__").map_or_else(|| "None".to_owned(), Value::to_string)
+}
+
+fn trial_tag(tag: &str) -> String {
+    format!("{tag}_|-__prereq_test__")
+}

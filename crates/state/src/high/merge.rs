@@ -1,0 +1,53 @@
+//! Putting the data of several files together.
+
+use value::{Map, Value};
+
+use super::text_of;
+
+/// Adds what one file says to the high data. An id that says something else in both is an error.
+pub fn merge_included_states(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
+    for gathered in ["__extend__", "__exclude__"] {
+        if let Some(Value::List(more)) = state.remove(gathered) {
+            match high.entry_or_insert_with(gathered, || Value::List(Vec::new())) {
+                Value::List(list) => list.extend(more),
+                other => *other = Value::List(more),
+            }
+        }
+    }
+    for (id, body) in &state {
+        match high.get_value(id) {
+            Some(present) if present != body => errors.push(conflict(id, present, body)),
+            _ => {}
+        }
+    }
+    high.update(state);
+}
+
+fn conflict(id: &Value, present: &Value, new: &Value) -> String {
+    let place = |body: &Value| {
+        let body = body.as_map().cloned().unwrap_or_default();
+        format!("{}:{}", text_of(&body, "__env__"), text_of(&body, "__sls__"))
+    };
+    format!(
+        "Detected conflicting IDs, SLS IDs need to be globally unique.\n    The conflicting ID is '{id}' and is found in SLS \
+         '{}' and SLS '{}'",
+        place(present),
+        place(new)
+    )
+}
+
+/// Keeps of several equal extensions the first.
+pub fn clean_duplicate_extends(high: &mut Map) {
+    let Some(Value::List(extensions)) = high.get_mut("__extend__") else {
+        return;
+    };
+    let mut kept: Vec<(Value, Value)> = Vec::new();
+    for extension in std::mem::take(extensions) {
+        for pair in extension.into_map().unwrap_or_default() {
+            if !kept.contains(&pair) {
+                kept.push(pair);
+            }
+        }
+    }
+    *extensions = kept.into_iter().map(|(id, body)| Value::from(Map::from_iter([(id, body)]))).collect();
+}

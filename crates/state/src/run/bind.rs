@@ -1,0 +1,140 @@
+//! From a low chunk to the arguments of its function.
+
+use exec::{Bound, Function, Registry};
+use value::{Map, Value};
+
+use crate::keywords::is_internal;
+use crate::low::full_name;
+
+/// Says what is wrong with a chunk. On the way takes `umask` out and keeps it as the number `__umask__`.
+pub fn verify(low: &mut Map, states: &Registry) -> Vec<String> {
+    let mut errors = Vec::new();
+    for key in ["state", "fun", "name"] {
+        if !low.contains_key(key) {
+            errors.push(format!("Missing \"{key}\" data"));
+        }
+    }
+    if let Some(name) = low.get("name").filter(|name| name.truthy() && name.as_str().is_none()) {
+        let file = low.get("__sls__").map(|sls| format!("in SLS '{sls}' ")).unwrap_or_default();
+        errors.push(format!("ID '{name}' {file}is not formed as a string, but is a {}", name.type_name()));
+    }
+    if let Some(umask) = low.remove("umask") {
+        match octal(&umask) {
+            Some(mask) => drop(low.insert("__umask__", mask)),
+            None => errors.push(format!("Invalid umask: {umask}")),
+        }
+    }
+    if !errors.is_empty() {
+        return errors;
+    }
+    let full = full_name(low);
+    match states.find(&full) {
+        Ok(function) => {
+            let needed = function.params.iter().filter(|param| param.default.is_none() && !param.keyword_only);
+            let missing = needed.filter(|param| !low.contains_key(param.name));
+            missing.map(|param| format!("Missing parameter {} for state {full}", param.name)).collect()
+        }
+        Err(reason) => match low.get("__sls__") {
+            Some(sls) => {
+                vec![format!("State '{full}' was not found in SLS '{sls}'"), format!("Reason: {}", reason.0)]
+            }
+            None => vec![format!("Specified state '{full}' was not found")],
+        },
+    }
+}
+
+fn octal(umask: &Value) -> Option<i64> {
+    let text = umask.to_string();
+    let digits = text.trim();
+    let digits = digits.strip_prefix("0o").or_else(|| digits.strip_prefix("0O")).unwrap_or(digits);
+    i64::from_str_radix(digits, 8).ok().filter(|mask| (0..=0o777).contains(mask))
+}
+
+/// Returns the arguments of the function that a chunk calls.
+///
+/// # Errors
+/// The words about arguments that the function does not take.
+pub fn arguments(function: &Function, full: &str, low: &Map) -> Result<Bound, String> {
+    let mut bound = Bound::default();
+    for param in function.params {
+        let value = low.get(param.name).cloned().or_else(|| param.default.map(|make| make()));
+        bound.values.push_back(value.unwrap_or_default());
+    }
+    let is_param = |key: &str| function.params.iter().any(|param| param.name == key);
+    let rest = low.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| is_param(key) || is_internal(key)));
+    if function.kwargs.is_some() {
+        bound.kwargs = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
+        return Ok(bound);
+    }
+    let extra: Vec<String> = rest.map(|(key, _)| format!("'{key}'")).collect();
+    match extra.as_slice() {
+        [] => Ok(bound),
+        [one] => Err(format!("{one} is an invalid keyword argument for '{full}'")),
+        [first @ .., last] => {
+            Err(format!("{} and {last} are invalid keyword arguments for '{full}'", first.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exec::{Module, Param};
+    use value::map;
+
+    static PLAIN: Function = Function {
+        name: "plain",
+        doc: "",
+        params: &[
+            Param { name: "name", default: None, keyword_only: false },
+            Param { name: "needed", default: None, keyword_only: false },
+            Param { name: "mode", default: Some(|| Value::Int(7)), keyword_only: false },
+        ],
+        varargs: None,
+        kwargs: None,
+        out: None,
+        call: |_, _| Box::pin(async { Ok(Value::Null) }),
+    };
+    static MODULE: Module = Module::new("mod", "", &[&PLAIN]);
+
+    fn states() -> Registry {
+        Registry::new(&[&MODULE], &Map::new(), &[])
+    }
+
+    #[test]
+    fn chunks_are_verified() {
+        let errors = |mut low: Map| verify(&mut low, &states());
+        let whole = map! { "state" => "mod", "fun" => "plain", "name" => "a", "needed" => 1, "__sls__" => "web" };
+        assert!(errors(whole.clone()).is_empty());
+        let with = |key: &str, value: Value| {
+            let mut low = whole.clone();
+            low.insert(key, value);
+            errors(low)
+        };
+        assert_eq!(with("name", 5.into()), ["ID '5' in SLS 'web' is not formed as a string, but is a int"]);
+        assert_eq!(with("umask", "9".into()), ["Invalid umask: 9"]);
+        let missing = "State 'mod.other' was not found in SLS 'web'";
+        assert_eq!(with("fun", "other".into()), [missing, "Reason: 'mod.other' is not available."]);
+        let short = map! { "state" => "mod", "fun" => "plain", "name" => "a" };
+        assert_eq!(errors(short), ["Missing parameter needed for state mod.plain"]);
+        assert_eq!(errors(map! { "name" => "a" }), ["Missing \"state\" data", "Missing \"fun\" data"]);
+        let mut low = map! { "state" => "mod", "fun" => "plain", "name" => "a", "needed" => 1, "umask" => 22 };
+        assert!(verify(&mut low, &states()).is_empty());
+        assert_eq!(low.get("__umask__"), Some(&18.into()));
+    }
+
+    #[test]
+    fn arguments_the_function_does_not_take_are_named() {
+        let low =
+            map! { "state" => "mod", "fun" => "plain", "name" => "a", "needed" => 1, "order" => 3, "__id__" => "a" };
+        let bound = arguments(&PLAIN, "mod.plain", &low).unwrap();
+        assert_eq!(Vec::from(bound.values), [Value::from("a"), Value::Int(1), Value::Int(7)]);
+        let mut more = low.clone();
+        more.insert("x", 1);
+        let text = arguments(&PLAIN, "mod.plain", &more).unwrap_err();
+        assert_eq!(text, "'x' is an invalid keyword argument for 'mod.plain'");
+        more.insert("y", 1);
+        let text = arguments(&PLAIN, "mod.plain", &more).unwrap_err();
+        assert_eq!(text, "'x' and 'y' are invalid keyword arguments for 'mod.plain'");
+    }
+}

@@ -1,0 +1,336 @@
+//! The call of one state function: arguments, checks, slots, retries, the result in its form.
+
+use std::panic::AssertUnwindSafe;
+
+use exec::{Bound, Call, Context, Error, Function, Refresh};
+use futures_util::FutureExt;
+use rand::Rng;
+use value::{Map, Value, map};
+
+use super::stamp::Stamp;
+use super::{Run, bind, checks, retry, slots, unify};
+use crate::high::text_of;
+use crate::low::full_name;
+
+/// What a single attempt came to.
+enum Attempt {
+    /// A result; `told` says that it is one of a chunk that was called and may be tried again.
+    Done { ret: Map, told: bool },
+    /// A trial before a state that wants to come first.
+    Trial(Map),
+}
+
+impl Run {
+    /// Calls a chunk, again as long as its `retry` says, and returns what it came to.
+    pub(super) async fn call(&mut self, low: &mut Map) -> Map {
+        let mut attempts: Vec<(Map, f64)> = Vec::new();
+        let mut last = loop {
+            let (ret, told) = match self.attempt(low).await {
+                Attempt::Trial(ret) => return ret,
+                Attempt::Done { ret, told } => (ret, told),
+            };
+            let Some(wanted) = low.get("retry").filter(|_| told && !low.contains_key("parallel")) else { break ret };
+            let wanted = retry::Retry::read(wanted);
+            if self.ctx.is_test() {
+                let mut ret = ret;
+                wanted.tell_test(&mut ret);
+                break ret;
+            }
+            if wanted.is_reached(&ret) || attempts.len() as i64 + 1 >= wanted.attempts {
+                break ret;
+            }
+            let seconds = pause_between(&wanted);
+            if !wait(&self.ctx, seconds).await {
+                break ret;
+            }
+            attempts.push((ret, seconds as f64 * 1000.0));
+        };
+        for (number, (earlier, waited)) in attempts.into_iter().enumerate().rev() {
+            retry::merge_attempt(number as i64 + 1, &earlier, &mut last, waited);
+        }
+        last
+    }
+
+    async fn attempt(&mut self, low: &mut Map) -> Attempt {
+        let stamp = Stamp::now(self.world.utc_offset());
+        let agent = self.ctx.agent.clone();
+        let errors = bind::verify(low, agent.states());
+        let name = low.get("name").cloned().unwrap_or_default();
+        let full = full_name(low);
+        let function = match agent.states().find(&full) {
+            Ok(function) if errors.is_empty() => function,
+            _ => {
+                let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
+                let ret = map! {
+                    "result" => false, "name" => name, "changes" => Map::new(), "comment" => comment,
+                    "__run_num__" => self.next_number(),
+                };
+                log_result(&ret);
+                return Attempt::Done { ret, told: false };
+            }
+        };
+        let trial = low.get("__prereq__").is_some_and(Value::truthy);
+        tracing::info!(state = %name, "running state {full}");
+        let ctx = self.state_context(&with_environment(low, &self.ctx), trial);
+        let mut ret = match self.execute(&ctx, function, &full, low, trial).await {
+            Ok(ret) => ret,
+            Err(error) => unify::unify(exception(low, &error.to_string()).into()),
+        };
+        if trial {
+            low.insert("__prereq__", false);
+            return Attempt::Trial(ret);
+        }
+        ret.insert("__sls__", low.get("__sls__").cloned().unwrap_or_default());
+        let number = self.next_number();
+        ret.insert("__run_num__", number);
+        if low.get("no_log").is_some_and(Value::truthy) {
+            conceal(&mut ret);
+        }
+        log_result(&ret);
+        self.reload(low, &ret).await;
+        stamp.write(&mut ret);
+        ret.insert("__id__", low.get("__id__").cloned().unwrap_or_default());
+        Attempt::Done { ret, told: true }
+    }
+
+    /// Checks, calls, and checks again.
+    async fn execute(
+        &mut self,
+        ctx: &Context,
+        function: &'static Function,
+        full: &str,
+        low: &Map,
+        trial: bool,
+    ) -> Result<Map, Error> {
+        let bound = bind::arguments(function, full, low).map_err(Error::Other)?;
+        let has = |fun: &str| ctx.agent.states().find(&format!("{}.{fun}", text_of(low, "state"))).is_ok();
+        let mut checked = checks::Checked::default();
+        if checks::has_checks(low) && !has("mod_run_check") {
+            checked = checks::before(ctx, low).await?;
+        }
+        let mut ret = if checked.skip {
+            skipped(low, checked.comment)
+        } else if self.how.mocked {
+            mocked(low)
+        } else if let Some(ret) = refused_by_conditions(ctx, full, low).await? {
+            ret
+        } else if !trial && low.get("parallel").is_some_and(Value::truthy) {
+            self.start_beside(ctx, function, bound, low)
+        } else {
+            unify::unify(call_function(ctx, function, bound, low).await?)
+        };
+        let own_check = has("mod_run_check_cmd") && function.params.iter().any(|param| param.name == "check_cmd");
+        if low.contains_key("check_cmd") && !own_check {
+            ret.update(checks::after(ctx, low).await?);
+        }
+        Ok(ret)
+    }
+
+    pub(super) fn next_number(&mut self) -> i64 {
+        self.number += 1;
+        self.number - 1
+    }
+
+    /// Calls `mod_init` of a state module before its first state.
+    pub(super) async fn initialize(&mut self, low: &Map) {
+        let state = text_of(low, "state");
+        if self.initialized.contains(&state) {
+            return;
+        }
+        let agent = self.ctx.agent.clone();
+        let (exists, fun) = (agent.states().find(&full_name(low)).is_ok(), format!("{state}.mod_init"));
+        if !exists || agent.states().find(&fun).is_err() {
+            return;
+        }
+        let ctx = self.state_context(low, false);
+        match ctx.call_state(&fun, Call { args: vec![low.clone().into()], kwargs: Map::new() }).await {
+            Ok(done) if done.truthy() => drop(self.initialized.insert(state)),
+            Ok(_) => {}
+            Err(error) => tracing::error!("{fun} failed: {error}"),
+        }
+    }
+
+    /// Loads anew what a state asks for.
+    async fn reload(&mut self, low: &Map, ret: &Map) {
+        let asks = |key: &str| low.get(key).is_some_and(Value::truthy);
+        let mut modules = asks("reload_modules") && ret.get("changes").is_some_and(Value::truthy);
+        if asks("reload_grains") {
+            if let Some(grains) = self.world.grains(&self.ctx).await {
+                self.ctx.grains = std::sync::Arc::new(grains);
+            }
+            modules = true;
+        }
+        if asks("reload_pillar") {
+            if let Some(pillar) = self.world.pillar(&self.ctx).await {
+                self.ctx.pillar = std::sync::Arc::new(pillar);
+            }
+            modules = true;
+        }
+        if modules && let Err(error) = self.ctx.agent.refresh(Refresh::Modules).await {
+            tracing::warn!("modules could not be loaded anew: {error}");
+        }
+    }
+}
+
+/// Returns the chunk with the environment its function works in.
+fn with_environment(low: &Map, ctx: &Context) -> Map {
+    let mut low = low.clone();
+    let locked = ctx.opt("lock_saltenv").is_some_and(Value::truthy);
+    let own = low.get("saltenv").filter(|_| !locked).or_else(|| low.get("__env__"));
+    let env = own.map_or_else(|| "base".to_owned(), Value::to_string);
+    low.insert("__env__", env);
+    low
+}
+
+/// Fills slots and calls a state function; one that panics has failed.
+pub(super) async fn call_function(
+    ctx: &Context,
+    function: &'static Function,
+    mut bound: Bound,
+    low: &Map,
+) -> Result<Value, Error> {
+    slots::fill(ctx, &mut bound).await?;
+    let _umask = low.get("__umask__").and_then(Value::as_i64).map(Umask::set);
+    match AssertUnwindSafe((function.call)(ctx, bound)).catch_unwind().await {
+        Ok(done) => done,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(Error::Other(text.unwrap_or_else(|| "the function ended abruptly".into())))
+        }
+    }
+}
+
+/// The mask for new files, of the whole process, until it is dropped.
+struct Umask(nix::sys::stat::Mode);
+
+impl Umask {
+    fn set(mask: i64) -> Self {
+        Umask(nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask as nix::libc::mode_t)))
+    }
+}
+
+impl Drop for Umask {
+    fn drop(&mut self) {
+        nix::sys::stat::umask(self.0);
+    }
+}
+
+/// What stands for a state whose function failed.
+pub(super) fn exception(low: &Map, why: &str) -> Map {
+    tracing::debug!("An exception occurred in this state: {why}");
+    map! {
+        "result" => false,
+        "name" => low.get("name").or_else(|| low.get("__id__")).cloned().unwrap_or_default(),
+        "changes" => Map::new(),
+        "comment" => format!("An exception occurred in this state: {why}"),
+    }
+}
+
+fn skipped(low: &Map, comment: Vec<String>) -> Map {
+    let part = |key: &str| low.get(key).cloned().unwrap_or_default();
+    map! {
+        "result" => true, "name" => part("name"), "changes" => Map::new(), "comment" => comment.join("\n"),
+        "__sls__" => part("__sls__"), "__id__" => part("__id__"), "skip_watch" => true,
+    }
+}
+
+fn mocked(low: &Map) -> Map {
+    let name = low.get("name").cloned().unwrap_or_default();
+    map! { "name" => name, "comment" => "Not called, mocked", "changes" => Map::new(), "result" => true }
+}
+
+/// Returns what stands for a state that the option `global_state_conditions` does not allow here.
+async fn refused_by_conditions(ctx: &Context, full: &str, low: &Map) -> Result<Option<Map>, Error> {
+    let Some(Value::Map(conditions)) = ctx.opt("global_state_conditions") else {
+        return Ok(None);
+    };
+    let state = text_of(low, "state");
+    let meant =
+        conditions.iter().filter(|(key, _)| key.as_str().is_some_and(|key| key == "*" || key == full || key == state));
+    let mut asked = false;
+    for (_, targets) in meant {
+        let targets = match targets {
+            Value::List(targets) => targets.clone(),
+            one => vec![one.clone()],
+        };
+        for target in targets {
+            asked = true;
+            if ctx.call("match.compound", vec![target]).await?.truthy() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(asked.then(|| {
+        let name = low.get("name").cloned().unwrap_or_default();
+        map! {
+            "name" => name, "changes" => Map::new(), "result" => Value::Null,
+            "comment" => "Failed to meet global state conditions. State not called.",
+        }
+    }))
+}
+
+/// Writes what a state came to into the log: a failure as an error.
+fn log_result(ret: &Map) {
+    let changes = ret.get("changes").and_then(Value::as_map).cloned().unwrap_or_default();
+    let text = match told_changes(&changes) {
+        Some(text) => text,
+        None if changes.is_empty() => match retry::comment_of(ret) {
+            comment if comment.is_empty() => format!("No changes made for {}", text_of(ret, "name")),
+            comment => comment,
+        },
+        None => value::python::repr_map(&changes),
+    };
+    match ret.get("result") {
+        Some(Value::Bool(true) | Value::Null) => tracing::info!("{text}"),
+        _ => tracing::error!("{text}"),
+    }
+}
+
+/// Tells of a difference of a file, or of things with an old and a new form.
+fn told_changes(changes: &Map) -> Option<String> {
+    if let Some(diff) = changes.get_str("diff") {
+        return Some(format!("File changed:\n{diff}"));
+    }
+    let absent = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => value.to_string(),
+        value if value.truthy() => value.to_string(),
+        _ => "absent".to_owned(),
+    };
+    let mut text = "Made the following changes:\n".to_owned();
+    for (name, change) in changes {
+        let (old, new) = (change.get("old")?, change.get("new")?);
+        text.push_str(&format!("'{name}' changed from '{}' to '{}'\n", absent(old), absent(new)));
+    }
+    (!changes.is_empty()).then_some(text)
+}
+
+/// Hides what a state with `no_log` tells.
+fn conceal(ret: &mut Map) {
+    for key in ["name", "comment", "changes"] {
+        let Some(value) = ret.get_mut(key) else { continue };
+        conceal_value(value);
+    }
+}
+
+fn conceal_value(value: &mut Value) {
+    match value {
+        Value::Map(map) => map.iter_mut().for_each(|(_, value)| conceal_value(value)),
+        Value::List(items) => items.iter_mut().for_each(conceal_value),
+        Value::Str(_) | Value::Bytes(_) => *value = "**********".into(),
+        _ => {}
+    }
+}
+
+pub(super) fn pause_between(retry: &retry::Retry) -> u64 {
+    let splay = if retry.splay > 0 { rand::rng().random_range(0..=retry.splay) } else { 0 };
+    retry.interval.saturating_add(splay).max(0) as u64
+}
+
+/// Waits some seconds; false when the job was ended meanwhile.
+pub(super) async fn wait(ctx: &Context, seconds: u64) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(std::time::Duration::from_secs(seconds)) => true,
+        () = ctx.job.cancel.cancelled() => false,
+    }
+}

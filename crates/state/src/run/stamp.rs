@@ -1,0 +1,54 @@
+//! When a state began and how long it took, as results show it.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use value::{Map, Value};
+
+/// The begin of something.
+#[derive(Clone, Copy)]
+pub struct Stamp {
+    at: SystemTime,
+    since: Instant,
+    utc_offset: i64,
+}
+
+impl Stamp {
+    /// Now, where local time is that many seconds ahead of UTC.
+    pub fn now(utc_offset: i64) -> Self {
+        Stamp { at: SystemTime::now(), since: Instant::now(), utc_offset }
+    }
+
+    /// Writes `start_time` and `duration` (milliseconds) into a result.
+    pub fn write(self, ret: &mut Map) {
+        let begun = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        ret.insert("start_time", time_of_day(begun, self.utc_offset));
+        ret.insert("duration", milliseconds(self.since.elapsed()));
+    }
+}
+
+/// Returns the milliseconds with three digits behind the point.
+pub fn milliseconds(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1000.0
+}
+
+/// Returns the local time of day as Python's `isoformat` writes it.
+fn time_of_day(since_epoch: Duration, utc_offset: i64) -> Value {
+    let seconds = (since_epoch.as_secs() as i64 + utc_offset).rem_euclid(86_400);
+    let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match since_epoch.subsec_micros() {
+        0 => clock.into(),
+        micros => format!("{clock}.{micros:06}").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day_is_local_and_without_zeros() {
+        assert_eq!(time_of_day(Duration::from_micros(1_000_005), 3600), Value::from("01:00:01.000005"));
+        assert_eq!(time_of_day(Duration::from_secs(86_399), -1), Value::from("23:59:58"));
+        assert_eq!(milliseconds(Duration::from_micros(1234)), 1.234);
+    }
+}
