@@ -25,6 +25,8 @@ async fn main() {
         pillar: Arc::new(Map::new()),
         job: Arc::new(Job::default()),
         agent: Arc::new(FakeAgent { registry, ..FakeAgent::default() }),
+        memo: Arc::default(),
+        state: None,
     };
     let (args, kwargs) = yaml::args::parse_input(args.iter().map(String::as_str), &[]);
     let answer = match context.call_with(fun, Call { args, kwargs }).await {

@@ -1,13 +1,46 @@
 //! `environ` — the environment of the minion.
+//!
+//! A process with many threads must not change its own environment. What is set here lies over it: all functions and the
+//! commands that are run see it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value};
 
 /// The module.
-pub static MODULE: Module =
-    Module::new("environ", "Functions that look at the environment of the minion.", &[&GET, &HAS_VALUE, &ITEM, &ITEMS]);
+pub static MODULE: Module = Module::new(
+    "environ",
+    "Functions that look at the environment of the minion.",
+    &[&GET, &HAS_VALUE, &ITEM, &ITEMS, &SETENV, &SETVAL],
+);
+
+/// What was set (or taken away) since the program began.
+static CHANGED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+
+/// Returns the environment as commands get it.
+pub fn variables() -> BTreeMap<String, String> {
+    let inherited = std::env::vars_os();
+    let mut all: BTreeMap<String, String> =
+        inherited.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
+    for (name, value) in CHANGED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        match value {
+            Some(value) => drop(all.insert(name.clone(), value.clone())),
+            None => drop(all.remove(name)),
+        }
+    }
+    all
+}
+
+fn change(name: &str, value: Option<String>) {
+    CHANGED.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value);
+}
 
 fn variable(name: &str) -> Option<Value> {
+    if let Some(changed) = CHANGED.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return changed.as_ref().map(Value::from);
+    }
     std::env::var_os(name).map(|value| Value::from(value.to_string_lossy()))
 }
 
@@ -70,9 +103,95 @@ fn item(keys: Value, #[default("")] default: Value) -> Result<Map> {
 #[function]
 fn items(ctx: &Context) -> Result<Map> {
     let _ = ctx;
-    Ok(std::env::vars_os()
-        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
-        .collect())
+    Ok(variables().into_iter().collect())
+}
+
+/// Sets a variable and returns its value. False makes it empty, or takes it away with ``false_unsets=True`` and returns None.
+/// Anything but text and False is refused with False.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' environ.setval foo bar
+///     salt '*' environ.setval baz val=False false_unsets=True
+#[function]
+fn setval(
+    key: Value,
+    val: Value,
+    #[default(false)] false_unsets: Value,
+    #[default(false)] permanent: Value,
+) -> Result<Value> {
+    let _ = permanent;
+    Ok(set_one(&key, &val, false_unsets == Value::Bool(true)))
+}
+
+fn set_one(key: &Value, val: &Value, false_unsets: bool) -> Value {
+    let usable = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    let Some(name) = key.as_str().filter(|name| usable(name)) else {
+        tracing::error!("'{key}' is no name of an environment variable");
+        return false.into();
+    };
+    match val {
+        Value::Bool(false) if false_unsets => {
+            change(name, None);
+            Value::Null
+        }
+        Value::Bool(false) => {
+            change(name, Some(String::new()));
+            "".into()
+        }
+        Value::Str(text) if !text.contains('\0') => {
+            change(name, Some(text.clone()));
+            text.as_str().into()
+        }
+        _ => {
+            tracing::debug!("the value of the environment variable {name} is neither text nor False");
+            false.into()
+        }
+    }
+}
+
+/// Sets variables and returns their values. With ``clear_all=True`` all others are emptied, or taken away with
+/// ``false_unsets=True``; ``update_minion=True`` tells the minion, whose variables these are anyway.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' environ.setenv '{"foo": "bar", "baz": "quux"}'
+///     salt '*' environ.setenv '{"a": "b", "c": False}' false_unsets=True
+#[function]
+async fn setenv(
+    ctx: &Context,
+    environ: Value,
+    #[default(false)] false_unsets: Value,
+    #[default(false)] clear_all: Value,
+    #[default(false)] update_minion: Value,
+    #[default(false)] permanent: Value,
+) -> Result<Value> {
+    let Value::Map(wanted) = &environ else { return Ok(false.into()) };
+    let unsets = false_unsets == Value::Bool(true);
+    let mut done = Map::new();
+    if clear_all == Value::Bool(true) {
+        for name in variables().into_keys().filter(|name| !wanted.contains_key(name)) {
+            let value = set_one(&name.as_str().into(), &false.into(), unsets);
+            done.insert(name, value);
+        }
+    }
+    for (name, value) in wanted.iter() {
+        if !matches!(value, Value::Str(_) | Value::Bool(false)) {
+            return Ok(false.into());
+        }
+        done.insert(name.clone(), set_one(name, value, unsets));
+    }
+    if update_minion == Value::Bool(true) {
+        let data = value::map! {
+            "environ" => environ, "false_unsets" => false_unsets, "clear_all" => clear_all, "permanent" => permanent,
+        };
+        ctx.agent.fire_local("environ_setenv", data).await?;
+    }
+    Ok(done.into())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use exec::{Context, Error, KwArgs, Module, Refresh, Result, VarArgs, function};
 use tokio::sync::Mutex;
@@ -41,7 +42,7 @@ fn get(
     #[default(true)] ordered: bool,
 ) -> Result<Value> {
     let _ = ordered;
-    Ok(lookup(&ctx.grains, &key, default, &delimiter))
+    Ok(lookup(&now(ctx), &key, default, &delimiter))
 }
 
 /// The same as ``grains.get``.
@@ -60,7 +61,36 @@ fn fetch(
     #[default(true)] ordered: bool,
 ) -> Result<Value> {
     let _ = ordered;
-    Ok(lookup(&ctx.grains, &key, default, &delimiter))
+    Ok(lookup(&now(ctx), &key, default, &delimiter))
+}
+
+/// What was written to the file since the grains of this job were gathered: all grains as they are now.
+#[derive(Default)]
+struct Changed(std::sync::Mutex<Option<Arc<Map>>>);
+
+/// Returns the grains, with what functions of this job, or of this run of states, have set.
+pub fn now(ctx: &Context) -> Arc<Map> {
+    let changed = ctx.memo.get::<Changed>();
+    let changed = changed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    changed.clone().unwrap_or_else(|| ctx.grains.clone())
+}
+
+/// Lets the functions of this job see what was set.
+fn remember(ctx: &Context, new: &Map, destructive: bool) {
+    let mut grains = (*now(ctx)).clone();
+    lay_over(&mut grains, new, destructive);
+    let changed = ctx.memo.get::<Changed>();
+    *changed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::new(grains));
+}
+
+fn lay_over(grains: &mut Map, new: &Map, destructive: bool) {
+    for (key, value) in new {
+        if value.is_null() && destructive {
+            grains.remove_value(key);
+        } else {
+            grains.insert(key.clone(), value.clone());
+        }
+    }
 }
 
 fn lookup(grains: &Map, key: &str, default: Value, delimiter: &str) -> Value {
@@ -76,7 +106,7 @@ fn lookup(grains: &Map, key: &str, default: Value, delimiter: &str) -> Value {
 ///     salt '*' grains.has_value roles:web
 #[function]
 fn has_value(ctx: &Context, key: String) -> Result<bool> {
-    Ok(util::traverse(&ctx.grains, &key, ":").is_some())
+    Ok(util::traverse(&now(ctx), &key, ":").is_some())
 }
 
 /// Returns all grains. With ``sanitize=True`` names and serial numbers are made unrecognisable.
@@ -89,7 +119,7 @@ fn has_value(ctx: &Context, key: String) -> Result<bool> {
 ///     salt '*' grains.items sanitize=True
 #[function(out = "nested")]
 fn items(ctx: &Context, #[default(false)] sanitize: bool) -> Result<Map> {
-    let mut grains = (*ctx.grains).clone();
+    let mut grains = (*now(ctx)).clone();
     if sanitize {
         hide_names(&mut grains);
     }
@@ -109,7 +139,7 @@ fn item(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let default = kwargs.0.get("default").cloned().unwrap_or_else(|| "".into());
     let delimiter = kwargs.0.get_str("delimiter").unwrap_or(":");
     let found = args.0.iter().map(|key| {
-        let value = lookup(&ctx.grains, &key.to_string(), default.clone(), delimiter);
+        let value = lookup(&now(ctx), &key.to_string(), default.clone(), delimiter);
         (key.clone(), value)
     });
     let mut found: Map = found.collect();
@@ -147,7 +177,7 @@ fn without_tail(serial: &str) -> String {
 ///     salt '*' grains.ls
 #[function]
 fn ls(ctx: &Context) -> Result<Vec<String>> {
-    let mut names: Vec<String> = ctx.grains.keys().map(Value::to_string).collect();
+    let mut names: Vec<String> = now(ctx).keys().map(Value::to_string).collect();
     names.sort();
     Ok(names)
 }
@@ -161,7 +191,7 @@ fn ls(ctx: &Context) -> Result<Vec<String>> {
 ///     salt '*' grains.equals os Debian
 #[function]
 fn equals(ctx: &Context, key: String, value: Value) -> Result<bool> {
-    Ok(value.to_string() == lookup(&ctx.grains, &key, "".into(), ":").to_string())
+    Ok(value.to_string() == lookup(&now(ctx), &key, "".into(), ":").to_string())
 }
 
 /// Returns the entry of a map whose key, a glob, fits a grain, with ``default`` and ``base`` as in ``merge``.
@@ -180,7 +210,7 @@ fn filter_by(
     #[default("default")] default: Value,
     base: Option<String>,
 ) -> Result<Value> {
-    FilterBy { lookup: lookup_dict, merge, default, base }.pick(util::traverse(&ctx.grains, &grain, ":"))
+    FilterBy { lookup: lookup_dict, merge, default, base }.pick(util::traverse(&now(ctx), &grain, ":"))
 }
 
 /// Sets grains and returns them. With ``destructive=True`` those that are None go.
@@ -483,7 +513,7 @@ fn within_list(mut list: Vec<Value>, key: String, value: Value) -> Value {
 
 /// The grains, with what was written to the file since they were gathered.
 fn current(ctx: &Context) -> Map {
-    let mut grains = (*ctx.grains).clone();
+    let mut grains = (*now(ctx)).clone();
     if let Ok(Some(file)) = read(&path(ctx)) {
         grains.update(file);
     }
@@ -516,13 +546,8 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
         Ok(grains) => grains.unwrap_or_default(),
         Err(error) => return Ok(Written(format!("Unable to read existing grains file: {error}").into())),
     };
-    for (key, value) in &new {
-        if value.is_null() && destructive {
-            grains.remove_value(key);
-        } else {
-            grains.insert(key.clone(), value.clone());
-        }
-    }
+    lay_over(&mut grains, &new, destructive);
+    remember(ctx, &new, destructive);
     let text = yaml::dump(&Value::from(grains), yaml::Flow::Block);
     // A link stays a link.
     let target = path.canonicalize().unwrap_or_else(|_| path.clone());

@@ -1,6 +1,6 @@
 //! `sys` — what can be called here, with which arguments, and what it says about itself.
 //!
-//! States, returners and runners are listed as far as this program has them. Runners live on the master.
+//! Returners and runners are listed as far as this program has them. Runners live on the master.
 
 use exec::{Context, Error, Function, KwArgs, Module, Refresh, Registry, Result, VarArgs, function};
 use regex::Regex;
@@ -280,69 +280,146 @@ fn returner_argspec(#[default("")] module: String) -> Result<Map> {
     Ok(Map::new())
 }
 
-/// Returns the names of the state functions. States are not part of this release.
+/// Returns the names of the state functions, or of those in the named modules. Globs are understood.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt '*' sys.list_state_functions
+///     salt '*' sys.list_state_functions file
+///     salt '*' sys.list_state_functions 'file.*'
 #[function]
-fn list_state_functions(args: VarArgs, kwargs: KwArgs) -> Result<Vec<Value>> {
-    let _ = (args, kwargs);
-    Ok(Vec::new())
+fn list_state_functions(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Vec<String>> {
+    let _ = kwargs;
+    let selection = Selection::of_names(&args.0);
+    let all = functions(ctx.agent.states()).map(|(name, _)| name);
+    let mut names: Vec<String> = all.filter(|name| args.0.is_empty() || selection.wants(name)).collect();
+    names.sort();
+    Ok(names)
 }
 
-/// Returns the names of the state modules. States are not part of this release.
+/// Returns the names of the state modules, or of those that fit a name or a glob.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt '*' sys.list_state_modules
+///     salt '*' sys.list_state_modules 'mysql_*'
 #[function]
-fn list_state_modules(args: VarArgs) -> Result<Vec<Value>> {
-    let _ = args;
-    Ok(Vec::new())
+fn list_state_modules(ctx: &Context, args: VarArgs) -> Result<Vec<&'static str>> {
+    let words: Vec<String> = args.0.iter().map(Value::to_string).collect();
+    let fits = |module: &Module| {
+        words.iter().any(|word| match word.contains('*') {
+            // As in Salt a glob is held against full names.
+            true => {
+                let glob = Glob::new(word);
+                module.functions.iter().any(|function| glob.matches(&format!("{}.{}", module.name, function.name)))
+            }
+            false => word == module.name,
+        })
+    };
+    let modules = ctx.agent.states().modules().filter(|module| words.is_empty() || fits(module));
+    Ok(modules.map(|module| module.name).collect())
 }
 
-/// Returns the documentation of the states. States are not part of this release.
+/// Returns the documentation of all states, or of the named modules and functions. Globs are understood.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt '*' sys.state_doc
+///     salt '*' sys.state_doc service
+///     salt '*' sys.state_doc service.running
+///     salt '*' sys.state_doc 'service.*'
 #[function]
-fn state_doc(args: VarArgs) -> Result<Map> {
-    let _ = args;
-    Ok(Map::new())
+fn state_doc(ctx: &Context, args: VarArgs) -> Result<Map> {
+    let words: Vec<String> = args.0.iter().map(Value::to_string).collect();
+    let wanted = |name: &str| {
+        words.is_empty()
+            || words.iter().any(|word| match word.contains('*') {
+                true => targeting::fnmatch(name, word),
+                false => name == word || name.starts_with(&format!("{}.", word.trim_end_matches('.'))),
+            })
+    };
+    let mut docs = Map::new();
+    for module in ctx.agent.states().modules() {
+        for function in module.functions {
+            let name = format!("{}.{}", module.name, function.name);
+            if wanted(&name) {
+                docs.entry_or_insert_with(module.name, || as_docstring(module.doc).into());
+                docs.insert(name, as_docstring(function.doc));
+            }
+        }
+    }
+    Ok(docs)
 }
 
-/// Returns the arguments of the states. States are not part of this release.
+/// Returns the arguments of all functions of a state module, of one function, or of those that fit a glob.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
-///     salt '*' sys.state_argspec
+///     salt '*' sys.state_argspec pkg.installed
+///     salt '*' sys.state_argspec file
+///     salt '*' sys.state_argspec 'pkg.*'
 #[function]
-fn state_argspec(#[default("")] module: String) -> Result<Map> {
-    let _ = module;
-    Ok(Map::new())
+fn state_argspec(ctx: &Context, #[default("")] module: String) -> Result<Map> {
+    let selection = Selection::of_names(&[module.into()]);
+    let chosen = functions(ctx.agent.states()).filter(|(name, _)| selection.wants(name));
+    Ok(chosen.map(|(name, function)| (name, specification(function))).collect())
 }
 
-/// Returns JSON schemas of the states. States are not part of this release.
+/// Returns JSON schemas of the arguments of states.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt '*' sys.state_schema
+///     salt '*' sys.state_schema pkg.installed
 #[function]
-fn state_schema(#[default("")] module: String) -> Result<Vec<Value>> {
-    let _ = module;
-    Ok(Vec::new())
+fn state_schema(ctx: &Context, #[default("")] module: String) -> Result<Vec<Map>> {
+    let selection = Selection::of_names(&[module.into()]);
+    let chosen = functions(ctx.agent.states()).filter(|(name, _)| selection.wants(name));
+    Ok(chosen.map(|(name, function)| schema(&name, function)).collect())
+}
+
+/// The JSON schema of the arguments of one function.
+fn schema(name: &str, function: &Function) -> Map {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for param in function.params {
+        if param.default.is_none() {
+            required.push(param.name);
+        }
+        let mut property = map! {};
+        if let Some(make) = param.default {
+            property.insert("default", make());
+        }
+        let mut kind = map! { "type" => "string" };
+        match param.default.map(|make| make()) {
+            Some(Value::Bool(_)) => drop(kind.insert("type", "boolean")),
+            Some(Value::Int(_)) => drop(kind.insert("type", "integer")),
+            Some(Value::Float(_)) => drop(kind.insert("type", "number")),
+            Some(Value::List(_)) => drop(kind.insert("type", "array")),
+            Some(Value::Map(_)) => drop(kind.insert("type", "object")),
+            _ => {}
+        }
+        property.update(kind);
+        properties.insert(param.name, property);
+    }
+    map! {
+        "id" => format!("https://saltproject.io/schema/states/{name}"),
+        "title" => name,
+        "type" => "object",
+        "properties" => properties,
+        "required" => required,
+        "additionalProperties" => function.kwargs.is_some(),
+    }
 }
 
 /// Refused: runners belong to the master. Ask it with ``salt-run -d``.

@@ -11,7 +11,7 @@ use crate::util;
 pub static MODULE: Module = Module::new(
     "timezone",
     "Functions that look at the system's time zone and set it.",
-    &[&GET_HWCLOCK, &GET_OFFSET, &GET_ZONE, &GET_ZONECODE, &SET_ZONE, &ZONE_COMPARE],
+    &[&GET_HWCLOCK, &GET_OFFSET, &GET_ZONE, &GET_ZONECODE, &SET_HWCLOCK, &SET_ZONE, &ZONE_COMPARE],
 );
 
 const ZONES: &str = "/usr/share/zoneinfo";
@@ -106,6 +106,28 @@ async fn get_zone(ctx: &Context) -> Result<String> {
 #[function]
 fn get_zonecode() -> Result<String> {
     grains::system::zone_name().ok_or_else(|| Error::execution("Unable to get timezone"))
+}
+
+/// Makes the hardware clock run in ``UTC`` or in ``localtime``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' timezone.set_hwclock UTC
+#[function]
+async fn set_hwclock(ctx: &Context, clock: String) -> Result<bool> {
+    if !["UTC", "localtime"].contains(&clock.as_str()) {
+        return Err(Error::invocation("Hardware clock must be either 'UTC' or 'localtime'"));
+    }
+    let local = clock == "localtime";
+    if util::which("timedatectl").is_some() && Path::new("/run/systemd/system").exists() {
+        let said =
+            crate::cmd::quiet(ctx, &["timedatectl", "set-local-rtc", if local { "true" } else { "false" }]).await?;
+        return Ok(said.retcode == Some(0));
+    }
+    let said = crate::cmd::quiet(ctx, &["hwclock", if local { "--localtime" } else { "--utc" }, "--systohc"]).await?;
+    Ok(said.retcode == Some(0))
 }
 
 /// Sets the system's time zone.

@@ -15,6 +15,19 @@ pub fn split_input(value: &Value) -> Vec<String> {
     }
 }
 
+/// Says whether a value means yes, as Salt reads words and numbers.
+pub fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Str(text) => match text.trim().parse::<f64>() {
+            Ok(number) => number > 0.0,
+            Err(_) => text.eq_ignore_ascii_case("true"),
+        },
+        Value::Int(number) => *number > 0,
+        Value::Float(number) => *number > 0.0,
+        other => other.truthy(),
+    }
+}
+
 /// Says whether a path is a file we may run.
 pub fn is_executable(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()

@@ -9,7 +9,7 @@ use super::{chroot, script as scripts};
 
 /// `cmd.run`.
 pub async fn run(ctx: &Context, given: Given) -> Result<Value> {
-    let options = Options::read(ctx, &given)?;
+    let options = Options::rendered(ctx, &given).await?;
     let outcome = run::run(ctx, &options).await?;
     if let Some(level) = options.loglevel {
         let failed = outcome.retcode.is_some_and(|code| code != 0) && !options.ignore_retcode;
@@ -93,7 +93,7 @@ pub async fn refuse_powershell(_ctx: &Context, _given: Given) -> Result<Value> {
 }
 
 async fn outcome(ctx: &Context, given: &Given) -> Result<Outcome> {
-    let options = Options::read(ctx, given)?;
+    let options = Options::rendered(ctx, given).await?;
     let outcome = run::run(ctx, &options).await?;
     run::log_failure(&options, &outcome);
     Ok(outcome)

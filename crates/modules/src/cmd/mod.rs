@@ -109,7 +109,11 @@ fn plain(words: &[&str]) -> Result<Launch> {
     Ok(Launch {
         words: words.iter().map(|word| (*word).to_owned()).collect(),
         cwd: "/".into(),
-        env: std::env::vars().filter(|(name, _)| name != "NOTIFY_SOCKET").chain(english).collect(),
+        env: crate::environ::variables()
+            .into_iter()
+            .filter(|(name, _)| name != "NOTIFY_SOCKET")
+            .chain(english)
+            .collect(),
         ..Launch::default()
     })
 }

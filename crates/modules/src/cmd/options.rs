@@ -157,6 +157,24 @@ pub struct Timeout {
 }
 
 impl Options {
+    /// Reads the arguments after rendering the command and its directory, if `template` names an engine.
+    ///
+    /// # Errors
+    /// As [`Options::read`], and when the text cannot be rendered.
+    pub async fn rendered(ctx: &Context, given: &Given) -> Result<Self> {
+        let Some(engine) = given.some_text("template") else { return Self::read(ctx, given) };
+        let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
+        let saltenv = saltenv.unwrap_or_else(|| "base".to_owned());
+        let mut given = given.clone();
+        for name in ["cmd", "cwd"] {
+            let Value::Str(text) = given.value(name).clone() else { continue };
+            let [text] = crate::templates::paths(ctx, Some(&engine), [&text], &saltenv).await?;
+            given.set(name, text);
+        }
+        given.set("template", Value::Null);
+        Self::read(ctx, &given)
+    }
+
     /// Reads and checks the arguments of a call, in the order Salt checks them.
     ///
     /// # Errors
@@ -178,7 +196,7 @@ impl Options {
             cwd: given.some_text("cwd"),
             stdin: given.text("stdin"),
             stdin_raw: given.flag("stdin_raw_newlines"),
-            runas: given.some_text("runas"),
+            runas: given.some_text("runas").or_else(|| runas_of_state(ctx)),
             group: given.some_text("group"),
             shell,
             through_shell: through_shell(ctx, given),
@@ -200,6 +218,12 @@ impl Options {
             success_stderr: util::split_input(given.value("success_stderr")),
         })
     }
+}
+
+/// Within a state with `runas` all commands are that user's.
+fn runas_of_state(ctx: &Context) -> Option<String> {
+    let state = ctx.state.as_ref()?;
+    state.low.get_str("runas").filter(|user| !user.is_empty()).map(str::to_owned)
 }
 
 fn check_shell(shell: Option<&str>) -> Result<()> {

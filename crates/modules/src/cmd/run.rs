@@ -211,9 +211,7 @@ async fn environment(ctx: &Context, options: &Options) -> Result<BTreeMap<String
             wanted.entry(name.to_owned()).or_insert_with(|| "C".to_owned());
         }
     }
-    let inherited =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let mut env: BTreeMap<String, String> = if options.clean_env { BTreeMap::new() } else { inherited.collect() };
+    let mut env = if options.clean_env { BTreeMap::new() } else { crate::environ::variables() };
     // A child must not speak to the service manager in our name.
     env.remove("NOTIFY_SOCKET");
     env.extend(wanted);

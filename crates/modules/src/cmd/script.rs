@@ -11,7 +11,7 @@ use value::{Map, Value, map};
 use super::options::{Given, Options};
 use super::run::{self, Outcome};
 use super::{runas, words};
-use crate::util;
+use crate::templates;
 
 /// Runs a script from the file server, a URL or this machine; `None` when it cannot be had.
 pub async fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
@@ -28,7 +28,17 @@ pub async fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
             return Ok(None);
         }
     };
-    util::plain_template(given.some_text("template").as_deref(), &String::from_utf8_lossy(&content))?;
+    let content = match given.some_text("template") {
+        Some(engine) => {
+            let text = String::from_utf8(content)
+                .map_err(|_| Error::execution(format!("the script {source} is not valid UTF-8")))?;
+            let context = given.value("context").as_map().cloned().unwrap_or_default();
+            let saltenv = saltenv.as_deref().unwrap_or("base");
+            let rendered = templates::text(ctx, Some(&engine), &text, Some(&cached), saltenv, context).await;
+            rendered?.into_bytes()
+        }
+        None => content,
+    };
     let plain = source.split('?').next().unwrap_or_default();
     let suffix = Path::new(plain).extension().map(|ending| format!(".{}", ending.to_string_lossy()));
     let runas = given.some_text("runas");

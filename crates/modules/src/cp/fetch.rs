@@ -77,6 +77,20 @@ async fn download(ctx: &Context, address: &str, to: &str) -> Result<()> {
     }
 }
 
+/// Says whether a server has a file, without fetching it.
+pub async fn exists(ctx: &Context, address: &str) -> bool {
+    if address.contains(['\n', '\r', '"', '\\']) {
+        return false;
+    }
+    let words = ["curl", "--fail", "--silent", "--head", "--location", "--output", "/dev/null", "--config", "-"];
+    let outcome = if util::which("curl").is_some() {
+        cmd::fed(ctx, &words, format!("url = \"{address}\"\n").into_bytes()).await
+    } else {
+        cmd::fed(ctx, &["wget", "--quiet", "--spider", "--input-file", "-"], format!("{address}\n").into_bytes()).await
+    };
+    outcome.is_ok_and(|outcome| outcome.retcode == Some(0))
+}
+
 /// Takes user and password out of an address.
 fn without_password(address: &str) -> String {
     match address.split_once("://") {

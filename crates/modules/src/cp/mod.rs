@@ -16,7 +16,7 @@ use exec::{Context, Error, KwArgs, Module, Result, function};
 use files::{CachedDir, Content, GetFile, url};
 use value::{Map, Value, map};
 
-use crate::util;
+use crate::{templates, util};
 use push::{PUSH, PUSH_DIR};
 use receive::{RECV, RECV_CHUNKED};
 pub use remote::{client, within};
@@ -86,6 +86,22 @@ pub async fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option
     within(ctx, client(ctx)?.cache_file(address, saltenv, None)).await
 }
 
+/// The same; a file from the web that lies in the cache with this checksum is not fetched again.
+///
+/// # Errors
+/// When the master or the web server does not answer, or the address cannot be understood.
+pub async fn cache_hashed(ctx: &Context, address: &str, saltenv: &str, hash: Option<&str>) -> Result<Option<PathBuf>> {
+    if fetch::is_foreign(address) {
+        return fetch::into_cache(ctx, address, saltenv, hash).await.map(Some);
+    }
+    cache(ctx, address, saltenv).await
+}
+
+/// Says whether there is a file at an address of the web.
+pub async fn exists_abroad(ctx: &Context, address: &str) -> bool {
+    fetch::exists(ctx, address).await
+}
+
 /// Fetches a file of the master to a place. A directory as place keeps the file's name; ``makedirs=True`` makes
 /// directories that are missing; ``gzip`` (1 to 9) compresses on the way. Returns the place, an empty text when there is
 /// no such file, or False when its directory is missing.
@@ -108,8 +124,8 @@ async fn get_file(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let _ = kwargs;
-    util::plain_template(template.as_deref(), &format!("{path}\n{dest}"))?;
     let saltenv = environment(ctx, saltenv);
+    let [path, dest] = templates::paths(ctx, template.as_deref(), [&path, &dest], &saltenv).await?;
     let client = client(ctx)?;
     let how = GetFile { dest: Some(dest), makedirs, saltenv: saltenv.clone(), gzip: level(gzip), cachedir: None };
     match within(ctx, client.get_file(&path, &how)).await? {
@@ -144,7 +160,8 @@ async fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
     }
 }
 
-/// Fetches a file of the master that is a template to a place. Only text that needs no rendering is accepted.
+/// Renders a file of the master that is a template to a place and returns the place. Arguments by name, and those in
+/// ``context``, are names in the template.
 ///
 /// CLI Example:
 ///
@@ -161,15 +178,20 @@ async fn get_template(
     #[default(false)] makedirs: bool,
     kwargs: KwArgs,
 ) -> Result<String> {
-    let _ = kwargs;
-    let Some(place) = cache(ctx, &path, &environment(ctx, saltenv)).await? else { return Ok(String::new()) };
+    let saltenv = environment(ctx, saltenv);
+    let Some(place) = cache(ctx, &path, &saltenv).await? else { return Ok(String::new()) };
     let bytes = std::fs::read(&place).map_err(|error| Error::io("read", &place, &error))?;
-    util::plain_template(Some(&template), &String::from_utf8_lossy(&bytes))?;
+    let source = String::from_utf8(bytes).map_err(|_| Error::execution(format!("{path} is not valid UTF-8")))?;
+    let mut names = kwargs.given();
+    if let Some(Value::Map(context)) = names.remove("context") {
+        names.update(context);
+    }
+    let rendered = templates::text(ctx, Some(&template), &source, Some(&place), &saltenv, names).await?;
     let folder = Path::new(&dest).parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() && !makedirs {
         return Ok(String::new());
     }
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&dest, bytes));
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&dest, rendered));
     written.map_err(|error| Error::io("write", &dest, &error))?;
     Ok(dest)
 }
@@ -192,8 +214,8 @@ async fn get_dir(
     kwargs: KwArgs,
 ) -> Result<Vec<String>> {
     let _ = kwargs;
-    util::plain_template(template.as_deref(), &format!("{path}\n{dest}"))?;
     let saltenv = environment(ctx, saltenv);
+    let [path, dest] = templates::paths(ctx, template.as_deref(), [&path, &dest], &saltenv).await?;
     let how = GetFile { dest: Some(dest), makedirs: true, saltenv, gzip: level(gzip), cachedir: None };
     Ok(texts(&within(ctx, client(ctx)?.get_dir(&path, &how)).await?))
 }

@@ -59,7 +59,7 @@ fn own_server(ctx: &Context) -> Result<FileServer> {
     let chosen = LOCAL_OPTIONS.iter().filter_map(|name| Some((*name, ctx.opt(name)?.clone())));
     let settings =
         config::Minion::from_options(chosen.collect()).map_err(|error| Error::execution(error.to_string()))?;
-    FileServer::new(&settings.files, Path::new(ctx.cachedir())).map_err(failed)
+    FileServer::new(&settings.files, &ctx.opts, Path::new(ctx.cachedir())).map_err(failed)
 }
 
 /// Waits for the client until the job is killed.

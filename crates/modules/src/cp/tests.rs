@@ -97,14 +97,17 @@ async fn the_server_tells_what_it_has() {
 }
 
 #[tokio::test]
-async fn only_templates_without_marks_are_written() {
+async fn templates_are_rendered_into_their_place() {
     let place = Place::new();
     let to = place.path("plain");
     let plain = place.call("get_template", list!["salt://a.txt", to.as_str()], map! {}).await;
     assert_eq!((plain, std::fs::read_to_string(&to).unwrap()), (to.as_str().into(), "hello\n".to_owned()));
     assert_eq!(place.call("get_template", list!["salt://nope", to.as_str()], map! {}).await, "".into());
-    let marked = place.ctx.call("cp.get_template", vec!["salt://t.txt".into(), to.as_str().into()]).await;
-    assert!(marked.unwrap_err().to_string().starts_with("not supported: rendering"));
+    let names = map! { "context" => map! { "x" => "given" } };
+    let marked = place.call("get_template", list!["salt://t.txt", to.as_str()], names).await;
+    assert_eq!(marked, to.as_str().into());
+    let error = place.ctx.call("cp.get_template", vec!["salt://t.txt".into(), to.into()]).await.unwrap_err();
+    assert!(error.to_string().starts_with("Jinja variable"), "{error}");
 }
 
 fn remote() -> (Context, Arc<FakeAgent>) {

@@ -1,7 +1,7 @@
 //! Copies of files that states replaced, below `file_backup` in the cache directory.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use exec::{Context, Result, function};
@@ -244,7 +244,8 @@ pub fn keep(root: &Path, path: &str) -> Result<()> {
     let copy = directory.join(format!("{name}_{}", Stamp::of(&time, now.subsec_micros()).suffix()));
     let done = fs::create_dir_all(&directory).and_then(|()| {
         let meta = fs::metadata(path)?;
-        fs::write(&copy, fs::read(path)?)?;
+        let mut kept = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy)?;
+        std::io::copy(&mut fs::File::open(path)?, &mut kept)?;
         std::os::unix::fs::chown(&copy, Some(meta.uid()), Some(meta.gid()))?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(meta.mode()))
     });

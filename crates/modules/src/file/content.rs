@@ -49,7 +49,7 @@ pub async fn append(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) 
     .await?
 }
 
-fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()> {
+pub(super) fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()> {
     let length = file.seek(SeekFrom::End(0))?;
     let mut last = [b'\n'];
     if length > 0 {
@@ -281,7 +281,8 @@ pub async fn touch(
     ctx.blocking(move || touched(&expand_user(&name), atime, mtime)).await?
 }
 
-fn time_given(value: &Value) -> Result<Option<f64>> {
+/// Reads a time in seconds.
+pub fn time_given(value: &Value) -> Result<Option<f64>> {
     let wrong = || Error::invocation("atime and mtime must be integers");
     match value {
         Value::Null => Ok(None),
@@ -291,7 +292,8 @@ fn time_given(value: &Value) -> Result<Option<f64>> {
     }
 }
 
-fn touched(path: &str, atime: Option<f64>, mtime: Option<f64>) -> Result<bool> {
+/// Makes a file if there is none, and sets its times: now, or as given.
+pub fn touched(path: &str, atime: Option<f64>, mtime: Option<f64>) -> Result<bool> {
     use nix::sys::stat::{UtimensatFlags, utimensat};
     use nix::sys::time::TimeSpec;
     let reason = |errno: nix::Error| Error::execution(errno.desc());

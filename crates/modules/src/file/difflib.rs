@@ -29,21 +29,26 @@ pub fn unified<T: AsRef<str>>(a: &[T], b: &[T]) -> String {
 
 /// The same, with names for both sides.
 pub fn unified_named<T: AsRef<str>>(a: &[T], b: &[T], name_a: &str, name_b: &str) -> String {
+    unified_lines(a, b, name_a, name_b).concat()
+}
+
+/// The same, line by line. The lines about places have ends of their own, the others those they came with.
+pub fn unified_lines<T: AsRef<str>>(a: &[T], b: &[T], name_a: &str, name_b: &str) -> Vec<String> {
     let a: Vec<&str> = a.iter().map(AsRef::as_ref).collect();
     let b: Vec<&str> = b.iter().map(AsRef::as_ref).collect();
-    let mut out = String::new();
+    let mut out = Vec::new();
     for group in groups(&a, &b) {
         if out.is_empty() {
-            out.push_str(&format!("--- {name_a}\n+++ {name_b}\n"));
+            out.extend([format!("--- {name_a}\n"), format!("+++ {name_b}\n")]);
         }
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        out.push_str(&format!("@@ -{} +{} @@\n", range(first.a.0, last.a.1), range(first.b.0, last.b.1)));
+        out.push(format!("@@ -{} +{} @@\n", range(first.a.0, last.a.1), range(first.b.0, last.b.1)));
         for step in &group {
             if step.equal {
-                a[step.a.0..step.a.1].iter().for_each(|line| out.push_str(&format!(" {line}")));
+                out.extend(a[step.a.0..step.a.1].iter().map(|line| format!(" {line}")));
             } else {
-                a[step.a.0..step.a.1].iter().for_each(|line| out.push_str(&format!("-{line}")));
-                b[step.b.0..step.b.1].iter().for_each(|line| out.push_str(&format!("+{line}")));
+                out.extend(a[step.a.0..step.a.1].iter().map(|line| format!("-{line}")));
+                out.extend(b[step.b.0..step.b.1].iter().map(|line| format!("+{line}")));
             }
         }
     }

@@ -1,20 +1,40 @@
 //! `file` — looking at and changing files.
 //!
 //! [`facts`] looks, [`content`] reads and writes, [`tree`] moves and makes, [`owners`] gives away, [`edit`] changes text,
-//! [`find`] finds, [`hash`] sums, [`backups`] keeps copies, [`paths`] knows paths. Functions that keep a file as a state
-//! describes it come with the states.
+//! [`find`] finds, [`hash`] sums, [`backups`] keeps copies, [`paths`] knows paths. What the states need is here too:
+//! [`managed`] fetches what a file is to hold, [`manage`] and [`perms`] make it so, [`store`] writes, [`replace`], [`line`]
+//! and [`block`] change parts.
 
-mod backups;
-mod content;
+pub mod address;
+pub mod attrs;
+pub mod backups;
+pub mod block;
+pub mod content;
+pub mod diff;
 pub mod difflib;
-mod edit;
+pub mod edit;
+pub mod encode;
+pub mod extract;
 pub mod facts;
 mod find;
 pub mod hash;
-mod owners;
+pub mod line;
+pub mod manage;
+pub mod managed;
+mod managed_calls;
+pub mod owners;
+pub mod patch;
 pub mod paths;
-mod pattern;
-mod tree;
+pub mod pattern;
+pub mod perms;
+pub mod replace;
+pub mod selinux;
+pub mod signature;
+pub mod sources;
+pub mod store;
+pub mod template;
+pub mod text;
+pub mod tree;
 
 use std::io;
 
@@ -27,8 +47,15 @@ pub static MODULE: Module = Module::new(
     &[
         &facts::ACCESS,
         &content::APPEND,
+        &template::APPLY_TEMPLATE_ON_CONTENTS,
         &paths::BASENAME,
+        &block::BLOCKREPLACE,
+        &attrs::CHATTR,
+        &managed_calls::CHECK_FILE_META,
         &hash::CHECK_HASH,
+        &managed_calls::CHECK_MANAGED,
+        &managed_calls::CHECK_MANAGED_CHANGES,
+        &perms::CHECK_PERMS,
         &owners::CHGRP,
         &owners::CHOWN,
         &edit::COMMENT,
@@ -41,13 +68,18 @@ pub static MODULE: Module = Module::new(
         &facts::DIRECTORY_EXISTS,
         &paths::DIRNAME,
         &facts::DISKUSAGE,
+        &extract::EXTRACT_HASH,
         &facts::FILE_EXISTS,
         &find::FIND,
         &facts::GET_DEVMM,
+        &diff::GET_DIFF,
         &facts::GET_GID,
         &facts::GET_GROUP,
         &hash::GET_HASH,
+        &managed_calls::GET_MANAGED,
         &facts::GET_MODE,
+        &selinux::GET_SELINUX_CONTEXT,
+        &extract::GET_SOURCE_SUM,
         &hash::GET_SUM,
         &facts::GET_UID,
         &facts::GET_USER,
@@ -61,13 +93,16 @@ pub static MODULE: Module = Module::new(
         &facts::IS_LINK,
         &paths::JOIN,
         &owners::LCHOWN,
+        &line::LINE,
         &tree::LINK,
         &backups::LIST_BACKUP,
         &backups::LIST_BACKUPS,
         &backups::LIST_BACKUPS_DIR,
+        &attrs::LSATTR,
         &facts::LSTAT,
         &tree::MAKEDIRS,
         &tree::MAKEDIRS_PERMS,
+        &manage::MANAGE_FILE,
         &tree::MKDIR,
         &tree::MKNOD,
         &tree::MKNOD_BLKDEV,
@@ -77,23 +112,28 @@ pub static MODULE: Module = Module::new(
         &paths::NORMPATH,
         &facts::OPEN_FILES,
         &paths::PARDIR,
+        &patch::PATCH,
         &facts::PATH_EXISTS_GLOB,
         &content::PREPEND,
+        &edit::PSED,
         &content::READ,
         &facts::READDIR,
         &tree::READLINK,
         &tree::REMOVE,
         &backups::REMOVE_BACKUP,
         &tree::RENAME,
-        &edit::REPLACE,
+        &replace::REPLACE,
         &backups::RESTORE_BACKUP,
+        &selinux::RESTORECON,
         &tree::RMDIR,
-        &edit::SEARCH,
+        &replace::SEARCH,
         &edit::SED,
         &edit::SED_CONTAINS,
         &content::SEEK_READ,
         &content::SEEK_WRITE,
         &owners::SET_MODE,
+        &selinux::SET_SELINUX_CONTEXT,
+        &sources::SOURCE_LIST,
         &facts::STATS,
         &facts::STATVFS,
         &tree::SYMLINK,
@@ -107,7 +147,7 @@ pub static MODULE: Module = Module::new(
 );
 
 /// Returns the text Python has for a failure of the system: "[Errno 2] No such file or directory: '/x'".
-fn python_text(error: &io::Error, path: &str) -> String {
+pub fn python_text(error: &io::Error, path: &str) -> String {
     match error.raw_os_error() {
         Some(number) => format!("[Errno {number}] {}: '{path}'", nix::Error::from_raw(number).desc()),
         None => format!("{error}: '{path}'"),
@@ -115,7 +155,7 @@ fn python_text(error: &io::Error, path: &str) -> String {
 }
 
 /// A failure of the system that Salt's function lets through as Python's exception.
-fn os_error(error: &io::Error, path: &str) -> Error {
+pub fn os_error(error: &io::Error, path: &str) -> Error {
     Error::Other(python_text(error, path))
 }
 

@@ -58,7 +58,7 @@ impl Owner {
     }
 
     /// Gives a path to the owner; returns what is wrong in Salt's words, or nothing.
-    fn give(&self, path: &str, follow: bool) -> Result<Value> {
+    pub fn give(&self, path: &str, follow: bool) -> Result<Value> {
         let (uid, gid) = (self.uid, self.gid);
         if follow && !Path::new(path).exists() {
             if self.wrong.is_empty() && raw_lchown(path, uid, gid).is_ok() {
@@ -175,22 +175,20 @@ pub async fn lchown(ctx: &Context, path: String, user: Value, group: Value) -> R
 ///     salt '*' file.set_mode /etc/passwd 0644
 #[function]
 pub async fn set_mode(ctx: &Context, path: String, mode: Value) -> Result<String> {
-    ctx.blocking(move || {
-        let path = expand_user(&path);
-        if !Path::new(&path).exists() {
-            return Err(Error::execution(format!("{path}: File not found")));
-        }
-        let wanted = mode_of(&mode).map(fs::Permissions::from_mode);
-        match wanted.map(|wanted| fs::set_permissions(&path, wanted)) {
-            Some(Ok(())) => {
-                use std::os::unix::fs::MetadataExt;
-                let meta = fs::metadata(&path).map_err(|error| os_error(&error, &path))?;
-                Ok(mode_text(meta.mode()))
-            }
-            _ => Ok(format!("Invalid Mode {}", mode.to_string().trim_start_matches(['0', 'O', 'o']))),
-        }
-    })
-    .await?
+    ctx.blocking(move || set_mode_now(&expand_user(&path), &mode)).await?
+}
+
+/// Sets the permissions of a path and returns them, or the text Salt has for what are none.
+pub fn set_mode_now(path: &str, mode: &Value) -> Result<String> {
+    use std::os::unix::fs::MetadataExt;
+    if !Path::new(path).exists() {
+        return Err(Error::execution(format!("{path}: File not found")));
+    }
+    let wanted = mode_of(mode).map(fs::Permissions::from_mode);
+    match wanted.map(|wanted| fs::set_permissions(path, wanted)) {
+        Some(Ok(())) => fs::metadata(path).map(|meta| mode_text(meta.mode())).map_err(|error| os_error(&error, path)),
+        _ => Ok(format!("Invalid Mode {}", mode.to_string().trim_start_matches(['0', 'O', 'o']))),
+    }
 }
 
 /// Returns the name of a user; a number without a user comes back as it is.

@@ -84,20 +84,29 @@ pub fn split(path: &str) -> (&str, &str) {
 
 /// Follows all links and makes the path absolute; parts that do not exist stay as they are (`os.path.realpath`).
 pub fn real(path: &str) -> String {
-    let absolute = absolute(path);
+    resolved(&absolute(path), 40)
+}
+
+/// Follows up to so many links that lead nowhere.
+fn resolved(absolute: &str, links: usize) -> String {
     let mut missing: Vec<&std::ffi::OsStr> = Vec::new();
-    let mut place = Path::new(&absolute);
+    let mut place = Path::new(absolute);
     loop {
         if let Ok(found) = place.canonicalize() {
             let whole: PathBuf = missing.iter().rev().fold(found, |path, part| path.join(part));
             return whole.to_string_lossy().into_owned();
+        }
+        if let Some(target) = place.read_link().ok().filter(|_| links > 0) {
+            let target = place.parent().unwrap_or(Path::new("/")).join(target);
+            let whole: PathBuf = missing.iter().rev().fold(target, |path, part| path.join(part));
+            return resolved(&normalize(&whole.to_string_lossy()), links - 1);
         }
         match (place.parent(), place.file_name()) {
             (Some(parent), Some(name)) => {
                 missing.push(name);
                 place = parent;
             }
-            _ => return absolute,
+            _ => return absolute.to_owned(),
         }
     }
 }

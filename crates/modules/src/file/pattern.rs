@@ -45,21 +45,9 @@ pub fn compile(pattern: &str, flags: i64) -> Result<Regex> {
     let letters: String =
         FLAGS.iter().filter(|(_, number, _)| flags & number != 0).map(|(_, _, letter)| *letter).collect();
     let prefix = if letters.is_empty() { String::new() } else { format!("(?{letters})") };
-    Regex::new(&format!("{prefix}{}", python_ends(pattern)))
-        .map_err(|error| Error::Other(format!("invalid regular expression '{pattern}': {error}")))
-}
-
-/// Python's `\Z` is the very end, which Rust calls `\z`.
-fn python_ends(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        out.push(c);
-        if c == '\\' {
-            out.extend(chars.next().map(|escaped| if escaped == 'Z' { 'z' } else { escaped }));
-        }
-    }
-    out
+    let wrong = |reason: String| Error::Other(format!("invalid regular expression '{pattern}': {reason}"));
+    let translated = targeting::python_pattern(&format!("{prefix}{pattern}")).map_err(wrong)?;
+    Regex::new(&translated).map_err(|error| wrong(error.to_string()))
 }
 
 /// A part of a replacement.
@@ -141,20 +129,27 @@ fn escape(rest: &str) -> Result<(Part, usize)> {
     })
 }
 
-/// Replaces up to `count` matches (all for 0) and returns the new text and how many there were.
+/// Replaces up to `count` matches (all for 0) and returns the new text and how many there were. As in Python an empty
+/// match may follow another match, but not an empty one at the same place.
 pub fn replace(regex: &Regex, template: &Template, text: &str, count: usize) -> Result<(String, usize)> {
-    let (mut out, mut end, mut found) = (String::with_capacity(text.len()), 0, 0);
-    for captures in regex.captures_iter(text) {
-        let captures = captures.map_err(|error| Error::Other(error.to_string()))?;
-        let Some(whole) = captures.get(0) else { continue };
-        out.push_str(&text[end..whole.start()]);
-        out.push_str(&template.expand(&captures)?);
-        (end, found) = (whole.end(), found + 1);
-        if found == count {
-            break;
+    let (mut out, mut copied, mut found, mut from) = (String::with_capacity(text.len()), 0, 0, 0);
+    let mut last_empty = None;
+    while from <= text.len() && (count == 0 || found < count) {
+        let captures = regex.captures_from_pos(text, from).map_err(|error| Error::Other(error.to_string()))?;
+        let Some(captures) = captures else { break };
+        let Some(whole) = captures.get(0) else { break };
+        let (start, end) = (whole.start(), whole.end());
+        if start == end && last_empty == Some(start) {
+            from = start + text[start..].chars().next().map_or(1, char::len_utf8);
+            last_empty = None;
+            continue;
         }
+        out.push_str(&text[copied..start]);
+        out.push_str(&template.expand(&captures)?);
+        (copied, from, found) = (end, end, found + 1);
+        last_empty = (start == end).then_some(end);
     }
-    out.push_str(&text[end..]);
+    out.push_str(&text[copied..]);
     Ok((out, found))
 }
 
@@ -178,6 +173,7 @@ mod tests {
         assert_eq!(sub("^a(.)$", r"<\1\g<1>>\n", "ab\nac\n", 0), ("<bb>\n\n<cc>\n\n".into(), 2));
         assert_eq!(sub("(?P<x>a)", r"\g<x>\\\.", "aa", 1), (r"a\\.a".into(), 1));
         assert_eq!(sub("z", "", "a", 0), ("a".into(), 0));
+        assert_eq!(sub("x*", "-", "abxd", 0), ("-a-b--d-".into(), 5));
         assert_eq!(sub(r"b\Z", "c", "b\nb", 0), ("b\nc".into(), 1));
         assert!(Template::parse(r"\q").is_err());
         let missing = Template::parse(r"\2").unwrap();

@@ -37,7 +37,7 @@ pub async fn copy(
     ctx.blocking(move || copied(&src, &dst, recurse, remove_existing)).await?
 }
 
-fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool) -> Result<bool> {
+pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool) -> Result<bool> {
     let meta = fs::metadata(src).map_err(|_| Error::execution(format!("No such file or directory '{src}'")))?;
     let directory = meta.is_dir() || Path::new(dst).is_dir();
     if directory && !recurse {
@@ -58,7 +58,7 @@ fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool) -> Result<
 }
 
 /// Copies what is in a file; an existing target keeps its permissions.
-fn copy_content(src: &Path, dst: &Path) -> std::io::Result<()> {
+pub(super) fn copy_content(src: &Path, dst: &Path) -> std::io::Result<()> {
     if fs::canonicalize(src).is_ok_and(|src| fs::canonicalize(dst).is_ok_and(|dst| dst == src)) {
         return Err(std::io::Error::new(ErrorKind::InvalidInput, "source and target are the same file"));
     }
@@ -68,7 +68,7 @@ fn copy_content(src: &Path, dst: &Path) -> std::io::Result<()> {
 }
 
 /// Copies a directory with permissions and times; links are copied as links.
-fn copy_tree(src: &Path, dst: &Path) -> std::io::Result<()> {
+pub(super) fn copy_tree(src: &Path, dst: &Path) -> std::io::Result<()> {
     fs::create_dir_all(dst)?;
     for entry in fs::read_dir(src)? {
         let entry = entry?;
@@ -135,15 +135,27 @@ pub async fn makedirs(
         if Path::new(&directory).exists() {
             return Ok(Value::from(format!("The path '{directory}' already exists and is not a directory")));
         }
-        if !directory.starts_with('/') {
-            return Err(Error::invocation(format!(
-                "Recursive creation for path '{directory}' would result in an infinite loop. Please use an absolute path."
-            )));
-        }
-        make_with_parents(&directory, &user, &group, &mode)?;
+        make_parents(&path, &user, &group, &mode)?;
         Ok(Value::Null)
     })
     .await?
+}
+
+/// Makes the directories above a path that are missing.
+///
+/// # Errors
+/// When the path is not absolute, or the system refuses.
+pub fn make_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> Result<()> {
+    let directory = normalize(split(path).0);
+    if Path::new(&directory).exists() {
+        return Ok(());
+    }
+    if !directory.starts_with('/') {
+        return Err(Error::invocation(format!(
+            "Recursive creation for path '{directory}' would result in an infinite loop. Please use an absolute path."
+        )));
+    }
+    make_with_parents(&directory, user, group, mode)
 }
 
 /// Makes a directory and those above it, all with the same owner and permissions.
@@ -171,7 +183,8 @@ pub async fn makedirs_perms(
     .await?
 }
 
-fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> Result<()> {
+/// Makes a directory and those above it, all with the same owner and permissions.
+pub fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> Result<()> {
     let parent = split(path).0;
     if !parent.is_empty() && !Path::new(parent).exists() {
         make_with_parents(parent, user, group, mode)?;
@@ -376,7 +389,11 @@ pub async fn move_(
     .await?
 }
 
-fn moved(src: &str, dst: &str) -> std::result::Result<(), String> {
+/// Moves a file or directory, also to another file system. Into a directory that exists it is moved under its own name.
+///
+/// # Errors
+/// What Python says about it.
+pub fn moved(src: &str, dst: &str) -> std::result::Result<(), String> {
     let mut target = dst.to_owned();
     if Path::new(dst).is_dir() {
         target = format!("{}/{}", dst.trim_end_matches('/'), split(src.trim_end_matches('/')).1);
@@ -393,7 +410,7 @@ fn moved(src: &str, dst: &str) -> std::result::Result<(), String> {
     }
 }
 
-fn move_across(src: &Path, dst: &Path) -> std::io::Result<()> {
+pub(super) fn move_across(src: &Path, dst: &Path) -> std::io::Result<()> {
     let meta = fs::symlink_metadata(src)?;
     if meta.is_dir() {
         copy_tree(src, dst)?;
@@ -578,13 +595,16 @@ pub async fn symlink(
         if exists && !force && !atomic {
             return Err(Error::execution(format!("Existing path is not a symlink: {path}")));
         }
+        if force && !atomic && place.symlink_metadata().is_ok() {
+            fs::remove_file(place).map_err(|error| os_error(&error, &path))?;
+        }
         linked(&src, place, force, atomic).map_err(|_| Error::execution(format!("Could not create '{path}'")))?;
         Ok(true)
     })
     .await?
 }
 
-fn linked(src: &str, place: &Path, force: bool, atomic: bool) -> std::io::Result<()> {
+pub(super) fn linked(src: &str, place: &Path, force: bool, atomic: bool) -> std::io::Result<()> {
     if atomic {
         let directory = place.parent().unwrap_or(Path::new("/"));
         let beside = tempfile::Builder::new().make_in(directory, |path| raw_symlink(src, path))?;

@@ -2,4 +2,4 @@
 
 pub mod apt;
 mod debian_version;
-mod sources;
+pub mod sources;

@@ -1,13 +1,13 @@
 //! Installing, upgrading, removing and holding packages.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use exec::{Call, Context, Error, KwArgs, Result, function};
+use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use super::{Packages, apt, differences, failure, flag, installed, problem, query, said, selections};
 use crate::cmd;
-use crate::util;
 
 /// Removes packages nothing needs any more, or with ``list_only`` names them.
 ///
@@ -106,7 +106,7 @@ async fn unhold(
     Ok(report)
 }
 
-async fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
+pub(super) async fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
     let before = selections(ctx, Some(target), None).await?;
     let is_held = before.get("hold").is_some_and(Value::truthy);
     let entry = |result: Value, changes: Map, comment: String| {
@@ -131,121 +131,8 @@ async fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
     Ok(entry(true.into(), map! { "old" => old, "new" => new }, format!("Package {target} {comment}.")))
 }
 
-/// What is to be installed: a package, `package=version`, or the path of a file.
-async fn wanted(
-    ctx: &Context,
-    name: Option<String>,
-    pkgs: &Value,
-    sources: &Value,
-    kwargs: &KwArgs,
-) -> Result<Vec<String>> {
-    let mut wanted = Vec::new();
-    let list = |value: &Value| match value {
-        Value::List(items) => items.clone(),
-        Value::Map(map) => map.iter().map(|(key, value)| Value::from(map! { key.clone() => value.clone() })).collect(),
-        Value::Null => Vec::new(),
-        single => util::split_input(single).into_iter().map(Value::from).collect(),
-    };
-    for item in list(sources) {
-        let source = item.as_map().and_then(|map| map.values().next()).unwrap_or(&item).to_string();
-        let cached =
-            ctx.call_with("cp.cache_file", Call { args: vec![source.clone().into()], kwargs: Map::new() }).await?;
-        let missing = || Error::execution(format!("failed to fetch {source}"));
-        wanted.push(cached.as_str().filter(|path| !path.is_empty()).ok_or_else(missing)?.to_owned());
-    }
-    for item in list(pkgs) {
-        match item.as_map() {
-            Some(map) => wanted.extend(map.iter().map(|(name, version)| pinned(&name.to_string(), version))),
-            None => wanted.push(item.to_string()),
-        }
-    }
-    if wanted.is_empty() {
-        let version = kwargs.0.get("version").cloned().unwrap_or_default();
-        wanted.extend(name.iter().flat_map(|name| name.split(',')).map(|name| pinned(name.trim(), &version)));
-    }
-    if let Some(bad) = wanted.iter().find(|target| target.starts_with('-') || target.is_empty()) {
-        return Err(Error::invocation(format!("'{bad}' is not the name of a package")));
-    }
-    Ok(wanted)
-}
-
-fn pinned(name: &str, version: &Value) -> String {
-    let version = if version.is_null() { String::new() } else { version.to_string() };
-    let version = version.trim_start_matches(['=', ' ']);
-    if version.is_empty() || version == "latest" { name.to_owned() } else { format!("{name}={version}") }
-}
-
-/// Installs or upgrades packages; returns what changed.
-///
-/// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``. With ``refresh=True`` the
-/// lists are read anew first.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' pkg.install <package name>
-///     salt '*' pkg.install pkgs='["foo", {"bar": "1.2.3-0ubuntu0"}]'
-#[function]
-async fn install(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(false)] refresh: bool,
-    fromrepo: Option<String>,
-    #[default(false)] skip_verify: bool,
-    #[default(Value::Null)] debconf: Value,
-    #[default(Value::Null)] pkgs: Value,
-    #[default(Value::Null)] sources: Value,
-    #[default(false)] reinstall: bool,
-    #[default(false)] downloadonly: bool,
-    #[default(false)] ignore_epoch: bool,
-    #[default(true)] normalize: bool,
-    kwargs: KwArgs,
-) -> Result<Map> {
-    // apt understands names with and without the architecture, and compares versions itself.
-    let _ = (ignore_epoch, normalize);
-    if debconf.truthy() {
-        return Err(Error::execution("not supported: debconf"));
-    }
-    if refresh {
-        refresh_lists(ctx, &kwargs).await?;
-    }
-    let wanted = wanted(ctx, name, &pkgs, &sources, &kwargs).await?;
-    if wanted.is_empty() {
-        return Ok(Map::new());
-    }
-    let old = installed(ctx).await?;
-    let release = fromrepo.map(|release| format!("APT::Default-Release={release}"));
-    let mut args = vec!["-q", "-y"];
-    args.extend(keep_settings(flag(&kwargs, "force_conf_new", false)));
-    args.extend(release.iter().flat_map(|release| ["-o", release]));
-    let download = downloadonly || flag(&kwargs, "download_only", false);
-    for (word, on) in [
-        ("--allow-unauthenticated", skip_verify),
-        ("--reinstall", reinstall),
-        ("--download-only", download),
-        ("--no-install-recommends", !flag(&kwargs, "install_recommends", true)),
-        ("--only-upgrade", flag(&kwargs, "only_upgrade", false)),
-        // A version that was asked for may be an older one.
-        ("--allow-downgrades", wanted.iter().any(|target| target.contains('='))),
-    ] {
-        args.extend(on.then_some(word));
-    }
-    args.push("install");
-    args.extend(wanted.iter().map(String::as_str));
-    let said = apt(ctx, &args).await?;
-    let changes = differences(&old, &installed(ctx).await?);
-    match failure(&said) {
-        Some(reason) => {
-            let details = map! { "errors" => vec![reason], "changes" => changes };
-            Err(problem("Problem encountered installing package(s)", details))
-        }
-        None => Ok(changes),
-    }
-}
-
 /// Whether settings an operator changed stay, or are replaced by the package's.
-fn keep_settings(replace: bool) -> Vec<&'static str> {
+pub(super) fn keep_settings(replace: bool) -> Vec<&'static str> {
     if replace {
         return vec!["-o", "DPkg::Options::=--force-confnew"];
     }
@@ -337,6 +224,13 @@ async fn refresh_db(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
+    // States of this run need not do it again.
+    let mark = Path::new(ctx.cachedir()).join("pkg_refresh");
+    if let Err(error) = std::fs::remove_file(&mark)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!("Encountered error removing rtag: {error}");
+    }
     let age = || std::fs::metadata("/var/lib/apt/lists").ok()?.modified().ok();
     let young = |changed: SystemTime| changed.elapsed().is_ok_and(|age| age < Duration::from_secs(cache_valid_time));
     if cache_valid_time > 0 && age().is_some_and(young) {
@@ -424,10 +318,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn versions_are_pinned() {
-        assert_eq!(pinned("a", &"1.2".into()), "a=1.2");
-        assert_eq!(pinned("a", &"=1.2".into()), "a=1.2");
-        assert_eq!(pinned("a", &Value::Null), "a");
+    fn targets_are_named() {
         assert_eq!(targets(None, &list!["a", map! { "b" => "1" }], &Value::Null).unwrap(), ["a", "b"]);
         assert!(targets(None, &Value::Null, &Value::Null).is_err());
     }

@@ -3,7 +3,16 @@
 //! [`reads`] looks, [`changes`] installs and removes; what both need of dpkg and apt stands here.
 
 mod changes;
+mod definition;
+mod install;
+mod keys;
 mod reads;
+mod repos;
+mod selections;
+
+pub(crate) use reads::{license, utc};
+
+pub use definition::{Facts, expanded, split};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,26 +28,33 @@ pub static MODULE: Module = Module::new(
     "pkg",
     "Functions that look at packages and change what is installed, with dpkg and apt.",
     &[
+        &keys::ADD_REPO_KEY,
         &changes::AUTOREMOVE,
         &reads::AVAILABLE_VERSION,
+        &repos::DEL_REPO,
+        &keys::DEL_REPO_KEY,
         &reads::FILE_DICT,
         &reads::FILE_LIST,
-        &reads::GET_REPO,
+        &repos::GET_REPO,
+        &keys::GET_REPO_KEYS,
         &reads::GET_SELECTIONS,
         &changes::HOLD,
         &reads::INFO_INSTALLED,
-        &changes::INSTALL,
+        &install::INSTALL,
         &reads::LATEST_VERSION,
+        &selections::LIST_DOWNLOADED,
         &reads::LIST_PKGS,
         &reads::LIST_REPO_PKGS,
-        &reads::LIST_REPOS,
+        &repos::LIST_REPOS,
         &reads::LIST_UPGRADES,
+        &repos::MOD_REPO,
         &reads::NORMALIZE_NAME,
         &reads::OWNER,
         &reads::PARSE_ARCH,
         &changes::PURGE,
         &changes::REFRESH_DB,
         &changes::REMOVE,
+        &selections::SET_SELECTIONS,
         &reads::SHOW,
         &changes::UNHOLD,
         &changes::UPGRADE,
@@ -161,8 +177,7 @@ fn differences(old: &Packages, new: &Packages) -> Map {
 
 /// An error with details, as Salt words it.
 fn problem(what: &str, details: Map) -> Error {
-    let details = yaml::dump(&Value::Map(details), yaml::Flow::Block);
-    Error::execution(format!("{what}. Additional info follows:\n\n{}", details.trim_end()))
+    Error::detailed(what, details)
 }
 
 fn failure(said: &Outcome) -> Option<String> {

@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 
 use super::changes::refresh_lists;
 use super::{Packages, failure, flag, installed, query, said, selections, shown};
-use crate::pkg::{debian_version, sources};
+use crate::pkg::debian_version;
 use crate::{cmd, util};
 
 /// Returns the newest version that could be installed, or nothing if the newest one is there.
@@ -151,30 +151,6 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
     Ok(Value::from(map! { "errors" => Vec::<String>::new(), "files" => files }))
 }
 
-/// Returns the source of packages a line of ``sources.list`` describes, as far as it is set up.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' pkg.get_repo "deb http://deb.debian.org/debian bookworm main"
-#[function]
-async fn get_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
-    let _ = kwargs;
-    let Some(wanted) = sources::one_line(&repo, "") else { return Ok(Map::new()) };
-    let all = ctx.blocking(|| sources::all(Path::new("/etc/apt"))).await?;
-    let same = |shown: &Map| {
-        let text = |key| shown.get_str(key).unwrap_or_default();
-        let comps: Vec<&str> =
-            shown.get("comps").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str).collect();
-        text("type") == wanted.types[0]
-            && text("uri").trim_end_matches('/') == wanted.uris[0].trim_end_matches('/')
-            && text("dist") == wanted.suites[0]
-            && (wanted.comps.is_empty() || wanted.comps.iter().any(|comp| comps.contains(&comp.as_str())))
-    };
-    Ok(all.iter().flat_map(sources::Source::shown).map(|(_, shown)| shown).find(same).unwrap_or_default())
-}
-
 /// Returns what is wanted of packages (`install`, `hold`, `deinstall`, `purge`), with the packages of each.
 ///
 /// CLI Example:
@@ -238,7 +214,7 @@ fn package_info(text: &str) -> Option<(String, Map)> {
 }
 
 /// Writes seconds since 1970 as `2025-05-20T00:00:00Z`.
-fn utc(seconds: i64) -> String {
+pub(crate) fn utc(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // The civil calendar counted from March, in eras of 400 years.
     let shifted = days + 719_468;
@@ -253,7 +229,7 @@ fn utc(seconds: i64) -> String {
 }
 
 /// The licences the package's copyright file names.
-fn license(name: &str) -> Option<String> {
+pub(crate) fn license(name: &str) -> Option<String> {
     let bytes = std::fs::read(format!("/usr/share/doc/{name}/copyright")).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("License:")).map(str::trim).collect();
@@ -305,7 +281,7 @@ async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<
     Ok(repo_versions(&said(ctx, &words).await?))
 }
 
-fn repo_versions(text: &str) -> Map {
+pub(super) fn repo_versions(text: &str) -> Map {
     let mut found = Map::new();
     let mut name = None;
     for line in text.lines() {
@@ -318,28 +294,6 @@ fn repo_versions(text: &str) -> Map {
         }
     }
     found
-}
-
-/// Returns the sources of packages, by address.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' pkg.list_repos
-#[function]
-async fn list_repos(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
-    let _ = kwargs;
-    ctx.blocking(|| {
-        let mut repos = Map::new();
-        for (uri, shown) in sources::all(Path::new("/etc/apt")).iter().flat_map(sources::Source::shown) {
-            if let Value::List(list) = repos.entry_or_insert_with(uri, || Value::List(Vec::new())) {
-                list.push(Value::Map(shown));
-            }
-        }
-        repos
-    })
-    .await
 }
 
 /// Returns the packages that could be upgraded, with the new version.

@@ -1,0 +1,174 @@
+//! `aliases` — the mail aliases of the machine.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::PathBuf;
+
+use exec::{Context, Error, Module, Result, function};
+use regex::Regex;
+use value::{Map, Value};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "aliases",
+    "Functions that read and change the mail aliases.",
+    &[&GET_TARGET, &HAS_TARGET, &LIST_ALIASES, &RM_ALIAS, &SET_TARGET],
+);
+
+/// A line: an alias with its target, and what is behind it; empty when the line has none.
+#[derive(Clone, Debug)]
+struct Line {
+    alias: String,
+    target: String,
+    comment: String,
+}
+
+/// The file: option ``aliases.file``, following links.
+fn path(ctx: &Context) -> PathBuf {
+    let name = crate::util::config_get(ctx, "aliases.file").map(|name| name.to_string());
+    let path = PathBuf::from(name.unwrap_or_else(|| "/etc/aliases".into()));
+    path.canonicalize().unwrap_or(path)
+}
+
+fn lines(ctx: &Context) -> Result<Vec<Line>> {
+    let path = path(ctx);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let bytes = std::fs::read(&path).map_err(|error| Error::io("read", &path, &error))?;
+    let pattern = Regex::new(r"^([^:#]*)\s*:?\s*([^#]*?)(\s+#.*|$)").expect("the pattern is constant");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let line = |line: &str| match pattern.captures(line) {
+        Some(found) => Line { alias: found[1].into(), target: found[2].into(), comment: found[3].into() },
+        None => Line { alias: String::new(), target: String::new(), comment: line.trim().into() },
+    };
+    Ok(text.lines().map(line).collect())
+}
+
+async fn write(ctx: &Context, lines: &[Line]) -> Result<()> {
+    let path = path(ctx);
+    let failed = |error: std::io::Error| Error::io("write", &path, &error);
+    let text: String = lines
+        .iter()
+        .map(|line| match line.alias.is_empty() || line.target.is_empty() {
+            true => format!("{}\n", line.comment),
+            false => format!("{}: {}{}\n", line.alias, line.target, line.comment),
+        })
+        .collect();
+    let meta = path.metadata().ok();
+    crate::util::replace_file(&path, text.as_bytes(), meta.as_ref().map_or(0o644, |meta| meta.mode() & 0o7777))
+        .map_err(failed)?;
+    let (uid, gid) = meta.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
+    chown(&path, Some(uid), Some(gid)).map_err(failed)?;
+    if let Some(program) = crate::util::which("newaliases") {
+        ctx.call("cmd.run", vec![program.to_string_lossy().into()]).await?;
+    }
+    Ok(())
+}
+
+fn target_of(ctx: &Context, alias: &str) -> Result<Option<String>> {
+    let found = lines(ctx)?.into_iter().rfind(|line| line.alias == alias && !alias.is_empty());
+    Ok(found.map(|line| line.target))
+}
+
+/// Several targets stand in one line.
+fn joined(target: &Value) -> String {
+    match target {
+        Value::List(items) => items.iter().map(Value::to_string).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+fn refuse_empty(what: &str, value: &Value) -> Result<()> {
+    match value.as_str() {
+        Some("") => Err(Error::invocation(format!("{what} can not be an empty string"))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns all aliases with their targets.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' aliases.list_aliases
+#[function(out = "yaml")]
+fn list_aliases(ctx: &Context) -> Result<Map> {
+    let named = lines(ctx)?.into_iter().filter(|line| !line.alias.is_empty());
+    Ok(named.map(|line| (line.alias, line.target)).collect())
+}
+
+/// Returns the target of an alias; empty if there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' aliases.get_target postmaster
+#[function(out = "txt")]
+fn get_target(ctx: &Context, alias: String) -> Result<String> {
+    Ok(target_of(ctx, &alias)?.unwrap_or_default())
+}
+
+/// Says whether an alias has a target, or the targets of a list.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' aliases.has_target postmaster root
+#[function(out = "txt")]
+fn has_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
+    refuse_empty("target", &target)?;
+    Ok(target_of(ctx, &alias)?.is_some_and(|found| found == joined(&target)))
+}
+
+/// Sets the target of an alias; returns True.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' aliases.set_target postmaster root
+#[function(out = "txt")]
+async fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
+    refuse_empty("alias", &alias.as_str().into())?;
+    refuse_empty("target", &target)?;
+    if target_of(ctx, &alias)?.map(Value::from) == Some(target.clone()) {
+        return Ok(true);
+    }
+    let target = joined(&target);
+    let mut out: Vec<Line> = Vec::new();
+    let mut done = false;
+    for mut line in lines(ctx)? {
+        if line.alias == alias {
+            if std::mem::replace(&mut done, true) {
+                continue;
+            }
+            line.target = target.clone();
+        }
+        out.push(line);
+    }
+    if !done {
+        out.push(Line { alias, target, comment: String::new() });
+    }
+    write(ctx, &out).await?;
+    Ok(true)
+}
+
+/// Takes an alias away; returns True.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' aliases.rm_alias postmaster
+#[function(out = "txt")]
+async fn rm_alias(ctx: &Context, alias: String) -> Result<bool> {
+    if target_of(ctx, &alias)?.is_none_or(|target| target.is_empty()) {
+        return Ok(true);
+    }
+    let rest: Vec<Line> = lines(ctx)?.into_iter().filter(|line| line.alias != alias).collect();
+    write(ctx, &rest).await?;
+    Ok(true)
+}

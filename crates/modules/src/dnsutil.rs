@@ -1,0 +1,317 @@
+//! `dnsutil` — names of machines: in the hosts file, and by asking for them.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use exec::{Context, Error, Module, Result, function};
+use value::{Map, Value, list, map};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "dnsutil",
+    "Functions about names of machines.",
+    &[&A, &AAAA, &MX, &NS, &SPF, &CHECK_IP, &HOSTS_APPEND, &HOSTS_REMOVE, &PARSE_HOSTS, &PARSE_ZONE, &SERIAL],
+);
+
+const NO_DIG: &str = "This function requires dig, which is not currently available";
+
+fn has_dig() -> bool {
+    crate::util::which("dig").is_some()
+}
+
+/// The short answers of dig.
+async fn dig(ctx: &Context, name: &str, kind: &str, nameserver: Option<String>) -> Result<Vec<String>> {
+    let server = nameserver.filter(|server| !server.is_empty()).map(|server| format!("@{server}"));
+    let mut words = vec!["dig"];
+    words.extend(server.as_deref());
+    words.extend(["+short", name, kind]);
+    let outcome = crate::cmd::quiet(ctx, &words).await?;
+    if outcome.retcode != Some(0) {
+        tracing::warn!("dig returned exit code '{}'. Returning empty list as fallback.", outcome.retcode.unwrap_or(-1));
+        return Ok(Vec::new());
+    }
+    Ok(outcome.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
+async fn addresses(
+    ctx: &Context,
+    host: String,
+    nameserver: Option<String>,
+    kind: &str,
+    fits: fn(&IpAddr) -> bool,
+) -> Result<Value> {
+    if has_dig() {
+        let found = dig(ctx, &host, kind, nameserver).await?;
+        return Ok(found.into_iter().filter(|line| line.parse().is_ok_and(|ip| fits(&ip))).collect());
+    }
+    if nameserver.is_some() {
+        return Ok(NO_DIG.into());
+    }
+    let name = host.clone();
+    let found = ctx.blocking(move || (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>)).await?;
+    let found: Vec<String> =
+        found.unwrap_or_default().iter().map(|place| place.ip()).filter(fits).map(|ip| ip.to_string()).collect();
+    if found.is_empty() { Ok(format!("Unable to resolve {host}").into()) } else { Ok(found.into()) }
+}
+
+/// Returns the IPv4 addresses of a machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.A www.google.com
+#[function(name = "A")]
+async fn a(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Value> {
+    addresses(ctx, host, nameserver, "A", IpAddr::is_ipv4).await
+}
+
+/// Returns the IPv6 addresses of a machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.AAAA www.google.com
+#[function(name = "AAAA")]
+async fn aaaa(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Value> {
+    addresses(ctx, host, nameserver, "AAAA", IpAddr::is_ipv6).await
+}
+
+/// Returns the name servers of a domain, or their addresses.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.NS google.com
+#[function(name = "NS")]
+async fn ns(
+    ctx: &Context,
+    domain: String,
+    #[default(true)] resolve: bool,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    if !has_dig() {
+        return Ok(NO_DIG.into());
+    }
+    let names = dig(ctx, &domain, "NS", nameserver.clone()).await?;
+    if !resolve {
+        return Ok(names.into());
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(dig(ctx, &name, "A", nameserver.clone()).await?);
+    }
+    Ok(found.into())
+}
+
+/// Returns the mail servers of a domain with their preference; with ``resolve=True`` their addresses.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.MX google.com
+#[function(name = "MX")]
+async fn mx(
+    ctx: &Context,
+    domain: String,
+    #[default(false)] resolve: bool,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    if !has_dig() {
+        return Ok(NO_DIG.into());
+    }
+    let mut found = Vec::new();
+    for line in dig(ctx, &domain, "MX", nameserver.clone()).await? {
+        let Some((preference, name)) = line.split_once(' ') else { continue };
+        let name = match resolve {
+            true => dig(ctx, name, "A", nameserver.clone()).await?.into_iter().next().unwrap_or_default(),
+            false => name.to_owned(),
+        };
+        found.push(list![preference, name]);
+    }
+    Ok(Value::List(found))
+}
+
+/// Refused where dig is installed; there is no other way to ask.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.SPF google.com
+#[function(name = "SPF")]
+fn spf(domain: String, #[default("SPF")] record: String, nameserver: Option<String>) -> Result<Value> {
+    let _ = (domain, record, nameserver);
+    if has_dig() {
+        return Err(Error::execution("not supported: dnsutil.SPF; ask with 'dig +short DOMAIN TXT'"));
+    }
+    Ok(NO_DIG.into())
+}
+
+/// Says whether a text is an address.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.check_ip 127.0.0.1
+#[function]
+fn check_ip(ip_addr: String) -> Result<Value> {
+    if !has_dig() {
+        return Ok(NO_DIG.into());
+    }
+    Ok(ip_addr.split('/').next().is_some_and(|ip| ip.parse::<IpAddr>().is_ok()).into())
+}
+
+fn hosts_of(text: &str) -> Map {
+    let mut found = Map::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let Some(ip) = words.next() else { continue };
+        if let Value::List(names) = found.entry_or_insert_with(ip, || Value::List(Vec::new())) {
+            names.extend(words.map(Value::from));
+        }
+    }
+    found
+}
+
+/// Returns the addresses of a hosts file, or of its text, with their names.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' dnsutil.parse_hosts
+#[function]
+fn parse_hosts(#[default("/etc/hosts")] hostsfile: String, hosts: Option<String>) -> Result<Value> {
+    let text = match hosts.filter(|hosts| !hosts.is_empty()) {
+        Some(text) => text,
+        None => match std::fs::read_to_string(&hostsfile) {
+            Ok(text) => text,
+            Err(_) => return Ok("Error: hosts data was not found".into()),
+        },
+    };
+    Ok(hosts_of(&text).into())
+}
+
+/// Adds a line with an address and those of the names, separated by commas, that it does not have yet.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' dnsutil.hosts_append /etc/hosts 127.0.0.1 ad1.yuk.co,ad2.yuk.co
+#[function]
+fn hosts_append(
+    #[default("/etc/hosts")] hostsfile: String,
+    ip_addr: Option<String>,
+    entries: Option<String>,
+) -> Result<String> {
+    use std::io::Write;
+    let entries = entries.ok_or_else(|| Error::Other("no names are given".into()))?;
+    let ip = ip_addr.unwrap_or_else(|| "None".into());
+    let known = hosts_of(&std::fs::read_to_string(&hostsfile).unwrap_or_default());
+    let has = |name: &str| {
+        known
+            .get(&ip)
+            .and_then(Value::as_list)
+            .is_some_and(|names| names.iter().any(|known| known.as_str() == Some(name)))
+    };
+    let new: Vec<&str> = entries.split(',').filter(|name| !has(name)).collect();
+    if new.is_empty() {
+        return Ok(format!("No additional hosts were added to {hostsfile}"));
+    }
+    let line = format!("\n{ip} {}", new.join(" "));
+    let failed = |error: std::io::Error| Error::io("write to", &hostsfile, &error);
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&hostsfile).map_err(failed)?;
+    file.write_all(line.as_bytes()).map_err(failed)?;
+    Ok(format!("The following line was added to {hostsfile}:{line}"))
+}
+
+/// Takes names, separated by commas, out of a hosts file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' dnsutil.hosts_remove /etc/hosts ad1.yuk.co
+#[function]
+fn hosts_remove(#[default("/etc/hosts")] hostsfile: String, entries: Option<String>) -> Result<()> {
+    let entries = entries.ok_or_else(|| Error::Other("no names are given".into()))?;
+    let gone: Vec<&str> = entries.split(',').collect();
+    let text = std::fs::read_to_string(&hostsfile).map_err(|error| Error::io("read", &hostsfile, &error))?;
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.is_empty() || line.trim().starts_with('#') {
+            out.push_str(&format!("{line}\n"));
+            continue;
+        }
+        let mut words = line.split_whitespace();
+        let ip = words.next().unwrap_or_default();
+        let names: Vec<&str> = words.filter(|name| !gone.contains(name)).collect();
+        if !names.is_empty() {
+            out.push_str(&format!("{ip} {}\n", names.join(" ")));
+        }
+    }
+    std::fs::write(&hostsfile, out).map_err(|error| Error::io("write", &hostsfile, &error))
+}
+
+/// Refused: zone files are read by name servers.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.parse_zone /var/lib/named/example.com.zone
+#[function]
+fn parse_zone(zonefile: Option<String>, zone: Option<String>) -> Result<Value> {
+    let read = zonefile.and_then(|path| std::fs::read_to_string(path).ok());
+    match read.or(zone).filter(|text| !text.is_empty()) {
+        None => Ok("Error: Zone data was not found".into()),
+        Some(_) => Err(Error::execution("not supported: dnsutil.parse_zone")),
+    }
+}
+
+/// Returns the serial number of a zone, made of the date; ``update=True`` counts it up and keeps it as a grain.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dnsutil.serial example.com
+#[function]
+async fn serial(ctx: &Context, #[default("")] zone: String, #[default(false)] update: bool) -> Result<Value> {
+    let key = if zone.is_empty() { "dnsserial".to_owned() } else { format!("dnsserial_{zone}") };
+    let stored = ctx.call("grains.get", vec![key.as_str().into()]).await?.to_string();
+    let today = ctx.call("status.time", vec!["%Y%m%d01".into()]).await?.to_string();
+    if !update {
+        return Ok(if stored.is_empty() { today.into() } else { stored.into() });
+    }
+    let next = match stored.parse::<u64>() {
+        Ok(number) if stored >= today => (number + 1).to_string(),
+        _ => today,
+    };
+    let call = exec::Call { args: Vec::new(), kwargs: map! { "key" => key, "val" => next.clone() } };
+    ctx.call_with("grains.setval", call).await?;
+    Ok(next.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_file_is_read_and_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hosts").to_string_lossy().into_owned();
+        std::fs::write(&path, "# hosts\n127.0.0.1 localhost me\n::1 localhost\n").unwrap();
+        let added = hosts_append(path.clone(), Some("127.0.0.1".into()), Some("me,you".into())).unwrap();
+        assert_eq!(added, format!("The following line was added to {path}:\n127.0.0.1 you"));
+        let known = parse_hosts(path.clone(), None).unwrap();
+        assert_eq!(known.get("127.0.0.1"), Some(&list!["localhost", "me", "you"]));
+        hosts_remove(path.clone(), Some("localhost,you".into())).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "# hosts\n127.0.0.1 me\n\n");
+    }
+}

@@ -1,0 +1,510 @@
+//! Making a file what it should be.
+
+use std::path::Path;
+
+use exec::{Context, Error, KwArgs, Result, function};
+use value::{Map, Value};
+
+use super::diff::{self, Ignore, Show};
+use super::encode::Encoding;
+use super::extract::{Sum, refuse_unverified};
+use super::managed::{self, given_contents};
+use super::perms::{self, Report, Wanted, normalize_mode};
+use super::selinux::Selinux;
+use super::signature::Signature;
+use super::store::{self, Content, Keep};
+use super::{address, content, hash, paths, sources, tree};
+
+/// What a file is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// The file.
+    pub name: String,
+    /// Where its content lies; empty if it is to be fetched.
+    pub place: String,
+    /// The address of its content.
+    pub source: Option<String>,
+    /// The checksum of its content.
+    pub sum: Option<Sum>,
+    /// Owner.
+    pub user: Value,
+    /// Group.
+    pub group: Value,
+    /// Permissions.
+    pub mode: Value,
+    /// Attributes.
+    pub attrs: Option<String>,
+    /// The environment of the source.
+    pub saltenv: String,
+    /// Whether the file that was there is kept.
+    pub backup: Value,
+    /// Whether directories that are missing are made.
+    pub makedirs: bool,
+    /// Whether the difference is shown.
+    pub show_changes: bool,
+    /// The content, instead of a source: text or bytes.
+    pub contents: Value,
+    /// Permissions of directories that are made.
+    pub dir_mode: Value,
+    /// Whether it is about what a link leads to.
+    pub follow_symlinks: bool,
+    /// The checksum need not be right.
+    pub skip_verify: bool,
+    /// The permissions are those of the source.
+    pub keep_mode: bool,
+    /// The encoding of text.
+    pub encoding: Option<String>,
+    /// What becomes of characters that are not in it.
+    pub encoding_errors: String,
+    /// SELinux context.
+    pub selinux: Selinux,
+    /// The web server says whether the file is new.
+    pub use_etag: bool,
+    /// Signatures.
+    pub signature: Signature,
+    /// Differences that do not count.
+    pub ignore: Ignore,
+    /// Whether a new file is shown with all it holds.
+    pub new_file_diff: bool,
+}
+
+/// What ends the work early: the report says why.
+type Stop = Box<Report>;
+
+/// Makes a file what it should be, or in test mode as far as that changes nothing.
+pub async fn manage(ctx: &Context, order: Order, report: Option<Report>) -> Result<Report> {
+    let mut order = order;
+    order.name = paths::expand_user(&order.name);
+    let report = report.unwrap_or_else(|| Report::new(order.name.as_str()));
+    let mut work = Work { ctx, order, report, counts: false };
+    match work.run().await? {
+        Ok(()) => Ok(work.report),
+        Err(stopped) => Ok(*stopped),
+    }
+}
+
+struct Work<'a> {
+    ctx: &'a Context,
+    order: Order,
+    report: Report,
+    /// Whether the difference counts, with what is ignored left out.
+    counts: bool,
+}
+
+impl Work<'_> {
+    fn stop(&self, comment: impl Into<Value>) -> Stop {
+        Box::new(self.report.clone().failed(comment))
+    }
+
+    async fn run(&mut self) -> Result<std::result::Result<(), Stop>> {
+        if let Some(sum) = &mut self.order.sum {
+            sum.digits = sum.digits.to_lowercase();
+        }
+        if let Some(source) = self.order.source.clone() {
+            if let Err(stop) = self.fetch(&source).await? {
+                return Ok(Err(stop));
+            }
+            if self.order.keep_mode {
+                let kept = managed::kept_mode(self.ctx, &source, &self.order.saltenv).await;
+                self.order.mode = kept.unwrap_or(std::mem::take(&mut self.order.mode));
+            }
+        }
+        let place = Path::new(&self.order.name);
+        let done = if place.is_file() || place.is_symlink() { self.change().await? } else { self.make().await? };
+        store::clean(&self.order.place);
+        Ok(done)
+    }
+
+    /// Makes sure that the source lies here.
+    async fn fetch(&mut self, source: &str) -> Result<std::result::Result<(), Stop>> {
+        if !self.order.place.is_empty() {
+            return Ok(Ok(()));
+        }
+        let found = crate::cp::cache_hashed(self.ctx, source, &self.order.saltenv, None).await?;
+        let Some(found) = found else { return Ok(Err(self.stop(format!("Source file '{source}' not found")))) };
+        self.order.place = found.to_string_lossy().into_owned();
+        let default = self.ctx.opt_str("hash_type").unwrap_or("sha256").to_owned();
+        let kind = self.order.sum.as_ref().map_or(default, |sum| sum.kind.clone());
+        let digits = hash::of_file(&self.order.place, &kind)?;
+        self.order.sum = Some(Sum { kind, digits });
+        Ok(Ok(()))
+    }
+
+    /// The content in bytes.
+    fn contents(&self) -> Result<Option<Vec<u8>>> {
+        match (&self.order.contents, &self.order.encoding) {
+            (Value::Null, _) => Ok(None),
+            (Value::Str(text), Some(name)) => {
+                Encoding::named(name)?.encode(text, &self.order.encoding_errors).map(Some)
+            }
+            (other, _) => Ok(given_contents(other)),
+        }
+    }
+
+    /// Checks what was fetched: its checksum, if one was named, and its signature.
+    async fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
+        let order = &self.order;
+        let foreign = order.source.as_deref().is_some_and(|source| address::parse(source).scheme != "salt");
+        if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.use_etag) {
+            let actual = hash::of_file(&order.place, &sum.kind)?;
+            if actual != sum.digits {
+                let hint = if hint {
+                    ". If the 'source_hash' value refers to a remote file with multiple possible matches, then it may \
+                     be necessary to set 'source_hash_name'."
+                } else {
+                    ""
+                };
+                return Ok(Err(self.stop(format!(
+                    "Specified {} checksum for {about} ({}) does not match actual checksum ({actual}){hint}",
+                    sum.kind, sum.digits
+                ))));
+            }
+        }
+        match order.signature.check_file(self.ctx, Path::new(&order.place), &order.saltenv).await {
+            Ok(()) => Ok(Ok(())),
+            Err(Error::Terminated) => Err(Error::Terminated),
+            Err(error) => Ok(Err(self.stop(format!("Failed checking new file's signature: {error}")))),
+        }
+    }
+
+    fn show(&self, hidden: bool, template: bool) -> Show {
+        Show { names: None, hidden, template, ignore: self.order.ignore.clone() }
+    }
+
+    fn keep(&self) -> Keep {
+        Keep::of(self.ctx, &self.order.backup)
+    }
+
+    async fn commit(&self, content: Content<'_>, dest: &str) -> Result<std::result::Result<(), Stop>> {
+        let done = store::commit(self.ctx, content, Path::new(dest), &self.keep()).await?;
+        Ok(done.map_err(|error| {
+            store::clean(&self.order.place);
+            self.stop(format!("Failed to commit change: {error}"))
+        }))
+    }
+
+    /// A file that is there.
+    async fn change(&mut self) -> Result<std::result::Result<(), Stop>> {
+        let real = store::behind(&self.order.name, self.order.follow_symlinks);
+        let unfollowed = !self.order.follow_symlinks && Path::new(&real).is_symlink();
+        if self.order.source.is_some()
+            && let Err(stop) = self.change_from_source(&real, unfollowed).await?
+        {
+            return Ok(Err(stop));
+        }
+        if let Some(contents) = self.contents()?
+            && let Err(stop) = self.change_from_contents(&real, &contents).await?
+        {
+            return Ok(Err(stop));
+        }
+        if Path::new(&self.order.name).is_symlink()
+            && !self.order.follow_symlinks
+            && let Err(stop) = self.replace_link().await?
+        {
+            return Ok(Err(stop));
+        }
+        self.settle(self.order.follow_symlinks).await?;
+        let name = self.order.name.clone();
+        if !self.report.changes.is_empty() {
+            self.report.comment = format!("File {name} updated").into();
+            if self.order.ignore.any() && !self.counts {
+                self.report.more.insert("skip_req", true);
+            }
+        } else if self.report.result == Some(true) {
+            self.report.comment = format!("File {name} is in the correct state").into();
+        }
+        Ok(Ok(()))
+    }
+
+    async fn change_from_source(&mut self, real: &str, unfollowed: bool) -> Result<std::result::Result<(), Stop>> {
+        let kind = self.order.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str());
+        let here = if unfollowed { None } else { Some(hash::of_file(real, kind)?) };
+        if here.is_some() && here.as_deref() == self.order.sum.as_ref().map(|sum| sum.digits.as_str()) {
+            return Ok(Ok(()));
+        }
+        let source = self.order.source.clone().unwrap_or_default();
+        if let Err(stop) = self.verify(&source, true).await? {
+            return Ok(Err(stop));
+        }
+        if diff::is_obfuscated(self.ctx) {
+            self.report.changes.insert("diff", "<Obfuscated Template>");
+        } else if !self.order.show_changes {
+            self.report.changes.insert("diff", "<show_changes=False>");
+        } else {
+            match diff::of_files(self.ctx, Path::new(real), Path::new(&self.order.place), &self.show(false, false)) {
+                Ok(found) => {
+                    self.counts |= found.counts;
+                    if !found.text.is_empty() {
+                        self.report.changes.insert("diff", found.text);
+                    }
+                }
+                Err(error) => drop(self.report.changes.insert("diff", error.to_string())),
+            }
+        }
+        let place = self.order.place.clone();
+        self.commit(Content::Of(Path::new(&place)), real).await
+    }
+
+    async fn change_from_contents(&mut self, real: &str, contents: &[u8]) -> Result<std::result::Result<(), Stop>> {
+        let text = match diff::content(Path::new(real)) {
+            Ok(old) => {
+                let found = diff::of_contents(self.ctx, &old, contents, &self.show(!self.order.show_changes, true));
+                self.counts |= found.counts;
+                found.text
+            }
+            Err(error) => {
+                self.report.warn(format!("Failed to detect changes to file: {error}"));
+                String::new()
+            }
+        };
+        if text.is_empty() {
+            return Ok(Ok(()));
+        }
+        self.report.changes.insert("diff", text);
+        self.commit(Content::Bytes(contents), real).await
+    }
+
+    /// A link that is not to be followed becomes a file.
+    async fn replace_link(&mut self) -> Result<std::result::Result<(), Stop>> {
+        let name = self.order.name.clone();
+        if self.order.place.is_empty() {
+            let missing = self.order.source.as_deref().unwrap_or("None");
+            return Ok(Err(self.stop(format!("Source file '{missing}' not found"))));
+        }
+        if let Err(stop) = self.verify(&name, false).await? {
+            return Ok(Err(stop));
+        }
+        let place = self.order.place.clone();
+        if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name).await? {
+            return Ok(Err(stop));
+        }
+        self.report.changes.insert("diff", "Replace symbolic link with regular file");
+        Ok(Ok(()))
+    }
+
+    async fn settle(&mut self, follow_symlinks: bool) -> Result<()> {
+        let order = &self.order;
+        let wanted = Wanted {
+            user: order.user.clone(),
+            group: order.group.clone(),
+            mode: normalize_mode(&order.mode),
+            attrs: order.attrs.clone(),
+            follow_symlinks,
+            selinux: order.selinux.clone(),
+        };
+        let report = self.report.clone();
+        self.report = perms::enforce(self.ctx, &order.name, Some(report), &wanted).await?.0;
+        Ok(())
+    }
+
+    /// A file that is not there yet.
+    async fn make(&mut self) -> Result<std::result::Result<(), Stop>> {
+        let name = self.order.name.clone();
+        let contents = self.contents()?;
+        if self.order.source.is_some() {
+            if let Err(stop) = self.verify(&name, false).await? {
+                return Ok(Err(stop));
+            }
+            self.report.changes.insert("diff", "New file");
+            if self.order.new_file_diff {
+                let new = diff::content(Path::new(&self.order.place))?;
+                let found = diff::of_contents(self.ctx, b"", &new, &Show::default());
+                self.report.changes.insert("diff", found.text);
+            }
+        }
+        if !Path::new(paths::split(&name).0).is_dir() {
+            if !self.order.makedirs {
+                self.report.changes.remove("diff");
+                store::clean(&self.order.place);
+                return Ok(Err(self.stop("Parent directory not present")));
+            }
+            self.make_directories(&name)?;
+        }
+        if self.order.source.is_none() && !self.ctx.is_test() {
+            self.touch(&name, contents.is_some())?;
+        }
+        if let Some(contents) = &contents {
+            if self.order.new_file_diff && self.report.changes.get_str("diff") == Some("New file") {
+                let found = diff::of_contents(self.ctx, b"", contents, &Show::default());
+                self.report.changes.insert("diff", found.text);
+            }
+            if let Err(stop) = self.commit(Content::Bytes(contents), &name).await? {
+                return Ok(Err(stop));
+            }
+        } else if !self.order.place.is_empty() {
+            let place = self.order.place.clone();
+            if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name).await? {
+                return Ok(Err(stop));
+            }
+        }
+        if self.order.mode.is_null() {
+            self.order.mode = format!("{:04o}", 0o666 & !current_umask()).into();
+        }
+        self.settle(false).await?;
+        self.say_made(&name);
+        Ok(Ok(()))
+    }
+
+    fn say_made(&mut self, name: &str) {
+        if !self.report.comment.truthy() {
+            self.report.comment = format!("File {name} updated").into();
+        }
+        if self.ctx.is_test() {
+            self.report.comment = format!("File {name} not updated").into();
+        } else if self.report.changes.is_empty() && self.report.result == Some(true) {
+            self.report.comment = format!("File {name} is in the correct state").into();
+        }
+        if self.order.ignore.any() && !self.report.changes.is_empty() && !self.counts {
+            self.report.more.insert("skip_req", true);
+        }
+    }
+
+    fn touch(&mut self, name: &str, filled: bool) -> Result<()> {
+        // What will hold a secret is not readable for others even for a moment.
+        if self.order.mode.truthy() {
+            use std::os::unix::fs::OpenOptionsExt;
+            let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(name);
+            opened.map_err(|error| super::os_error(&error, name))?;
+        }
+        content::touched(name, None, None)?;
+        if filled {
+            self.report.changes.insert("diff", "New file");
+        } else {
+            self.report.changes.insert("new", format!("file {name} created"));
+            self.report.comment = "Empty file".into();
+        }
+        Ok(())
+    }
+
+    fn make_directories(&self, name: &str) -> Result<()> {
+        let mode = directory_mode(&self.order.dir_mode, &self.order.mode);
+        tree::make_parents(name, &self.order.user, &self.order.group, &mode)
+    }
+}
+
+/// The permissions of directories on the way to a file: those given, or the file's with a way in for whom it lets read.
+pub fn directory_mode(dir_mode: &Value, mode: &Value) -> Value {
+    if !dir_mode.is_null() || mode.is_null() {
+        return dir_mode.clone();
+    }
+    let text = mode.to_string();
+    let digits: Vec<char> = text.chars().collect();
+    let last = &digits[digits.len().saturating_sub(3)..];
+    let opened = last.iter().map(|digit| match digit.to_digit(8) {
+        Some(0) | None => *digit,
+        Some(bits) => char::from_digit(bits | 1, 8).unwrap_or(*digit),
+    });
+    opened.collect::<String>().into()
+}
+
+/// The permissions this process takes from new files.
+pub fn current_umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}
+
+/// Makes a file what it should be and tells what changed. Meant for states.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.manage_file /etc/httpd/conf.d/httpd.conf '' '{}' salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' '' base ''
+#[function]
+pub async fn manage_file(
+    ctx: &Context,
+    name: String,
+    sfn: Value,
+    ret: Value,
+    source: Value,
+    source_sum: Value,
+    user: Value,
+    group: Value,
+    mode: Value,
+    attrs: Value,
+    saltenv: Value,
+    backup: Value,
+    #[default(false)] makedirs: bool,
+    #[default(Value::Null)] template: Value,
+    #[default(true)] show_changes: bool,
+    #[default(Value::Null)] contents: Value,
+    #[default(Value::Null)] dir_mode: Value,
+    #[default(true)] follow_symlinks: bool,
+    #[default(false)] skip_verify: bool,
+    #[default(false)] keep_mode: bool,
+    encoding: Option<String>,
+    #[default("strict")] encoding_errors: String,
+    seuser: Option<String>,
+    serole: Option<String>,
+    setype: Option<String>,
+    serange: Option<String>,
+    #[default(true)] verify_ssl: bool,
+    #[default(false)] use_etag: bool,
+    #[default(Value::Null)] signature: Value,
+    #[default(Value::Null)] source_hash_sig: Value,
+    #[default(Value::Null)] signed_by_any: Value,
+    #[default(Value::Null)] signed_by_all: Value,
+    #[default(Value::Null)] keyring: Value,
+    #[default(Value::Null)] gnupghome: Value,
+    #[default(false)] ignore_ordering: bool,
+    #[default(false)] ignore_whitespace: bool,
+    #[default(Value::Null)] ignore_comment_characters: Value,
+    #[default(false)] new_file_diff: bool,
+    #[default("gpg")] sig_backend: String,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = (template, kwargs);
+    refuse_unverified(verify_ssl)?;
+    let text = |value: &Value| Some(value).filter(|value| value.truthy()).map(Value::to_string);
+    let report = ret.into_map().filter(|map| !map.is_empty()).map(Report::from_map);
+    let order = Order {
+        name,
+        place: text(&sfn).unwrap_or_default(),
+        source: text(&source),
+        sum: Sum::from_value(&source_sum),
+        user,
+        group,
+        mode,
+        attrs: text(&attrs),
+        saltenv: sources::environment(&saltenv),
+        backup,
+        makedirs,
+        show_changes,
+        contents,
+        dir_mode,
+        follow_symlinks,
+        skip_verify,
+        keep_mode,
+        encoding,
+        encoding_errors,
+        selinux: Selinux { user: seuser, role: serole, kind: setype, range: serange },
+        use_etag,
+        signature: Signature {
+            file: signature,
+            list: source_hash_sig,
+            signed_by_any,
+            signed_by_all,
+            keyring,
+            gnupghome,
+            backend: sig_backend,
+        },
+        ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
+        new_file_diff,
+    };
+    manage(ctx, order, report).await.map(Map::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_let_in_whom_the_file_lets_read() {
+        let mode = |mode: &str| directory_mode(&Value::Null, &mode.into()).to_string();
+        assert_eq!(mode("0640"), "750");
+        assert_eq!(mode("0644"), "755");
+        assert_eq!(directory_mode(&"0700".into(), &"0644".into()), "0700".into());
+        assert_eq!(directory_mode(&Value::Null, &Value::Null), Value::Null);
+    }
+}

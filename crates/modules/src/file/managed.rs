@@ -1,0 +1,387 @@
+//! Where the content of a managed file comes from, and what would change.
+
+use std::path::{Path, PathBuf};
+
+use exec::{Context, Error, Result};
+use value::{Map, Value, map};
+
+use super::address::{self, redacted};
+use super::diff::{self, Ignore, Show};
+use super::extract::{SourceHash, Sum, source_sum};
+use super::perms::{is_one, normalize_mode};
+use super::selinux::Selinux;
+use super::signature::Signature;
+use super::{attrs, facts, hash, store, template};
+
+/// What is asked about the content of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The file.
+    pub name: String,
+    /// The engine that renders the source, if one does.
+    pub template: Option<String>,
+    /// The address of the content.
+    pub source: Option<String>,
+    /// Its checksum, or where that stands.
+    pub source_hash: Value,
+    /// The name it has in a list of checksums.
+    pub source_hash_name: Option<String>,
+    /// For the template.
+    pub user: Value,
+    /// For the template.
+    pub group: Value,
+    /// For the template.
+    pub mode: Value,
+    /// For the template.
+    pub attrs: Value,
+    /// The environment of the source.
+    pub saltenv: String,
+    /// What the template knows.
+    pub context: Option<Map>,
+    /// What it knows if the context does not say otherwise.
+    pub defaults: Option<Map>,
+    /// The checksum need not be known.
+    pub skip_verify: bool,
+    /// The web server says whether the file is new.
+    pub use_etag: bool,
+    /// Signatures.
+    pub signature: Signature,
+    /// Further arguments, which the template sees.
+    pub more: Map,
+}
+
+/// The content of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where it lies; empty if it need not be fetched.
+    pub place: String,
+    /// Its checksum.
+    pub sum: Option<Sum>,
+    /// Why there is none.
+    pub trouble: String,
+}
+
+impl Fetched {
+    fn trouble(place: &str, text: impl Into<String>) -> Self {
+        Fetched { place: place.to_owned(), sum: None, trouble: text.into() }
+    }
+}
+
+/// Finds the content of a file: fetches and renders its source.
+pub async fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
+    let Some(source) = asked.source.as_deref().filter(|source| !source.is_empty()) else {
+        return Ok(Fetched::default());
+    };
+    let parsed = address::parse(source);
+    let scheme = if address::VALID.contains(&parsed.scheme) { parsed.scheme } else { "" };
+    let mut place = match scheme {
+        "" => source.to_owned(),
+        "file" => Path::new(parsed.host).join(parsed.path).to_string_lossy().trim_end_matches('/').to_owned(),
+        _ => String::new(),
+    };
+    if matches!(scheme, "" | "file") && !Path::new(&place).exists() {
+        return Ok(Fetched::trouble("", format!("Local file source {place} does not exist")));
+    }
+    let sum = match wanted_sum(ctx, asked, source, scheme, &place).await? {
+        Ok(sum) => sum,
+        Err(trouble) => return Ok(Fetched::trouble("", trouble)),
+    };
+    if asked.template.is_none() && !address::REMOTE.contains(&scheme) {
+        return Ok(Fetched { place, sum, trouble: String::new() });
+    }
+    let mut fetched = Fetched { place: String::new(), sum, trouble: String::new() };
+    std::mem::swap(&mut fetched.place, &mut place);
+    if let Err(trouble) = into_cache(ctx, asked, source, &mut fetched).await? {
+        return Ok(Fetched::trouble("", trouble));
+    }
+    if fetched.place.is_empty() || !Path::new(&fetched.place).exists() {
+        return Ok(Fetched::trouble(&fetched.place, format!("Source file '{}' not found", redacted(source))));
+    }
+    if fetched.place == asked.name {
+        return Err(Error::invocation("Source file cannot be the same as destination"));
+    }
+    match asked.template.as_deref() {
+        Some(engine) => rendered(ctx, asked, engine, fetched).await,
+        None => Ok(fetched),
+    }
+}
+
+/// The checksum the content should have, or why it cannot be told.
+async fn wanted_sum(
+    ctx: &Context,
+    asked: &Asked,
+    source: &str,
+    scheme: &str,
+    place: &str,
+) -> Result<std::result::Result<Option<Sum>, String>> {
+    let here = |path: &str| Ok::<_, Error>(Some(Sum { kind: "sha256".into(), digits: hash::of_file(path, "sha256")? }));
+    if scheme == "salt" {
+        let found = crate::cp::within(ctx, crate::cp::client(ctx)?.hash_file(source, &asked.saltenv)).await?;
+        let sum = found.as_ref().and_then(|map| Sum::from_value(&map.clone().into()));
+        let missing = || format!("Source file {source} not found in saltenv '{}'", asked.saltenv);
+        return Ok(sum.map(Some).ok_or_else(missing));
+    }
+    if !asked.source_hash.truthy() && matches!(scheme, "" | "file") {
+        return here(place).map(Ok);
+    }
+    if asked.skip_verify {
+        return Ok(Ok(None));
+    }
+    if !asked.source_hash.truthy() {
+        let trouble = format!(
+            "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to True",
+            redacted(source)
+        );
+        return Ok(if asked.use_etag { Ok(None) } else { Err(trouble) });
+    }
+    let looked = SourceHash {
+        file_name: &asked.name,
+        source,
+        hash: &asked.source_hash,
+        name: asked.source_hash_name.as_deref(),
+        saltenv: &asked.saltenv,
+        signature: &asked.signature,
+    };
+    match source_sum(ctx, &looked).await {
+        Ok(sum) => Ok(Ok(Some(sum))),
+        Err(Error::Terminated) => Err(Error::Terminated),
+        Err(error) => Ok(Err(format!("Unable to manage file: {error}"))),
+    }
+}
+
+/// Makes sure that the source lies on this machine; the place that is known already is kept.
+async fn into_cache(
+    ctx: &Context,
+    asked: &Asked,
+    source: &str,
+    fetched: &mut Fetched,
+) -> Result<std::result::Result<(), String>> {
+    let cached = crate::cp::client(ctx)?.is_cached(source, &asked.saltenv);
+    let mut again = false;
+    if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.use_etag) {
+        let kind = fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str()).to_owned();
+        let digits = hash::of_file(&cached, &kind)?;
+        if asked.skip_verify {
+            fetched.place = cached;
+            fetched.sum = Some(Sum { kind, digits });
+        } else if asked.use_etag || fetched.sum.as_ref().is_none_or(|sum| sum.digits != digits) {
+            again = true;
+        } else {
+            fetched.place = cached;
+        }
+    }
+    if !fetched.place.is_empty() && !again {
+        return Ok(Ok(()));
+    }
+    let digits = fetched.sum.as_ref().map(|sum| sum.digits.clone());
+    match crate::cp::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref()).await {
+        Ok(found) => {
+            fetched.place = found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+            Ok(Ok(()))
+        }
+        Err(Error::Terminated) => Err(Error::Terminated),
+        Err(error) => Ok(Err(format!("Failed to cache {}: {error}", redacted(source)))),
+    }
+}
+
+async fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Result<Fetched> {
+    let mut context = asked.defaults.clone().unwrap_or_default();
+    context.update(asked.context.clone().unwrap_or_default());
+    let mut known = map! {
+        "name" => asked.name.as_str(), "source" => asked.source.clone(), "user" => asked.user.clone(),
+        "group" => asked.group.clone(), "mode" => asked.mode.clone(), "attrs" => asked.attrs.clone(),
+    };
+    known.update(asked.more.clone());
+    let order = template::Order { engine, saltenv: &asked.saltenv, context, known };
+    match template::file(ctx, Path::new(&fetched.place), order).await? {
+        Ok(text) => {
+            let place = store::temporary(text.as_bytes()).and_then(|path| path.keep().map_err(|error| error.error));
+            let place =
+                place.map_err(|error| Error::execution(format!("failed to keep what was rendered: {error}")))?;
+            let place = place.to_string_lossy().into_owned();
+            let digits = hash::of_file(&place, "sha256")?;
+            Ok(Fetched { place, sum: Some(Sum { kind: "sha256".into(), digits }), trouble: String::new() })
+        }
+        Err(trouble) => {
+            store::clean(&fetched.place);
+            Ok(Fetched::trouble(&fetched.place, trouble))
+        }
+    }
+}
+
+/// What a file is to be like, for telling what would change.
+#[derive(Clone, Debug, Default)]
+pub struct Meant {
+    /// The file.
+    pub name: String,
+    /// Where the content lies.
+    pub place: String,
+    /// The address of the content.
+    pub source: Option<String>,
+    /// The content's checksum.
+    pub sum: Option<Sum>,
+    /// Owner.
+    pub user: Value,
+    /// Group.
+    pub group: Value,
+    /// Permissions.
+    pub mode: Value,
+    /// Attributes.
+    pub attrs: Option<String>,
+    /// The environment of the source.
+    pub saltenv: String,
+    /// The content itself.
+    pub contents: Option<Vec<u8>>,
+    /// SELinux context.
+    pub selinux: Selinux,
+    /// Whether it is about what a link leads to.
+    pub follow_symlinks: bool,
+    /// Differences that do not count.
+    pub ignore: Ignore,
+    /// Whether a new file is shown with all it holds.
+    pub new_file_diff: bool,
+}
+
+/// Tells what would change of a file, and whether that counts with what is ignored left out.
+pub async fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
+    let kind = meant.sum.as_ref().map(|sum| sum.kind.as_str());
+    let stats = facts::of(&meant.name, kind.filter(|_| !Path::new(&meant.name).is_dir()), meant.follow_symlinks).ok();
+    let mut changes = Map::new();
+    if stats.is_none() && !meant.new_file_diff {
+        changes.insert("newfile", meant.name.as_str());
+        return Ok((changes, true));
+    }
+    let mut counts = false;
+    let here = stats.as_ref().and_then(|stats| stats.get_str("sum"));
+    if let Some(sum) = meant.sum.as_ref().filter(|sum| Some(sum.digits.as_str()) != here) {
+        let _ = sum;
+        counts = of_source(ctx, meant, stats.is_some(), &mut changes).await?;
+    }
+    if let Some(contents) = &meant.contents {
+        let old = if stats.is_some() { diff::content(Path::new(&meant.name)) } else { Ok(Vec::new()) };
+        let show = Show { ignore: meant.ignore.clone(), ..Show::default() };
+        let text = match old {
+            Ok(old) => {
+                let found = diff::of_contents(ctx, &old, contents, &show);
+                counts |= found.counts;
+                found.text
+            }
+            Err(error) => error.to_string(),
+        };
+        if !text.is_empty() {
+            let shown = if diff::is_obfuscated(ctx) { "<Obfuscated Template>".to_owned() } else { text };
+            changes.insert("diff", shown);
+        }
+    }
+    if let Some(stats) = stats {
+        of_metadata(ctx, meant, &stats, &mut changes).await?;
+    }
+    Ok((changes, counts))
+}
+
+async fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map) -> Result<bool> {
+    let mut place = Some(PathBuf::from(&meant.place)).filter(|place| !place.as_os_str().is_empty());
+    if let Some(source) = meant.source.as_deref().filter(|_| place.is_none()) {
+        let digits = meant.sum.as_ref().map(|sum| sum.digits.as_str());
+        place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits).await?;
+    }
+    let Some(place) = place else {
+        changes.insert("sum", "Checksum differs");
+        return Ok(false);
+    };
+    let show = Show { template: exists, ignore: meant.ignore.clone(), ..Show::default() };
+    let old = if exists { diff::content(Path::new(&meant.name)) } else { Ok(Vec::new()) };
+    let found = old.and_then(|old| Ok(diff::of_contents(ctx, &old, &diff::content(&place)?, &show)));
+    match found {
+        Ok(found) => {
+            changes.insert("diff", found.text);
+            Ok(found.counts)
+        }
+        Err(error) => {
+            changes.insert("diff", error.to_string());
+            Ok(false)
+        }
+    }
+}
+
+async fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> Result<()> {
+    for (wanted, name, number) in [(&meant.user, "user", "uid"), (&meant.group, "group", "gid")] {
+        if !wanted.is_null() && !is_one(wanted, stats, name, number) {
+            changes.insert(name, wanted.clone());
+        }
+    }
+    let mode = normalize_mode(&meant.mode);
+    if let Some(mode) = mode.filter(|mode| stats.get_str("mode") != Some(mode)) {
+        changes.insert("mode", mode);
+    }
+    if let Some(wanted) = meant.attrs.as_deref().filter(|wanted| !wanted.is_empty())
+        && attrs::compare(ctx, &meant.name, wanted).await?.is_some_and(|found| !found.is_empty())
+    {
+        changes.insert("attrs", wanted);
+    }
+    if meant.selinux.is_wanted() {
+        let Some(has) = Selinux::of(ctx, &meant.name).await? else {
+            return Err(Error::execution("Failed to get selinux attributes"));
+        };
+        let lacking = meant.selinux.lacking(&has);
+        let parts = [("user", lacking.user), ("role", lacking.role), ("type", lacking.kind), ("range", lacking.range)];
+        for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
+            changes.insert("selinux", map! { name => part });
+        }
+    }
+    Ok(())
+}
+
+/// What would become of a managed file, with its content fetched: the changes, or why that cannot be told.
+pub async fn check(
+    ctx: &Context,
+    asked: &Asked,
+    mut meant: Meant,
+    keep_mode: bool,
+) -> Result<std::result::Result<(Map, bool), String>> {
+    if meant.contents.is_none() {
+        let fetched = fetch(ctx, asked).await?;
+        if !fetched.trouble.is_empty() {
+            store::clean(&fetched.place);
+            return Ok(Err(fetched.trouble));
+        }
+        meant.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
+        meant.place = fetched.place;
+        if let Some(source) = asked.source.as_deref().filter(|_| keep_mode && !meant.place.is_empty()) {
+            meant.mode = kept_mode(ctx, source, &asked.saltenv).await.unwrap_or(meant.mode);
+        }
+    }
+    meant.source = asked.source.clone();
+    meant.saltenv = asked.saltenv.clone();
+    let place = meant.place.clone();
+    let found = changes(ctx, &meant).await;
+    store::clean(&place);
+    found.map(Ok)
+}
+
+/// The permissions of a source, if they can be told.
+pub async fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
+    if !matches!(address::parse(source).scheme, "salt" | "file" | "") {
+        return None;
+    }
+    let found = async { crate::cp::within(ctx, crate::cp::client(ctx)?.hash_and_stat(source, saltenv)).await }.await;
+    match found {
+        Ok(found) => {
+            let mode = found.and_then(|(_, stat)| stat.as_list()?.first()?.as_i64())?;
+            Some(format!("{:04o}", mode & 0o7777).into())
+        }
+        Err(error) => {
+            tracing::warn!("Unable to stat {source}: {error}");
+            None
+        }
+    }
+}
+
+/// The content that was given: text as it is, or bytes.
+pub fn given_contents(contents: &Value) -> Option<Vec<u8>> {
+    match contents {
+        Value::Null => None,
+        Value::Bytes(bytes) => Some(bytes.to_vec()),
+        other => Some(other.to_string().into_bytes()),
+    }
+}

@@ -1,0 +1,102 @@
+//! Signatures of files, checked by a module such as `gpg`.
+
+use std::path::Path;
+
+use exec::{Call, Context, Error, Result};
+use value::{Value, map};
+
+use super::address;
+
+/// How files are signed.
+#[derive(Clone, Debug, Default)]
+pub struct Signature {
+    /// The signature of the file: an address, a list of them, or True for one inside.
+    pub file: Value,
+    /// The signature of the list of checksums, likewise.
+    pub list: Value,
+    /// Keys of which one is enough.
+    pub signed_by_any: Value,
+    /// Keys of which all are wanted.
+    pub signed_by_all: Value,
+    /// The keyring.
+    pub keyring: Value,
+    /// The directory of GnuPG.
+    pub gnupghome: Value,
+    /// The module that checks.
+    pub backend: String,
+}
+
+impl Signature {
+    /// Says whether the list of checksums is to be signed.
+    pub fn is_of_list(&self) -> bool {
+        self.list.truthy()
+    }
+
+    /// Checks the signature of a list of checksums, which is removed if it is wrong.
+    pub async fn check(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
+        self.verify(ctx, file, &self.list, saltenv).await
+    }
+
+    /// Checks the signature of a file, if one is asked for; the file is removed if it is wrong.
+    pub async fn check_file(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
+        match self.file.truthy() {
+            true => self.verify(ctx, file, &self.file, saltenv).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn verify(&self, ctx: &Context, file: &Path, given: &Value, saltenv: &str) -> Result<()> {
+        let verify = format!("{}.verify", self.backend);
+        if ctx.agent.registry().find(&verify).is_err() {
+            return Err(Error::execution(format!(
+                "Signature verification requires the {} module, which could not be found. Make sure you have the \
+                 necessary tools and libraries intalled",
+                self.backend
+            )));
+        }
+        let mut fetched = Vec::new();
+        let signature = match given {
+            Value::Bool(true) => Value::Null,
+            Value::List(many) => {
+                let mut places = Vec::new();
+                for one in many {
+                    places.push(self.fetch(ctx, &one.to_string(), saltenv, &mut fetched).await?);
+                }
+                places.into()
+            }
+            one => self.fetch(ctx, &one.to_string(), saltenv, &mut fetched).await?.into(),
+        };
+        let kwargs = map! {
+            "filename" => file.to_string_lossy(), "signature" => signature, "keyring" => self.keyring.clone(),
+            "gnupghome" => self.gnupghome.clone(), "signed_by_any" => self.signed_by_any.clone(),
+            "signed_by_all" => self.signed_by_all.clone(),
+        };
+        let said = ctx.call_with(&verify, Call { args: Vec::new(), kwargs }).await?;
+        if said.get("res").and_then(Value::as_bool) == Some(true) {
+            return Ok(());
+        }
+        for wrong in fetched.iter().map(String::as_str).chain([&*file.to_string_lossy()]) {
+            if let Err(error) = std::fs::remove_file(wrong) {
+                tracing::warn!("failed to remove {wrong}, whose signature is wrong: {error}");
+            }
+        }
+        let reason = said.get("message").map(Value::to_string).unwrap_or_default();
+        Err(Error::execution(format!("The file's signature could not be verified: {reason}")))
+    }
+
+    async fn fetch(&self, ctx: &Context, one: &str, saltenv: &str, fetched: &mut Vec<String>) -> Result<String> {
+        let place = crate::cp::cache_hashed(ctx, one, saltenv, None).await.ok().flatten();
+        match place {
+            Some(place) => {
+                let place = place.to_string_lossy().into_owned();
+                // What lies on this machine is not ours to remove.
+                if !address::LOCAL.contains(&address::parse(one).scheme) {
+                    fetched.push(place.clone());
+                }
+                Ok(place)
+            }
+            None if self.backend == "gpg" => Err(Error::execution(format!("Detached signature file {one} not found"))),
+            None => Ok(one.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Contents that are templates.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use exec::{Context, Error, Result, function};
+use render::{Loader, Renderer, Source, Template};
+use value::{Map, Value, map};
+
+/// What is to be rendered with what.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// The engine's name.
+    pub engine: &'a str,
+    /// The environment.
+    pub saltenv: &'a str,
+    /// The names given by the user.
+    pub context: Map,
+    /// What else the template sees.
+    pub known: Map,
+}
+
+/// The engines Salt has.
+const ENGINES: [&str; 6] = ["jinja", "mako", "cheetah", "genshi", "wempy", "py"];
+
+/// Says whether there is such an engine in Salt.
+pub fn is_known(engine: &str) -> bool {
+    ENGINES.contains(&engine)
+}
+
+/// Renders a file. The inner error is what a state says about a template that cannot be rendered.
+pub async fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::result::Result<String, String>> {
+    if !is_known(order.engine) {
+        return Ok(Err(format!("Specified template format {} is not supported", order.engine)));
+    }
+    let bytes = std::fs::read(place).map_err(|error| Error::io("read", place, &error))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        return Ok(Err(format!("{} is not valid UTF-8 and cannot be a template", place.display())));
+    };
+    run(ctx, text, Some(place.to_owned()), order).await
+}
+
+/// Renders text.
+pub async fn source(ctx: &Context, text: &str, order: Order<'_>) -> Result<std::result::Result<String, String>> {
+    run(ctx, text.to_owned(), None, order).await
+}
+
+async fn run(
+    ctx: &Context,
+    text: String,
+    path: Option<PathBuf>,
+    order: Order<'_>,
+) -> Result<std::result::Result<String, String>> {
+    let (engine, saltenv) = (order.engine.to_owned(), order.saltenv.to_owned());
+    let mut context = order.known;
+    context.update(order.context);
+    let renderer = Renderer::new(ctx.clone(), Arc::new(FromServer(ctx.clone())));
+    let rendered = ctx.blocking(move || {
+        let template = Template {
+            text: &text,
+            path: path.as_deref(),
+            engine: &engine,
+            saltenv: &saltenv,
+            context: Some(&context),
+        };
+        renderer.template(&template)
+    });
+    Ok(rendered.await?.map_err(|error| error.to_string()))
+}
+
+/// The files of the file server, which templates import and include.
+struct FromServer(Context);
+
+impl Loader for FromServer {
+    fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
+        let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
+        let address = files::url::create(path.trim_start_matches('/'), Some(saltenv));
+        let found = render::wait(crate::cp::cache(&self.0, &address, saltenv)).map_err(|error| error.to_string())?;
+        let Some(path) = found else { return Ok(None) };
+        let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(Source { text: text.into(), path })),
+            Err(_) => Err(format!("{} is not valid UTF-8", path.display())),
+        }
+    }
+}
+
+/// Renders text as a template; a map with result and comment where there is no such engine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' file.apply_template_on_contents contents='This is a {{ template }} string.' template=jinja "context={}" "defaults={'template': 'cool'}" saltenv=base
+#[function]
+pub async fn apply_template_on_contents(
+    ctx: &Context,
+    contents: Value,
+    template: String,
+    context: Value,
+    defaults: Value,
+    saltenv: Value,
+) -> Result<Value> {
+    if !is_known(&template) {
+        let comment = format!("Specified template format {template} is not supported");
+        return Ok(map! { "result" => false, "comment" => comment }.into());
+    }
+    let mut known = super::sources::map_or_none(&defaults).unwrap_or_default();
+    known.update(super::sources::map_or_none(&context).unwrap_or_default());
+    let saltenv = super::sources::environment(&saltenv);
+    let order = Order { engine: &template, saltenv: &saltenv, context: known, known: Map::new() };
+    source(ctx, &contents.to_string(), order).await?.map(Value::from).map_err(Error::Other)
+}

@@ -1,0 +1,216 @@
+//! Options of git.
+
+use exec::{Context, Error, KwArgs, Result, function};
+use value::{Map, Value};
+
+use super::run::{Git, Who, listed, named};
+
+/// Whose options are meant.
+struct Place {
+    cwd: Option<String>,
+    global: bool,
+}
+
+impl Place {
+    fn of(who: &Who, cwd: Option<String>, global: bool) -> Result<Self> {
+        match cwd {
+            None if !global => Err(Error::invocation("'cwd' argument required unless global=True")),
+            cwd => Ok(Place { cwd: cwd.map(|cwd| who.path(&cwd)), global }),
+        }
+    }
+
+    fn flag(&self) -> &'static str {
+        if self.global { "--global" } else { "--local" }
+    }
+
+    fn at<'a>(&self, git: Git<'a>) -> Git<'a> {
+        match &self.cwd {
+            Some(cwd) => git.at(cwd),
+            None => git,
+        }
+    }
+
+    /// All values of an option; none when git knows no such option.
+    async fn values(&self, ctx: &Context, who: &Who, key: &str) -> Result<Option<Vec<String>>> {
+        let git = Git::of(ctx, who, &["config", self.flag(), "--get-all", key]);
+        let done = self.at(git).done().await?;
+        Ok((done.retcode != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
+    }
+
+    /// The options that fit patterns, each with its values.
+    async fn matching(&self, ctx: &Context, who: &Who, key: &str, value: Option<String>) -> Result<Map> {
+        let git = Git::of(ctx, who, &["config", self.flag(), "--get-regexp", key]).words(value);
+        let done = self.at(git).done().await?;
+        let mut found = Map::new();
+        for line in done.stdout.lines().filter(|_| done.retcode != 1) {
+            let Some((name, value)) = line.split_once(char::is_whitespace) else { continue };
+            if let Value::List(values) = found.entry_or_insert_with(name, || Value::List(Vec::new())) {
+                values.push(value.trim_start().into());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the value of an option, the last of several; all of them with ``all=True``; None without it. Of the
+/// repository, or with ``global=True`` of the user.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt myminion git.config_get user.name cwd=/path/to/repo
+///     salt myminion git.config_get user.email global=True
+#[function]
+async fn config_get(
+    ctx: &Context,
+    key: String,
+    cwd: Option<String>,
+    user: Option<String>,
+    password: Option<Value>,
+    #[default(false)] ignore_retcode: Value,
+    output_encoding: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let who = Who { user, password, ignore_retcode, output_encoding };
+    let [global, all] = named(&kwargs, ["global", "all"])?;
+    let place = Place::of(&who, cwd, global.truthy())?;
+    match place.values(ctx, &who, &key).await? {
+        None => Ok(Value::Null),
+        Some(values) if all.truthy() => Ok(values.into()),
+        Some(mut values) => Ok(values.pop().unwrap_or_default().into()),
+    }
+}
+
+/// Returns the options whose names, and values if wanted, fit patterns; each with all its values.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt myminion git.config_get_regexp '.*' cwd=/path/to/repo
+#[function]
+async fn config_get_regexp(
+    ctx: &Context,
+    key: String,
+    value_regex: Option<Value>,
+    cwd: Option<String>,
+    user: Option<String>,
+    password: Option<Value>,
+    #[default(false)] ignore_retcode: Value,
+    output_encoding: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let who = Who { user, password, ignore_retcode, output_encoding };
+    let [global] = named(&kwargs, ["global"])?;
+    let place = Place::of(&who, cwd, global.truthy())?;
+    place.matching(ctx, &who, &key, value_regex.map(|pattern| pattern.to_string())).await
+}
+
+/// The same as ``git.config_get_regexp``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt myminion git.config_get_regex '.*' cwd=/path/to/repo
+#[function]
+async fn config_get_regex(
+    ctx: &Context,
+    key: String,
+    value_regex: Option<Value>,
+    cwd: Option<String>,
+    user: Option<String>,
+    password: Option<Value>,
+    #[default(false)] ignore_retcode: Value,
+    output_encoding: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let who = Who { user, password, ignore_retcode, output_encoding };
+    let [global] = named(&kwargs, ["global"])?;
+    let place = Place::of(&who, cwd, global.truthy())?;
+    place.matching(ctx, &who, &key, value_regex.map(|pattern| pattern.to_string())).await
+}
+
+/// Sets an option to a value, or with ``multivar`` to several, and returns all its values. ``add=True`` leaves those it has.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt myminion git.config_set user.email me@example.com cwd=/path/to/repo
+///     salt myminion git.config_set user.email foo@bar.com global=True
+#[function]
+async fn config_set(
+    ctx: &Context,
+    key: String,
+    value: Option<String>,
+    multivar: Option<Value>,
+    cwd: Option<String>,
+    user: Option<String>,
+    password: Option<Value>,
+    #[default(false)] ignore_retcode: Value,
+    output_encoding: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let who = Who { user, password, ignore_retcode, output_encoding };
+    let [global, add] = named(&kwargs, ["global", "add"])?;
+    let place = Place::of(&who, cwd, global.truthy())?;
+    let first = if add.truthy() && value.is_some() { "--add" } else { "--replace-all" };
+    let values = match (value, multivar) {
+        (Some(_), Some(_)) => return Err(Error::invocation("Only one of 'value' and 'multivar' is permitted")),
+        (Some(value), None) => vec![value],
+        (None, Some(values)) => listed(&values),
+        (None, None) => return Err(Error::Other("neither 'value' nor 'multivar' is given".into())),
+    };
+    for (index, value) in values.iter().enumerate() {
+        let how = if index == 0 { first } else { "--add" };
+        let git = Git::of(ctx, &who, &["config"]).word_if(place.global, "--global").words([how, &key, value]);
+        place.at(git).text().await?;
+    }
+    Ok(place.values(ctx, &who, &key).await?.map(Value::from).unwrap_or_default())
+}
+
+/// Takes an option away, or those of its values that fit a pattern; returns True.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt myminion git.config_unset /path/to/repo foo.bar
+///     salt myminion git.config_unset foo.bar global=True
+#[function]
+async fn config_unset(
+    ctx: &Context,
+    key: String,
+    value_regex: Option<Value>,
+    cwd: Option<String>,
+    user: Option<String>,
+    password: Option<Value>,
+    #[default(false)] ignore_retcode: Value,
+    output_encoding: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<bool> {
+    let who = Who { user, password, ignore_retcode, output_encoding };
+    let [global, all] = named(&kwargs, ["global", "all"])?;
+    let place = Place::of(&who, cwd, global.truthy())?;
+    let how = if all.truthy() { "--unset-all" } else { "--unset" };
+    let pattern = value_regex.map(|pattern| pattern.to_string());
+    let git = Git::of(ctx, &who, &["config", how, place.flag(), &key]).words(pattern.clone());
+    let done = place.at(git).done().await?;
+    let why = match done.retcode {
+        0 => return Ok(true),
+        1 => "Section or key is invalid".to_owned(),
+        5 if place.values(ctx, &who, &key).await?.is_none() => format!("Key '{key}' does not exist"),
+        5 => {
+            let more = if pattern.is_some() { " and value_regex matches multiple values" } else { "" };
+            format!("Multiple values exist for key '{key}'{more}")
+        }
+        6 => "The value_regex is invalid".to_owned(),
+        code => {
+            let more = if done.stderr.is_empty() { String::new() } else { format!("; {}", done.stderr) };
+            format!("Failed to unset key '{key}', git config returned exit code {code}{more}")
+        }
+    };
+    Err(Error::execution(why))
+}

@@ -1,0 +1,267 @@
+//! `locale` — the system's locale, and locales that exist.
+
+use std::path::Path;
+
+use exec::{Context, Error, KwArgs, Module, Result, function};
+use value::Value;
+
+use crate::cmd;
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "locale",
+    "Functions that look at the system's locale, and make locales.",
+    &[&AVAIL, &GEN_LOCALE, &GET_LOCALE, &LIST_AVAIL, &SET_LOCALE],
+);
+
+/// A name such as `de_DE.UTF-8@euro UTF-8`, in parts.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Parts {
+    language: String,
+    territory: String,
+    codeset: String,
+    modifier: String,
+    charmap: String,
+}
+
+impl Parts {
+    fn of(name: &str) -> Parts {
+        let cut = |text: &str, sign: char| match text.split_once(sign) {
+            Some((before, behind)) => (before.to_owned(), behind.to_owned()),
+            None => (text.to_owned(), String::new()),
+        };
+        let (name, charmap) = cut(name.trim(), ' ');
+        let (name, modifier) = cut(&name, '@');
+        let (name, codeset) = cut(&name, '.');
+        let (language, territory) = cut(&name, '_');
+        Parts { language, territory, codeset, modifier, charmap }
+    }
+
+    fn joined(&self) -> String {
+        let mut text = self.language.clone();
+        let parts = [('_', &self.territory), ('.', &self.codeset), ('@', &self.modifier), (' ', &self.charmap)];
+        for (sign, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
+            text.push(sign);
+            text.push_str(part);
+        }
+        text
+    }
+
+    /// The name as it is compared.
+    fn normal(mut self) -> String {
+        self.codeset = self.codeset.to_lowercase().replace('-', "");
+        self.charmap.clear();
+        self.joined()
+    }
+}
+
+async fn list(ctx: &Context) -> Result<Vec<String>> {
+    let said = cmd::quiet(ctx, &["locale", "-a"]).await?;
+    Ok(said.stdout.trim_end().lines().map(str::to_owned).collect())
+}
+
+/// Returns the locales that exist.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' locale.list_avail
+#[function]
+async fn list_avail(ctx: &Context) -> Result<Value> {
+    Ok(list(ctx).await?.into())
+}
+
+/// Says whether a locale exists.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' locale.avail 'en_US.UTF-8'
+#[function]
+async fn avail(ctx: &Context, locale: String) -> Result<bool> {
+    let wanted = Parts::of(&locale).normal();
+    Ok(list(ctx).await?.iter().any(|known| Parts::of(known).normal() == wanted))
+}
+
+/// Where the locale of the system is written where systemd does not keep it.
+fn file(ctx: &Context) -> Result<(&'static str, &'static str)> {
+    Ok(match ctx.grains.get_str("os_family").unwrap_or_default() {
+        "Suse" => ("/etc/sysconfig/language", "RC_LANG"),
+        "RedHat" => ("/etc/sysconfig/i18n", "LANG"),
+        "Debian" => ("/etc/default/locale", "LANG"),
+        "Arch" | "Alpine" => ("/etc/locale.conf", "LANG"),
+        _ => return Err(Error::execution("Error: Unsupported platform!")),
+    })
+}
+
+fn with_systemd() -> bool {
+    Path::new("/run/systemd/system").exists()
+}
+
+/// The value of a variable in a file.
+fn value_in(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+    Some(line.trim().trim_matches('"').to_owned())
+}
+
+/// Sets a variable in a file.
+fn with_value(text: &str, name: &str, value: &str) -> String {
+    let own = |line: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+    let new = format!("{name}=\"{value}\"");
+    let mut lines: Vec<&str> = text.lines().map(|line| if own(line) { new.as_str() } else { line }).collect();
+    if !lines.contains(&new.as_str()) {
+        lines.push(&new);
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Reads "System Locale: LANG=C" and the lines behind it.
+fn localectl_lang(text: &str) -> Option<String> {
+    let words = text.lines().flat_map(|line| line.split(": ")).map(str::trim);
+    words.into_iter().find_map(|word| word.strip_prefix("LANG=")).map(|value| value.trim_matches('"').to_owned())
+}
+
+/// Returns the system's locale.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' locale.get_locale
+#[function]
+async fn get_locale(ctx: &Context) -> Result<String> {
+    if with_systemd() {
+        if util::which("localectl").is_none() {
+            return Err(Error::execution("Unable to find \"localectl\""));
+        }
+        let said = cmd::quiet(ctx, &["localectl", "status"]).await?;
+        if said.stderr.contains("Failed to connect to bus") {
+            return Err(Error::execution("Command \"localectl\" is in a degraded state."));
+        }
+        return Ok(localectl_lang(&said.stdout).unwrap_or_default());
+    }
+    let (path, name) = file(ctx)?;
+    let text = ctx.blocking(move || std::fs::read_to_string(path).unwrap_or_default()).await?;
+    Ok(value_in(&text, name).unwrap_or_default())
+}
+
+/// Sets the system's locale.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' locale.set_locale 'en_US.UTF-8'
+#[function]
+async fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
+    let new_debian = ctx.grains.get_str("os_family") == Some("Debian")
+        && ctx.grains.get("osmajorrelease").and_then(Value::as_i64).is_some_and(|release| release >= 13);
+    if with_systemd() && !new_debian && util::which("localectl").is_some() {
+        let said = cmd::quiet(ctx, &["localectl", "set-locale", &format!("LANG={locale}")]).await?;
+        if said.retcode == Some(0) {
+            return Ok(true);
+        }
+        return write(ctx, "/etc/locale.conf", "LANG", locale).await;
+    }
+    let (path, name) = file(ctx)?;
+    if path == "/etc/default/locale" {
+        if util::which("update-locale").is_none() {
+            return Err(Error::execution("Cannot set locale: \"update-locale\" was not found."));
+        }
+        cmd::quiet(ctx, &["update-locale"]).await?;
+    }
+    write(ctx, path, name, locale).await
+}
+
+async fn write(ctx: &Context, path: &'static str, name: &'static str, locale: String) -> Result<bool> {
+    ctx.blocking(move || {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let text = with_value(&text, name, &locale);
+        util::replace_file(Path::new(path), text.as_bytes(), 0o644).map_err(|error| Error::io("write", path, &error))
+    })
+    .await??;
+    Ok(true)
+}
+
+/// Makes a locale; says whether it worked.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' locale.gen_locale 'en_IE.UTF-8 UTF-8'
+#[function]
+async fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
+    let os = ctx.grains.get_str("os").unwrap_or_default().to_owned();
+    let mut parts = Parts::of(&locale);
+    if parts.charmap.is_empty() && os != "Ubuntu" {
+        parts.charmap = parts.codeset.clone();
+    }
+    let (full, base) = (parts.joined(), format!("{}_{}", parts.language, parts.territory));
+    let known = match os.as_str() {
+        "Debian" | "Gentoo" => {
+            let text = std::fs::read_to_string("/usr/share/i18n/SUPPORTED").unwrap_or_default();
+            text.lines().any(|line| line.trim() == full)
+        }
+        _ => Path::new("/usr/share/i18n/locales").join(&base).exists(),
+    };
+    if !known {
+        tracing::error!("The provided locale \"{full}\" is not available");
+        return Ok(Value::Bool(false));
+    }
+    let list = Path::new("/etc/locale.gen");
+    if let Ok(text) = std::fs::read_to_string(list) {
+        util::replace_file(list, asked_for(&text, &full).as_bytes(), 0o644)
+            .map_err(|error| Error::io("write", list, &error))?;
+    }
+    let said = if util::which("locale-gen").is_some() {
+        let name = if os == "Ubuntu" { Parts::of(&full).normal() } else { full };
+        cmd::quiet(ctx, &["locale-gen", &name]).await?
+    } else if util::which("localedef").is_some() {
+        let name = format!("{base}.{}", parts.codeset);
+        let words = ["localedef", "--force", "-i", &base, "-f", &parts.codeset, &name, "--quiet"];
+        cmd::quiet(ctx, &words).await?
+    } else {
+        return Err(Error::execution("Command \"locale-gen\" or \"localedef\" was not found on this system."));
+    };
+    if kwargs.0.get("verbose").is_some_and(Value::truthy) {
+        return Ok(said.into_map().into());
+    }
+    Ok(Value::Bool(said.retcode == Some(0)))
+}
+
+/// Takes the mark off a locale in the list of those to be made, or adds it.
+fn asked_for(text: &str, locale: &str) -> String {
+    let off = |line: &str| line.trim().strip_prefix('#').is_some_and(|line| line.trim() == locale);
+    let mut lines: Vec<&str> = text.lines().map(|line| if off(line) { locale } else { line }).collect();
+    if !lines.iter().any(|line| line.trim() == locale) {
+        lines.push(locale);
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_parts() {
+        let parts = Parts::of("de_DE.UTF-8@euro UTF-8");
+        assert_eq!(parts.joined(), "de_DE.UTF-8@euro UTF-8");
+        assert_eq!(parts.normal(), "de_DE.utf8@euro");
+        assert_eq!(Parts::of("C").normal(), "C");
+    }
+
+    #[test]
+    fn settings_are_read_and_written() {
+        assert_eq!(value_in("# x\nLANG=\"de_DE\"\n", "LANG").as_deref(), Some("de_DE"));
+        assert_eq!(with_value("A=1\nLANG=x\n", "LANG", "y"), "A=1\nLANG=\"y\"\n");
+        assert_eq!(with_value("", "LANG", "y"), "LANG=\"y\"\n");
+        assert_eq!(localectl_lang("   System Locale: LANG=C.UTF-8\n    VC Keymap: n/a\n").as_deref(), Some("C.UTF-8"));
+        assert_eq!(asked_for("# de_DE UTF-8\nx\n", "de_DE UTF-8"), "de_DE UTF-8\nx\n");
+        assert_eq!(asked_for("x\n", "de_DE UTF-8"), "x\nde_DE UTF-8\n");
+    }
+}

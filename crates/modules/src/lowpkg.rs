@@ -1,0 +1,272 @@
+//! `lowpkg` on Debian and its relatives: what dpkg knows, without apt.
+
+use std::path::Path;
+
+use exec::{Call, Context, Error, KwArgs, Module, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use crate::cmd;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "lowpkg",
+    "What dpkg knows of packages.",
+    &[&BIN_PKG_INFO, &FILE_DICT, &FILE_LIST, &INFO, &LIST_PKGS, &UNPURGE],
+)
+.only_if(|grains| match grains.get_str("os_family") {
+    Some("Debian") => Ok(()),
+    _ => Err("The dpkg execution module cannot be loaded: only works on Debian family systems.".into()),
+});
+
+/// Returns name, version and architecture of the package in a file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.bin_pkg_info /root/foo-1.2.3-1ubuntu1_all.deb
+#[function]
+async fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Map> {
+    let path = local_file(ctx, path, &saltenv).await?;
+    let said = cmd::quiet(ctx, &["dpkg", "-I", &path]).await?;
+    if said.retcode != Some(0) {
+        let why = if said.stderr.is_empty() { String::new() } else { format!(": {}", said.stderr.trim_end()) };
+        return Err(Error::execution(format!("Unable to get info for {path}{why}")));
+    }
+    let own = |name: &str| ctx.grains.get_str(name).unwrap_or_default();
+    let foreign = own("cpuarch") == "x86_64" && own("osarch") == "amd64";
+    file_info(&said.stdout, foreign.then_some("amd64"))
+        .map_err(|missing| Error::execution(format!("Unable to get {missing} for {path}")))
+}
+
+/// The path of a file that may have to be fetched.
+pub(crate) async fn local_file(ctx: &Context, path: String, saltenv: &str) -> Result<String> {
+    if path.contains("://") {
+        let call = Call { args: vec![path.clone().into(), saltenv.into()], kwargs: Map::new() };
+        let cached = ctx.call_with("cp.cache_file", call).await?;
+        let missing = || Error::execution(format!("Unable to retrieve {path} from saltenv '{saltenv}'"));
+        return cached.as_str().filter(|path| !path.is_empty()).map(str::to_owned).ok_or_else(missing);
+    }
+    if !Path::new(&path).exists() {
+        return Err(Error::execution(format!("{path} does not exist on minion")));
+    }
+    if !Path::new(&path).is_absolute() {
+        return Err(Error::invocation(format!("{path} does not exist on minion")));
+    }
+    Ok(path)
+}
+
+fn file_info(text: &str, own: Option<&str>) -> std::result::Result<Map, String> {
+    let field = |wanted: &str| {
+        let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+        let mut found = lines.filter(|(name, _)| name.trim_end() == wanted);
+        found.next_back().and_then(|(_, value)| value.split_whitespace().last()).map(str::to_owned)
+    };
+    let found = [("name", field("Package")), ("version", field("Version")), ("arch", field("Architecture"))];
+    let missing: Vec<&str> = found.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
+    if !missing.is_empty() {
+        return Err(missing.join(", "));
+    }
+    let mut info: Map = found.into_iter().collect();
+    let arch = info.get_str("arch").unwrap_or_default().to_owned();
+    if arch != "all" && own.is_some_and(|own| own != arch) {
+        let name = format!("{}:{arch}", info.get_str("name").unwrap_or_default());
+        info.insert("name", name);
+    }
+    Ok(info)
+}
+
+/// Names of installed packages with their versions, or the text of the failure.
+async fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(String, String)>, String>> {
+    let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
+    let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\t${Version}\n", "-W"];
+    words.extend(names.iter().map(String::as_str));
+    let said = cmd::quiet(ctx, &words).await?;
+    if said.retcode != Some(0) {
+        return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
+    }
+    let lines = said.stdout.lines().filter_map(|line| line.strip_prefix("installed\t")?.split_once('\t'));
+    Ok(Ok(lines.map(|(name, version)| (name.to_owned(), version.to_owned())).collect()))
+}
+
+async fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
+    let said = cmd::quiet(ctx, &["dpkg", "-L", package]).await?;
+    Ok(said.stdout.lines().map(str::to_owned).collect())
+}
+
+/// Returns the files of packages, by package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.file_dict hostname mount
+#[function]
+async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    let names = match query(ctx, &packages).await? {
+        Ok(names) => names,
+        Err(text) => return Ok(text.into()),
+    };
+    let mut found = Map::new();
+    for (name, _) in names {
+        let files = files_of(ctx, &name).await?;
+        found.insert(name, files);
+    }
+    Ok(map! { "errors" => Vec::<String>::new(), "packages" => found }.into())
+}
+
+/// Returns the files of packages.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.file_list hostname mount
+#[function]
+async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    let names = match query(ctx, &packages).await? {
+        Ok(names) => names,
+        Err(text) => return Ok(text.into()),
+    };
+    let mut files = std::collections::BTreeSet::new();
+    for (name, _) in names {
+        files.extend(files_of(ctx, &name).await?);
+    }
+    let files: Vec<String> = files.into_iter().collect();
+    Ok(map! { "errors" => Vec::<String>::new(), "files" => files }.into())
+}
+
+/// What is asked of dpkg, one field a line.
+const FIELDS: [(&str, &str); 17] = [
+    ("package", "${Package}"),
+    ("revision", "${binary:Revision}"),
+    ("architecture", "${Architecture}"),
+    ("maintainer", "${Maintainer}"),
+    ("summary", "${Summary}"),
+    ("source", "${source:Package}"),
+    ("version", "${Version}"),
+    ("section", "${Section}"),
+    ("size", "${Size}"),
+    ("MD5", "${MD5sum}"),
+    ("SHA1", "${SHA1}"),
+    ("SHA256", "${SHA256}"),
+    ("origin", "${Origin}"),
+    ("homepage", "${Homepage}"),
+    ("status", "${db:Status-Abbrev}"),
+    ("install_date", "${db-fsys:Last-Modified}"),
+    ("description", "${Description}"),
+];
+
+/// Returns all that dpkg knows of packages, by package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.info apache2 bash
+#[function]
+async fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
+    let fields: String = FIELDS.iter().map(|(name, field)| format!("{name}:{field}\\n")).collect();
+    let format = format!("-f={fields}\\n*/~^\\\\*\\n");
+    let mut words = vec!["dpkg-query", "-W", &format];
+    words.extend(names.iter().map(String::as_str));
+    let said = cmd::quiet(ctx, &words).await?;
+    if said.retcode != Some(0) {
+        if kwargs.0.get("failhard").is_none_or(Value::truthy) {
+            let text = format!("Error getting packages information: {}", said.stderr.trim_end());
+            return Err(Error::execution(text));
+        }
+        return Ok(Map::new());
+    }
+    Ok(said.stdout.split("\n*/~^\\*\n").filter_map(package).collect())
+}
+
+fn package(text: &str) -> Option<(String, Map)> {
+    let (fields, description) = text.trim_start_matches('\n').split_once("\ndescription:")?;
+    let mut info = Map::new();
+    for (key, value) in fields.lines().filter_map(|line| line.trim().split_once(':')) {
+        let value = match key {
+            "install_date" => value.parse().map(super::pkg::apt::utc).unwrap_or_default(),
+            _ => value.to_owned(),
+        };
+        if !value.is_empty() {
+            info.insert(key, value);
+        }
+    }
+    info.insert("description", description);
+    let name = info.get_str("package")?.to_owned();
+    info.extend(super::pkg::apt::license(&name).map(|license| ("license", license)));
+    Some((name, info))
+}
+
+/// Returns installed packages and their versions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.list_pkgs
+///     salt '*' lowpkg.list_pkgs hostname mount
+#[function]
+async fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    Ok(match query(ctx, &packages).await? {
+        Ok(found) => found.into_iter().collect::<Map>().into(),
+        Err(text) => text.into(),
+    })
+}
+
+/// Calls off the purge of packages; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.unpurge bzip2
+#[function]
+async fn unpurge(ctx: &Context, packages: VarArgs) -> Result<Map> {
+    if packages.0.is_empty() {
+        return Ok(Map::new());
+    }
+    let leaving = || async {
+        let call = Call { args: Vec::new(), kwargs: map! { "purge_desired" => true } };
+        Ok::<Map, Error>(ctx.call_with("pkg.list_pkgs", call).await?.into_map().unwrap_or_default())
+    };
+    let old = leaving().await?;
+    let lines: String = packages.0.iter().map(|name| format!("{name} install\n")).collect();
+    cmd::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes()).await?;
+    let new = leaving().await?;
+    let text = |packages: &Map, name: &Value| packages.get_value(name).cloned().unwrap_or("".into());
+    let mut changes = Map::new();
+    for name in old.keys().chain(new.keys()).filter(|name| old.get_value(name) != new.get_value(name)) {
+        changes.insert(name.clone(), map! { "new" => text(&new, name), "old" => text(&old, name) });
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_a_file_are_read() {
+        let text = " new Debian package, version 2.0.\n size 1 bytes\n Package: hello\n Version : 2.10-3\n Architecture: i386\n";
+        let info = file_info(text, Some("amd64")).unwrap();
+        assert_eq!(info, map! { "name" => "hello:i386", "version" => "2.10-3", "arch" => "i386" });
+        assert_eq!(file_info(text, None).unwrap().get_str("name"), Some("hello"));
+        assert_eq!(file_info("Package: x\n", None).unwrap_err(), "version, arch");
+    }
+
+    #[test]
+    fn all_of_a_package_is_read() {
+        let text = "package:x\nrevision:\nsize:3\nstatus:ii \ninstall_date:1747699200\ndescription:A\n b\n";
+        let (name, info) = package(text).unwrap();
+        assert_eq!(name, "x");
+        assert_eq!(info.get_str("install_date"), Some("2025-05-20T00:00:00Z"));
+        assert_eq!(info.get_str("status"), Some("ii"));
+        assert!(!info.contains_key("revision"));
+    }
+}

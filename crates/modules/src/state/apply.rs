@@ -1,0 +1,509 @@
+//! The functions that apply states.
+
+use std::path::Path;
+
+use ::state::gather::{self, TopError};
+use ::state::{declare, low as lows};
+use exec::{Context, Error, KwArgs, Result, VarArgs, function};
+use store::disk::{self, Writing};
+use value::{Map, Value, list, map};
+
+use super::disabled;
+use super::session::{Args, Begun, COMPILER_ERROR, Session, begin, set_retcode};
+use crate::util::split_input;
+
+/// Takes the place among the runs, or leaves the function with the answer for a caller who gets none.
+macro_rules! session {
+    ($ctx:expr, $args:expr, $needs_env:expr) => {
+        match begin($ctx, $args).await? {
+            Begun::Mine(held) => Session::new($ctx, $args, held, $needs_env).await?,
+            Begun::Answer(answer) => return Ok(answer),
+        }
+    };
+}
+pub(super) use session;
+
+/// Applies the SLS files that are named, or those that the top files give this minion.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.apply
+///     salt '*' state.apply web.install,web.config test=True pillar='{"port": 8080}'
+#[function(out = "highstate")]
+pub async fn apply(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+    applied(ctx, mods, kwargs.0).await
+}
+
+pub(super) async fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map) -> Result<Value> {
+    let mut take = |key: &str| kwargs.remove(key).filter(|value| !value.is_null());
+    let (test, queue, state_events) = (take("test"), take("queue"), take("state_events"));
+    match mods.filter(Value::truthy) {
+        Some(mods) => {
+            let (exclude, sync_mods) = (take("exclude"), take("sync_mods"));
+            let args = Args { test, queue, state_events, kwargs };
+            apply_sls(ctx, mods, exclude, sync_mods, args).await
+        }
+        None => apply_top(ctx, Args { test, queue, state_events, kwargs }).await,
+    }
+}
+
+/// Tells what ``state.apply`` would do.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.test
+///     salt '*' state.test web.install
+#[function(out = "highstate")]
+pub async fn test(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let mut kwargs = kwargs.0;
+    kwargs.insert("test", true);
+    let mods = args.0.into_iter().next().or_else(|| kwargs.remove("mods"));
+    applied(ctx, mods, kwargs).await
+}
+
+/// Applies the states that the top files give this minion.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.highstate
+///     salt '*' state.highstate whitelist=web.install exclude=bar,baz test=True
+#[function(out = "highstate")]
+pub async fn highstate(
+    ctx: &Context,
+    test: Option<Value>,
+    queue: Option<Value>,
+    state_events: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    apply_top(ctx, Args { test, queue, state_events, kwargs: kwargs.0 }).await
+}
+
+async fn apply_top(ctx: &Context, args: Args) -> Result<Value> {
+    if !disabled::of(ctx, &["highstate".to_owned()]).is_empty() {
+        return Ok(map! {
+            "name" => "Salt highstate run is disabled. To re-enable, run state.enable highstate",
+            "result" => "False",
+            "comment" => "Disabled",
+        }
+        .into());
+    }
+    let session = session!(ctx, &args, false);
+    if let Some(refusal) = session.pillar_refusal(&args) {
+        return Ok(refusal);
+    }
+    let result = from_top(&session, &args).await?;
+    Ok(terse(&session.ctx, &args, result))
+}
+
+/// Applies the states of another top file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.top reverse_top.sls
+///     salt '*' state.top prod_top.sls exclude=sls_to_exclude
+#[function(out = "highstate")]
+pub async fn top(
+    ctx: &Context,
+    topfn: String,
+    test: Option<Value>,
+    queue: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let args = Args::with_test(test, queue, kwargs);
+    let mut session = session!(ctx, &args, false);
+    if let Some(refusal) = session.pillar_refusal(&args) {
+        return Ok(refusal);
+    }
+    let mut opts = (*session.ctx.opts).clone();
+    opts.insert("state_top", topfn);
+    if let Some(saltenv) = args.get("saltenv") {
+        opts.insert("state_top_saltenv", saltenv.clone());
+    }
+    session.ctx.opts = std::sync::Arc::new(opts);
+    from_top(&session, &args).await
+}
+
+/// What stands for a highstate without states.
+fn no_states(comment: impl Into<Value>) -> Map {
+    map! {
+        "no_|-states_|-states_|-None" => map! {
+            "result" => false, "comment" => comment, "name" => "No States", "changes" => Map::new(), "__run_num__" => 0,
+        },
+    }
+}
+
+/// Gathers by the top files, writes the high data down, and runs it.
+async fn from_top(session: &Session, args: &Args) -> Result<Value> {
+    let cache = cache_path(&session.ctx, args);
+    if args.is("cache")
+        && let Some(Value::Map(high)) = disk::read_value(&cache).map_err(stored)?
+    {
+        return Ok(session.apply(high).await);
+    }
+    let files = session.files()?;
+    let mut gatherer = session.gatherer(&files);
+    let top = match gatherer.top().await {
+        Ok(top) => top,
+        Err(TopError::Render(why)) => {
+            return Ok(finish(session, no_states(format!("Unable to render top file: {why}")).into()));
+        }
+        Err(TopError::Unreachable(why)) => return Ok(finish(session, list![why])),
+    };
+    let mut errors = gather::verify(&top);
+    let matches = match gatherer.matches(&top, session.minion()).await {
+        Ok(matches) => matches,
+        Err(why) => return Ok(finish(session, list![why])),
+    };
+    if matches.is_empty() {
+        let comment = "No Top file or master_tops data matches found. Please see master log for details.";
+        return Ok(finish(session, no_states(comment).into()));
+    }
+    let matches = gather::only(matches, &args.get("whitelist").map(split_input).unwrap_or_default());
+    sync_dynamic(session, &matches).await;
+    let (mut high, more) = gatherer.high(&matches).await;
+    errors.extend(more);
+    if !errors.is_empty() {
+        return Ok(finish(session, errors.into()));
+    }
+    exclude(&mut high, args.get("exclude"));
+    if high.iter().all(|(id, _)| id.as_str() == Some("__exclude__")) {
+        return Ok(finish(session, no_states("No states found for this minion").into()));
+    }
+    keep(&cache, &high.clone().into());
+    Ok(session.apply(high).await)
+}
+
+fn finish(session: &Session, result: Value) -> Value {
+    set_retcode(&session.ctx, &result, None);
+    result
+}
+
+/// Fetches custom modules of the environments in use, if they are to be loaded by themselves.
+async fn sync_dynamic(session: &Session, matches: &Map) {
+    if !session.ctx.opt("autoload_dynamic_modules").is_none_or(Value::truthy) || session.ctx.is_local() {
+        return;
+    }
+    let envs: Value = matches.keys().cloned().collect();
+    let call = exec::Call { args: vec![envs], kwargs: map! { "refresh" => false } };
+    if let Err(error) = session.ctx.call_with("saltutil.sync_all", call).await {
+        tracing::debug!("custom modules were not fetched: {error}");
+    }
+}
+
+/// Adds what the caller leaves out to what the files leave out.
+fn exclude(high: &mut Map, excluded: Option<&Value>) {
+    let items = match excluded {
+        Some(Value::List(items)) => items.clone(),
+        Some(other) => split_input(other).into_iter().filter(|sls| !sls.is_empty()).map(Value::from).collect(),
+        None => Vec::new(),
+    };
+    if items.is_empty() {
+        return;
+    }
+    if let Value::List(present) = high.entry_or_insert_with("__exclude__", || list![]) {
+        present.extend(items);
+    }
+}
+
+fn cache_path(ctx: &Context, args: &Args) -> std::path::PathBuf {
+    let name = args.get("cache_name").map_or_else(|| "highstate".to_owned(), Value::to_string);
+    Path::new(ctx.cachedir()).join(format!("{}.cache.p", name.replace('/', "_")))
+}
+
+/// Writes something down that a later call may want.
+fn keep(path: &Path, value: &Value) {
+    if let Err(error) = disk::write_value(path, value, Writing::PRIVATE) {
+        tracing::error!("Unable to write to cache file {}: {error}", path.display());
+    }
+}
+
+fn stored(error: store::Error) -> Error {
+    Error::execution(error.to_string())
+}
+
+/// Leaves out what is well and changed nothing, if that is asked for.
+fn terse(ctx: &Context, args: &Args, result: Value) -> Value {
+    let wanted = args.is("terse") || ctx.opt_str("state_data") == Some("terse");
+    match result {
+        Value::Map(running) if wanted => {
+            let loud = |ret: &Value| {
+                !ret.get("result").is_some_and(Value::truthy) || ret.get("changes").is_some_and(Value::truthy)
+            };
+            running.into_iter().filter(|(_, ret)| loud(ret)).collect::<Map>().into()
+        }
+        other => other,
+    }
+}
+
+/// Applies SLS files: a list, or names with commas.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.sls web.install,web.config test=True
+///     salt '*' state.sls web exclude=id_to_leave_out saltenv=dev concurrent=True
+#[function(out = "highstate")]
+pub async fn sls(
+    ctx: &Context,
+    mods: Value,
+    test: Option<Value>,
+    exclude: Option<Value>,
+    queue: Option<Value>,
+    sync_mods: Option<Value>,
+    state_events: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    apply_sls(ctx, mods, exclude, sync_mods, Args { test, queue, state_events, kwargs: kwargs.0 }).await
+}
+
+async fn apply_sls(
+    ctx: &Context,
+    mods: Value,
+    excluded: Option<Value>,
+    sync_mods: Option<Value>,
+    args: Args,
+) -> Result<Value> {
+    let names = split_input(&mods);
+    let held = match begin(ctx, &args).await? {
+        Begun::Mine(held) => held,
+        Begun::Answer(answer) => return Ok(answer),
+    };
+    let off = disabled::of(ctx, &names);
+    if !off.is_empty() {
+        ctx.set_retcode(COMPILER_ERROR);
+        return Ok(off.into());
+    }
+    let session = Session::new(ctx, &args, held, true).await?;
+    sync(&session, sync_mods).await;
+    if let Some(refusal) = session.pillar_refusal(&args) {
+        return Ok(refusal);
+    }
+    let cache = cache_path(&session.ctx, &args);
+    if args.is("cache")
+        && let Some(Value::Map(high)) = disk::read_value(&cache).map_err(stored)?
+    {
+        return Ok(session.apply(high).await);
+    }
+    let files = session.files()?;
+    let matches = map! { session.saltenv() => names };
+    let (mut high, errors) = session.gatherer(&files).high(&matches).await;
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    exclude(&mut high, excluded.as_ref());
+    keep(&cache, &high.clone().into());
+    let result = session.apply(high).await;
+    let result = terse(&session.ctx, &args, result);
+    keep(&Path::new(session.ctx.cachedir()).join("sls.p"), &result);
+    Ok(result)
+}
+
+/// Fetches the kinds of custom modules that are named, or all.
+async fn sync(session: &Session, kinds: Option<Value>) {
+    let kinds = match kinds {
+        Some(Value::Bool(true)) => vec!["all".to_owned()],
+        Some(Value::Bool(false)) | None => Vec::new(),
+        Some(kinds) => split_input(&kinds),
+    };
+    let kinds = if kinds.iter().any(|kind| kind == "all") { vec!["all".to_owned()] } else { kinds };
+    for kind in kinds {
+        let call = exec::Call { args: Vec::new(), kwargs: map! { "saltenv" => session.saltenv() } };
+        match session.ctx.call_with(&format!("saltutil.sync_{kind}"), call).await {
+            Ok(_) => {}
+            Err(Error::NotAvailable(_)) => tracing::warn!("Invalid custom module type '{kind}', ignoring"),
+            Err(error) => tracing::warn!("custom modules were not fetched: {error}"),
+        }
+    }
+}
+
+/// Applies one id of SLS files, and what it requires.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.sls_id my_state my_module
+///     salt '*' state.sls_id my_state my_module,a_common_module
+#[function(out = "highstate")]
+pub async fn sls_id(
+    ctx: &Context,
+    id__: String,
+    mods: Value,
+    test: Option<Value>,
+    queue: Option<Value>,
+    state_events: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let args = Args { test, queue, state_events, kwargs: kwargs.0 };
+    let session = session!(ctx, &args, true);
+    if let Some(refusal) = session.pillar_refusal(&args) {
+        return Ok(refusal);
+    }
+    let files = session.files()?;
+    let matches = map! { session.saltenv() => split_input(&mods) };
+    let (high, mut errors) = session.gatherer(&files).high(&matches).await;
+    let mut high = Value::Map(high);
+    errors.extend(::state::high::verify_high(&high));
+    let settings = session.settings();
+    if let Some(high) = high.as_map_mut() {
+        errors.extend(::state::high::requisite_in(high, &settings.disabled_requisites));
+    }
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    let (chunks, errors) = lows::compile_high_data(&high.into_map().unwrap_or_default(), &settings);
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    let result = session.run().only(chunks, &id__).await;
+    if result.is_empty() {
+        return Err(Error::invocation(format!(
+            "No matches for ID '{id__}' found in SLS '{mods}' within saltenv '{}'",
+            session.saltenv()
+        )));
+    }
+    Ok(finish(&session, result.into()))
+}
+
+/// Applies one state that is named by its function.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.single pkg.installed name=vim
+#[function(out = "highstate")]
+pub async fn single(
+    ctx: &Context,
+    fun: String,
+    name: Value,
+    test: Option<Value>,
+    queue: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let args = Args::with_test(test, queue, kwargs);
+    let session = session!(ctx, &args, false);
+    let Some((module, function)) = fun.split_once('.') else {
+        ctx.set_retcode(COMPILER_ERROR);
+        return Ok("Invalid function passed".into());
+    };
+    let function = function.split('.').next().unwrap_or(function);
+    let mut low = args.kwargs.clone();
+    low.update(map! { "state" => module, "fun" => function, "__id__" => name.clone(), "name" => name });
+    let mut run = session.run();
+    let errors = run.verify(&mut low.clone());
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    let tag = ::state::tag::of(&low);
+    let ret = run.low(low).await;
+    Ok(finish(&session, map! { tag => ret }.into()))
+}
+
+/// Applies one low chunk.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.low '{"state": "pkg", "fun": "installed", "name": "vi"}'
+#[function]
+pub async fn low(ctx: &Context, data: Map, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+    let args = Args::new(queue, kwargs);
+    let session = session!(ctx, &args, false);
+    let mut run = session.run();
+    let errors = run.verify(&mut data.clone());
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    let mut data = data;
+    let name = data.get("name").cloned().unwrap_or_default();
+    data.entry_or_insert_with("__id__", || name);
+    let ret = run.low(data).await;
+    let failed = ret.get("result") == Some(&Value::Bool(false));
+    session.ctx.set_retcode(if failed { super::session::STATE_FAILURE } else { 0 });
+    Ok(ret.into())
+}
+
+/// Applies high data.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.high '{"vim": {"pkg": ["installed"]}}'
+#[function]
+pub async fn high(
+    ctx: &Context,
+    data: Map,
+    test: Option<Value>,
+    queue: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Value> {
+    let args = Args::with_test(test, queue, kwargs);
+    let session = session!(ctx, &args, false);
+    Ok(session.apply(data).await)
+}
+
+/// Applies the states of a template on this machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.template '<Path to template on the minion>'
+#[function(out = "highstate")]
+pub async fn template(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+    let args = Args::new(queue, kwargs);
+    let session = session!(ctx, &args, false);
+    session.require_pillar(&args)?;
+    let path = if tem.ends_with(".sls") { tem } else { format!("{tem}.sls") };
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        return Ok(finish(&session, list![format!("Specified SLS {path} on local filesystem cannot be found.")]));
+    };
+    let saltenv = args.get("saltenv").map(Value::to_string).unwrap_or_default();
+    let files = session.files()?;
+    let data = match files.text(text, Some(path.clone().into()), &path, &saltenv).await {
+        Ok(data) => data,
+        Err(why) => return Ok(finish(&session, list![format!("Rendering SLS '{saltenv}:{path}' failed: {why}")])),
+    };
+    let (high, errors) = session.gatherer(&files).template(data, &path, &saltenv).await;
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    Ok(session.apply(high).await)
+}
+
+/// Applies the states of a template that is given as text.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.template_str '<Template String>'
+#[function(out = "highstate")]
+pub async fn template_str(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+    let args = Args::new(queue, kwargs);
+    let session = session!(ctx, &args, false);
+    let data = session.files()?.text(tem, None, "", &session.saltenv()).await.map_err(Error::execution)?;
+    if !data.truthy() {
+        return Ok(finish(&session, data));
+    }
+    let Value::Map(mut high) = data else {
+        return Ok(finish(&session, list!["Template <template-str> does not render to a dictionary"]));
+    };
+    let errors = declare::template(&mut high, "<template-str>");
+    if !errors.is_empty() {
+        return Ok(finish(&session, errors.into()));
+    }
+    Ok(session.apply(high).await)
+}

@@ -1,0 +1,95 @@
+//! States that are turned off on a machine (the grain `state_runs_disabled`).
+
+use exec::{Call, Context, Result, function};
+use value::{Map, Value, map};
+
+use crate::util::split_input;
+
+const GRAIN: &str = "state_runs_disabled";
+
+fn off(ctx: &Context) -> Vec<String> {
+    let names = ctx.grains.get(GRAIN).and_then(Value::as_list).unwrap_or_default();
+    names.iter().map(Value::to_string).collect()
+}
+
+/// Says of which of these names that they are turned off, in Salt's words.
+pub fn of(ctx: &Context, names: &[String]) -> Vec<String> {
+    let off = off(ctx);
+    let mut texts = Vec::new();
+    for name in names {
+        for pattern in &off {
+            match pattern.contains(".*").then(|| pattern.split('.').next().unwrap_or_default()) {
+                Some(module) if name.starts_with(&format!("{module}.")) => texts.push(format!(
+                    "The state file \"{name}\" is currently disabled by \"{pattern}\", to re-enable, run state.enable {pattern}."
+                )),
+                None if pattern == name => texts.push(format!(
+                    "The state file \"{name}\" is currently disabled, to re-enable, run state.enable {name}."
+                )),
+                _ => {}
+            }
+        }
+    }
+    texts
+}
+
+/// Turns states or the highstate off on this machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.disable highstate
+///     salt '*' state.disable test.succeed_without_changes
+#[function]
+pub async fn disable(ctx: &Context, states: Value) -> Result<Map> {
+    let mut all = off(ctx);
+    let mut told = Vec::new();
+    for name in split_input(&states) {
+        let already = if all.contains(&name) { "already " } else { "" };
+        told.push(format!("Info: {name} state {already}disabled."));
+        if already.is_empty() {
+            all.push(name);
+        }
+    }
+    change(ctx, all, told).await
+}
+
+/// Turns states or the highstate on again.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.enable highstate
+#[function]
+pub async fn enable(ctx: &Context, states: Value) -> Result<Map> {
+    let mut all = off(ctx);
+    let mut told = Vec::new();
+    for name in split_input(&states) {
+        let already = if all.contains(&name) { "" } else { "already " };
+        told.push(format!("Info: {name} state {already}enabled."));
+        all.retain(|present| *present != name);
+    }
+    change(ctx, all, told).await
+}
+
+async fn change(ctx: &Context, names: Vec<String>, told: Vec<String>) -> Result<Map> {
+    if names != off(ctx) {
+        let call = Call { args: vec![GRAIN.into(), names.into()], kwargs: Map::new() };
+        ctx.call_with("grains.setval", call).await?;
+    }
+    ctx.agent.refresh(exec::Refresh::Grains).await?;
+    Ok(map! { "res" => true, "msg" => told.join("\n") })
+}
+
+/// Returns the states that are turned off.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' state.list_disabled
+#[function]
+pub fn list_disabled(ctx: &Context) -> Result<Value> {
+    Ok(ctx.grains.get(GRAIN).cloned().unwrap_or_else(|| "".into()))
+}

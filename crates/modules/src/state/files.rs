@@ -1,0 +1,135 @@
+//! SLS files of the master, or of the minion's own `file_roots`, rendered.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::state::gather::{Failed, Sls, Sources};
+use exec::{Context, Error, Result};
+use files::FileClient;
+use futures_util::future::BoxFuture;
+use render::{Loader, Renderer, Request, Source};
+use value::{Map, Value, map};
+
+use crate::cp;
+
+/// SLS files through the file client and the renderer, for one run.
+pub struct Files {
+    ctx: Context,
+    client: Arc<FileClient>,
+    renderer: Arc<Renderer>,
+    /// The path of the top file below the roots.
+    top: String,
+}
+
+impl Files {
+    /// Those that a context can see.
+    pub fn new(ctx: &Context) -> Result<Self> {
+        let client = Arc::new(cp::client(ctx)?);
+        let loader = Arc::new(Templates { ctx: ctx.clone(), client: client.clone() });
+        let renderer = Arc::new(Renderer::new(ctx.clone(), loader));
+        let top = ctx.opt_str("state_top").unwrap_or("top.sls");
+        let top = top.strip_prefix("salt://").unwrap_or(top).trim_start_matches('/').to_owned();
+        Ok(Files { ctx: ctx.clone(), client, renderer, top })
+    }
+
+    /// Renders a text that is no file of the server.
+    pub async fn text(
+        &self,
+        text: String,
+        path: Option<PathBuf>,
+        sls: &str,
+        saltenv: &str,
+    ) -> std::result::Result<Value, String> {
+        let (renderer, sls, saltenv) = (self.renderer.clone(), sls.to_owned(), saltenv.to_owned());
+        let work = move || {
+            let request =
+                Request { text: &text, path: path.as_deref(), sls: &sls, saltenv: &saltenv, ..Request::default() };
+            renderer.render(&request).map_err(|error| error.to_string())
+        };
+        self.ctx.blocking(work).await.map_err(|error| error.to_string())?
+    }
+
+    async fn file(&self, path: PathBuf, sls: &str, saltenv: &str) -> std::result::Result<Value, String> {
+        let bytes =
+            tokio::fs::read(&path).await.map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            format!("{} is not valid UTF-8 at byte {}", path.display(), error.utf8_error().valid_up_to())
+        })?;
+        self.text(text, Some(path), sls, saltenv).await
+    }
+
+    async fn cached(&self, path: &str, saltenv: &str) -> std::result::Result<Option<PathBuf>, String> {
+        let address = format!("salt://{path}");
+        let fetching = self.client.cache_file(&address, saltenv, None);
+        cp::within(&self.ctx, fetching).await.map_err(|error: Error| error.to_string())
+    }
+}
+
+impl Sources for Files {
+    fn envs(&self) -> BoxFuture<'_, std::result::Result<Vec<String>, String>> {
+        Box::pin(async move { cp::within(&self.ctx, self.client.envs()).await.map_err(|error| error.to_string()) })
+    }
+
+    fn states<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Vec<String>, String>> {
+        Box::pin(async move {
+            cp::within(&self.ctx, self.client.list_states(saltenv)).await.map_err(|error| error.to_string())
+        })
+    }
+
+    fn render<'a>(&'a self, sls: &'a str, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Sls, Failed>> {
+        Box::pin(async move {
+            let path = sls.replace('.', "/");
+            for (path, is_init) in [(format!("{path}.sls"), false), (format!("{path}/init.sls"), true)] {
+                if let Some(file) = self.cached(&path, saltenv).await.map_err(Failed::Unreachable)? {
+                    let data = self.file(file, sls, saltenv).await.map_err(Failed::Render)?;
+                    return Ok(Sls { data, is_init });
+                }
+            }
+            Err(Failed::NotFound)
+        })
+    }
+
+    fn top<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Option<Value>, String>> {
+        Box::pin(async move {
+            match self.cached(&self.top, saltenv).await? {
+                Some(file) => self.file(file, "", saltenv).await.map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn master_tops(&self) -> BoxFuture<'_, std::result::Result<Map, String>> {
+        Box::pin(async move {
+            if self.ctx.is_local() {
+                return Ok(Map::new());
+            }
+            let mut opts = (*self.ctx.opts).clone();
+            opts.insert("grains", (*self.ctx.grains).clone());
+            let load = map! { "cmd" => "_master_tops", "id" => self.ctx.id(), "opts" => opts };
+            let answer = self.ctx.agent.request(load, None).await.map_err(|error| error.to_string())?;
+            Ok(answer.into_map().unwrap_or_default())
+        })
+    }
+}
+
+/// What templates import and include, through the file client.
+struct Templates {
+    ctx: Context,
+    client: Arc<FileClient>,
+}
+
+impl Loader for Templates {
+    fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
+        let address = format!("salt://{}", path.trim_start_matches('/'));
+        let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
+        let fetching = cp::within(&self.ctx, self.client.cache_file(&address, saltenv, None));
+        let Some(path) = render::wait(fetching).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            format!("{} is not valid UTF-8 at byte {}", path.display(), error.utf8_error().valid_up_to())
+        })?;
+        Ok(Some(Source { text: text.into(), path }))
+    }
+}

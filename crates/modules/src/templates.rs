@@ -1,0 +1,197 @@
+//! Rendering with the functions of this crate: what states, `file.managed`, `cp.get_template` and `slsutil.renderer` share.
+//!
+//! Files that templates import come from the file server, through the file client's cache.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use exec::{Context, Error, Result};
+use render::{Loader, Renderer, Request, Source, Template, wait};
+use value::{Map, Value};
+
+/// Returns what renders with the options, grains, pillar and functions of a context. It blocks: use it on a thread for
+/// blocking work ([`Context::blocking`]).
+pub fn renderer(ctx: &Context) -> Renderer {
+    Renderer::new(ctx.clone(), Arc::new(Served(ctx.clone())))
+}
+
+/// Returns the functions that pillar files may call, on a master or on a minion that makes its own pillar: all of this crate
+/// that work with the minion's grains, except those of disabled modules.
+pub fn world(disabled: Vec<String>) -> Arc<dyn pillar::World> {
+    Arc::new(move |grains: &Map| -> Arc<dyn exec::Agent> {
+        Arc::new(pillar::Bare::new(exec::Registry::new(crate::ALL, grains, &disabled)))
+    })
+}
+
+/// The files of the file server.
+struct Served(Context);
+
+/// Files that templates of this job, or this run of states, have asked for: each is asked for once, so that all of them see
+/// one revision.
+#[derive(Default)]
+struct Asked(Mutex<HashMap<(String, String), Option<Source>>>);
+
+impl Loader for Served {
+    fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
+        let asked = self.0.memo.get::<Asked>();
+        let lock = || asked.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (path.to_owned(), saltenv.to_owned());
+        if let Some(known) = lock().get(&key) {
+            return Ok(known.clone());
+        }
+        let place = wait(crate::cp::cache(&self.0, &format!("salt://{path}"), saltenv));
+        let source = match place.map_err(|error| error.to_string())? {
+            Some(place) => Some(read(place)?),
+            None => None,
+        };
+        lock().insert(key, source.clone());
+        Ok(source)
+    }
+}
+
+fn read(path: PathBuf) -> std::result::Result<Source, String> {
+    let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Source { text: text.into(), path }),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            Err(format!("{} is not valid UTF-8 at byte {at}", path.display()))
+        }
+    }
+}
+
+/// An SLS file, or another text that names its renderers, with everything of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Sls {
+    /// The text.
+    pub text: String,
+    /// The file it comes from.
+    pub path: Option<PathBuf>,
+    /// The name of the SLS.
+    pub sls: String,
+    /// The environment.
+    pub saltenv: String,
+    /// The renderers, when the text names none and the option shall not count.
+    pub default: Option<String>,
+    /// Further names.
+    pub context: Map,
+}
+
+/// Runs a text through its renderers on a thread of its own.
+///
+/// # Errors
+/// What is wrong with the text, as Salt words it.
+pub async fn data(ctx: &Context, sls: Sls) -> Result<Value> {
+    let renderer = renderer(ctx);
+    let rendered = ctx.blocking(move || {
+        renderer.render(&Request {
+            text: &sls.text,
+            path: sls.path.as_deref(),
+            sls: &sls.sls,
+            saltenv: &sls.saltenv,
+            default: sls.default.as_deref(),
+            context: Some(&sls.context),
+            ..Request::default()
+        })
+    });
+    rendered.await?.map_err(|error| Error::Other(error.to_string()))
+}
+
+/// Runs the text of a file through a template engine on a thread of its own. Without an engine it stays as it is.
+///
+/// # Errors
+/// What is wrong with the text, as Salt words it.
+pub async fn text(
+    ctx: &Context,
+    engine: Option<&str>,
+    text: &str,
+    path: Option<&Path>,
+    saltenv: &str,
+    context: Map,
+) -> Result<String> {
+    let Some(engine) = engine else { return Ok(text.to_owned()) };
+    let (engine, text, path) = (engine.to_owned(), text.to_owned(), path.map(Path::to_owned));
+    let saltenv = saltenv.to_owned();
+    let renderer = renderer(ctx);
+    let rendered = ctx.blocking(move || {
+        renderer.template(&Template {
+            text: &text,
+            path: path.as_deref(),
+            engine: &engine,
+            saltenv: &saltenv,
+            context: Some(&context),
+        })
+    });
+    rendered.await?.map_err(|error| Error::Other(error.to_string()))
+}
+
+/// The engines Salt knows.
+const ENGINES: [&str; 7] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah", "file_pattern"];
+
+/// Renders paths or commands, for functions with an argument `template`.
+///
+/// # Errors
+/// For engines that do not exist, and for texts that cannot be rendered.
+pub async fn paths<const N: usize>(
+    ctx: &Context,
+    engine: Option<&str>,
+    texts: [&str; N],
+    saltenv: &str,
+) -> Result<[String; N]> {
+    let Some(engine) = engine else { return Ok(texts.map(str::to_owned)) };
+    if !ENGINES.contains(&engine) {
+        return Err(Error::execution(format!("Attempted to render file paths with unavailable engine {engine}")));
+    }
+    let mut rendered = texts.map(str::to_owned);
+    for place in &mut rendered {
+        *place = text(ctx, Some(engine), place, None, saltenv, Map::new()).await?;
+    }
+    Ok(rendered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::map;
+
+    fn place() -> (tempfile::TempDir, Context) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("srv");
+        std::fs::create_dir_all(root.join("lib")).unwrap();
+        std::fs::write(root.join("lib/m.jinja"), "{% macro hi(x) %}hi {{ x }} of {{ grains.os }}{% endmacro %}")
+            .unwrap();
+        let opts = map! {
+            "id" => "m", "file_client" => "local", "cachedir" => dir.path().join("cache").to_str().unwrap(),
+            "file_roots" => map! { "base" => vec![root.to_str().unwrap()] }, "grains" => map! { "os" => "Debian" },
+        };
+        let grains = map! { "os" => "Debian" };
+        let (ctx, _) = exec::testing::context(&[&crate::test::MODULE], opts, grains, map! { "p" => 1 });
+        (dir, ctx)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn templates_import_files_of_the_server_and_call_functions() {
+        let (_dir, ctx) = place();
+        let template =
+            "{% from 'lib/m.jinja' import hi with context %}{{ hi(salt['test.echo']('you')) }} {{ pillar.p }}";
+        let rendered = text(&ctx, Some("jinja"), template, None, "base", Map::new()).await.unwrap();
+        assert_eq!(rendered, "hi you of Debian 1");
+        let sls = Sls { text: format!("a: {template}"), saltenv: "base".into(), ..Sls::default() };
+        assert_eq!(data(&ctx, sls).await.unwrap(), map! { "a" => "hi you of Debian 1" }.into());
+        let missing = text(&ctx, Some("jinja"), "{% include 'gone' %}", None, "base", Map::new()).await.unwrap_err();
+        assert!(missing.to_string().starts_with("Jinja error: gone; line 1"), "{missing}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn paths_are_rendered_only_when_an_engine_is_named() {
+        let (_dir, ctx) = place();
+        assert_eq!(paths(&ctx, None, ["{{ x }}"], "base").await.unwrap(), ["{{ x }}"]);
+        let [rendered] = paths(&ctx, Some("jinja"), ["/{{ grains.os }}"], "base").await.unwrap();
+        assert_eq!(rendered, "/Debian");
+        let error = paths(&ctx, Some("foo"), ["x"], "base").await.unwrap_err().to_string();
+        assert_eq!(error, "Attempted to render file paths with unavailable engine foo");
+        let error = paths(&ctx, Some("mako"), ["x"], "base").await.unwrap_err().to_string();
+        assert_eq!(error, "not supported: the template engine 'mako'");
+    }
+}

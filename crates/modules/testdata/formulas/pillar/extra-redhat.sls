@@ -1,0 +1,4 @@
+#!jinja|yaml
+redhat: {{ grains['os'] }}
+hashed: {{ 'x' | sha256 }}
+cmd: {{ salt['cmd.run']('echo hi') }}

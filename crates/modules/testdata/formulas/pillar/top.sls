@@ -1,0 +1,4 @@
+base:
+  '*':
+    - app
+    - {{ 'extra-' ~ grains['os_family'] | lower }}

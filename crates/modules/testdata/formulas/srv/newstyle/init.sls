@@ -1,0 +1,4 @@
+# -*- coding: utf-8 -*-
+include:
+  - .config
+  - .package.install

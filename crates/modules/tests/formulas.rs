@@ -1,0 +1,60 @@
+//! Formulas of the old and the new style, rendered as the real Salt renders them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use exec::{Call, Context};
+use value::{Map, Value, map};
+
+fn tree() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/formulas")
+}
+
+fn options(cachedir: &Path) -> Map {
+    let path = |name: &str| tree().join(name).to_str().unwrap().to_owned();
+    map! {
+        "id" => "web1", "file_client" => "local", "cachedir" => cachedir.to_str().unwrap(),
+        "file_roots" => map! { "base" => vec![path("srv")] }, "pillar_roots" => map! { "base" => vec![path("pillar")] },
+    }
+}
+
+fn context(opts: Map, grains: Map, pillar: Map) -> Context {
+    exec::testing::context(saltern_modules::ALL, opts, grains, pillar).0
+}
+
+fn compile(opts: &Map, grains: &Map) -> Map {
+    let mut options = opts.clone();
+    options.remove("cachedir");
+    options.remove("file_client");
+    options.remove("id");
+    let master = config::Master::from_options(options).unwrap();
+    let world = saltern_modules::templates::world(Vec::new());
+    let compiler = pillar::Compiler::new(&master).unwrap().with_world(world);
+    compiler.compile(&pillar::Request { id: "web1", grains: Some(grains), ..Default::default() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn formulas_render_as_recorded() {
+    let text = std::fs::read_to_string(tree().join("expected.json")).unwrap();
+    let recorded = render::python::json::loads(&text).unwrap();
+    let mut compared = 0;
+    for case in recorded.as_list().unwrap() {
+        let part = |name: &str| case.get(name).unwrap().as_map().unwrap().clone();
+        let dir = tempfile::tempdir().unwrap();
+        let (opts, grains) = (options(dir.path()), part("grains"));
+        let (opts_of_pillar, grains_of_pillar) = (opts.clone(), grains.clone());
+        let pillar = tokio::task::spawn_blocking(move || compile(&opts_of_pillar, &grains_of_pillar)).await.unwrap();
+        assert_eq!(Value::from(pillar.clone()), part("pillar").into(), "pillar for {grains:?}");
+        let ctx = Arc::new(context(opts, grains.clone(), pillar));
+        for (file, expected) in &part("files") {
+            let file = file.to_string();
+            let sls = file.trim_end_matches(".sls").replace("/init", "").replace('/', ".");
+            let kwargs = map! { "sls" => sls.as_str() };
+            let call = Call { args: vec![format!("salt://{file}").into()], kwargs };
+            let found = ctx.call_with("slsutil.renderer", call).await.unwrap();
+            assert_eq!(value::python::repr(&found), value::python::repr(expected), "{file} for {grains:?}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 16);
+}
