@@ -1,0 +1,172 @@
+//! Unpacking, and what to tell of it.
+
+use std::path::{Path, PathBuf};
+
+use exec::{Call, Error, Result};
+use modules::archive::{TarStream, unpack_tar};
+use modules::cmd::words;
+use value::{Value, list, map};
+
+use super::Step;
+use super::compare::Difference;
+use super::plan::Plan;
+use crate::Ret;
+use crate::support::{salt, saltenv};
+
+impl Plan<'_> {
+    /// Does what is to be done.
+    pub(super) async fn apply(mut self) -> Result<Ret> {
+        let found = match self.compare().await? {
+            Ok(found) => found,
+            Err(ret) => return Ok(ret),
+        };
+        let mut files = Value::Null;
+        let mut made = false;
+        if found.needed {
+            if let Some(ret) = self.prepare(&found).await? {
+                return Ok(ret);
+            }
+            if !Path::new(&self.dir).is_dir() {
+                let kwargs = map! { "user" => self.given.user.clone(), "makedirs" => true };
+                self.ctx.call_state("file.directory", Call { args: vec![self.dir.as_str().into()], kwargs }).await?;
+                made = true;
+            }
+            files = match self.unpack().await? {
+                Ok(files) => files,
+                Err(ret) => return Ok(ret),
+            };
+        }
+        let owned = self.hand_over().await?;
+        self.tell(&found, files, made);
+        owned.tell(&mut self.ret, self.given.if_missing.is_some());
+        if !self.local && !self.keep_source {
+            self.forget_source().await?;
+        }
+        Ok(self.ret)
+    }
+
+    async fn unpack(&mut self) -> Step<Value> {
+        let unpacked = match (self.format.as_str(), &self.given.options) {
+            ("zip", _) => self.unzip().await,
+            ("rar", _) => {
+                let mut arguments = self.given.rest.clone();
+                arguments.update(map! {
+                    "rarfile" => self.cached.clone(), "dest" => self.dir.clone(), "trim_output" => self.trim_argument(),
+                });
+                salt(self.ctx, "archive.unrar", arguments).await
+            }
+            (_, None) => self.untar().await,
+            (_, Some(options)) => return self.untar_by_program(&options.clone()).await,
+        };
+        match unpacked {
+            Ok(files) => Ok(Ok(files)),
+            Err(error @ (Error::Execution(_) | Error::CommandNotFound(_))) => Ok(Err(self.fail(error.to_string()))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn trim_argument(&self) -> Value {
+        self.trim.map_or(Value::Bool(false), Value::from)
+    }
+
+    async fn unzip(&self) -> Result<Value> {
+        let mut arguments = self.given.rest.clone();
+        arguments.update(map! {
+            "zip_file" => self.cached.clone(), "dest" => self.dir.clone(), "options" => self.given.options.clone(),
+            "trim_output" => self.trim_argument(), "password" => self.given.password.clone(),
+        });
+        if self.by_program {
+            return salt(self.ctx, "archive.cmd_unzip", arguments).await;
+        }
+        arguments.insert("extract_perms", self.given.extract_perms);
+        salt(self.ctx, "archive.unzip", arguments).await
+    }
+
+    async fn untar(&self) -> Result<Value> {
+        let (cached, dir) = (PathBuf::from(&self.cached), PathBuf::from(&self.dir));
+        let names =
+            self.ctx.blocking(move || TarStream::open(&cached).and_then(|stream| unpack_tar(stream, &dir))).await?;
+        let names = names.map_err(|error| {
+            Error::execution(format!("Failed to extract {} to {}: {error}", self.shown(), self.dir))
+        })?;
+        Ok(self.trimmed(names).into())
+    }
+
+    fn trimmed(&self, mut names: Vec<String>) -> Vec<String> {
+        if let Some(trim) = self.trim {
+            names.truncate(usize::try_from(trim).unwrap_or_default());
+        }
+        names
+    }
+
+    async fn untar_by_program(&mut self, options: &str) -> Step<Value> {
+        if modules::util::which("tar").is_none() {
+            return Ok(Err(self.fail("tar command not available, it might not be installed on minion")));
+        }
+        let given = words::split(options).map_err(|error| Error::Other(error.to_string()))?;
+        let given = given.into_iter().filter(|word| !["v", "-v", "--verbose"].contains(&word.as_str()));
+        let (mut short, mut long) = ("xv".to_owned(), Vec::new());
+        for (position, word) in given.enumerate() {
+            if word.starts_with('-') || position > 0 {
+                long.push(word);
+            } else {
+                short.push_str(&word.replace(['x', 'f'], ""));
+            }
+        }
+        let mut command = vec!["tar".to_owned(), short];
+        command.extend(long);
+        command.extend(["-f".to_owned(), self.cached.clone()]);
+        let arguments = map! { "cmd" => command, "cwd" => self.dir.clone(), "python_shell" => false };
+        let result = salt(self.ctx, "cmd.run_all", arguments).await?;
+        if result.get("retcode") != Some(&Value::Int(0)) {
+            self.ret.changes = result.into_map().unwrap_or_default();
+            return Ok(Err(self.fail("")));
+        }
+        let output = result.get("stdout").and_then(Value::as_str).unwrap_or_default();
+        let names = self.trimmed(output.lines().map(str::to_owned).collect());
+        Ok(Ok(if names.is_empty() { "no tar output so far".into() } else { names.into() }))
+    }
+
+    fn tell(&mut self, found: &Difference, files: Value, made: bool) {
+        if found.needed {
+            if !files.truthy() {
+                self.ret.result = Some(false);
+                self.ret.comment = format!("No files were extracted from {}", self.shown()).into();
+                return;
+            }
+            if made {
+                self.ret.changes.insert("directories_created", list![self.dir.clone()]);
+            }
+            self.ret.changes.insert("extracted_files", files);
+            let trimmed = match self.trim {
+                Some(count) => format!(". Output was trimmed to {count} number of lines"),
+                None => String::new(),
+            };
+            let text = format!("{} extracted to {}{}{trimmed}", self.shown(), self.dir, found.reason());
+            self.ret.comment = text.into();
+            self.ret.result = Some(true);
+            return;
+        }
+        self.ret.result = Some(true);
+        self.ret.comment = "All files in archive are already present".into();
+        if self.ctx.is_test() && self.ret.changes.contains_key("updated ownership") {
+            self.ret.result = None;
+            self.ret.comment = "All files in archive are already present. Ownership would be updated on one or more \
+                                files/directories."
+                .into();
+        }
+    }
+
+    async fn forget_source(&mut self) -> Result<()> {
+        let kwargs = map! { "saltenv" => saltenv(self.ctx) };
+        let call = Call { args: vec![self.source.as_str().into()], kwargs };
+        let done = Ret::from_value(self.ctx.call_state("file.not_cached", call).await?);
+        if done.result != Some(true) {
+            let warnings = self.ret.more.entry_or_insert_with("warnings", || Value::List(Vec::new()));
+            if let Value::List(warnings) = warnings {
+                warnings.push(done.comment);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! `beacon`: what the minion watches.
+
+use exec::{Call, Context, KwArgs, Module, Result, function};
+use value::{Map, Value, map};
+
+use crate::Ret;
+
+/// The module.
+pub static MODULE: Module =
+    Module::new("beacon", "What the minion watches.", &[&ABSENT, &DISABLED, &ENABLED, &PRESENT]);
+
+async fn beacons(ctx: &Context, kwargs: &Map) -> Result<Map> {
+    let mut arguments = map! { "return_yaml" => false };
+    arguments.update(kwargs.clone());
+    let call = Call { args: Vec::new(), kwargs: arguments };
+    Ok(ctx.call_with("beacons.list", call).await?.into_map().unwrap_or_default())
+}
+
+async fn change(ctx: &Context, fun: &str, mut args: Vec<Value>, mut kwargs: Map, name: &Value) -> Result<Map> {
+    if ctx.is_test() {
+        kwargs.insert("test", true);
+    }
+    args.insert(0, name.clone());
+    let answer = ctx.call_with(&format!("beacons.{fun}"), Call { args, kwargs }).await?;
+    Ok(answer.into_map().unwrap_or_default())
+}
+
+fn comment_of(answer: &Map) -> Value {
+    answer.get("comment").cloned().unwrap_or_default()
+}
+
+/// The failure, if an answer tells of one.
+fn refused(ctx: &Context, ret: &Ret, answer: &Map) -> Option<Ret> {
+    let failed = !ctx.is_test() && !answer.get("result").is_some_and(Value::truthy);
+    let result = answer.get("result").and_then(Value::as_bool);
+    failed.then(|| Ret { result, comment: comment_of(answer), ..ret.clone() })
+}
+
+/// Adds what saving comes to.
+async fn saved(ctx: &Context, name: &Value, save: bool, mut comments: Vec<String>, ret: Ret) -> Result<Ret> {
+    if save {
+        if ctx.is_test() {
+            comments.push(format!("Beacon {name} would be saved"));
+        } else {
+            ctx.call("beacons.save", Vec::new()).await?;
+            comments.push(format!("Beacon {name} saved"));
+        }
+    }
+    Ok(ret.ok(comments.join("\n")))
+}
+
+/// Makes sure that a beacon is set up as the arguments say; ``save`` writes all to the configuration.
+#[function]
+async fn present(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
+    let kwargs = kwargs.0;
+    let mut ret = Ret::new(name.clone()).ok("");
+    let data: Value = kwargs.iter().map(|(key, value)| Value::from(map! { key.clone() => value.clone() })).collect();
+    let current = beacons(ctx, &kwargs).await?;
+    let comment = match current.get_value(&name) {
+        Some(current) if *current == data => format!("Job {name} in correct state"),
+        Some(_) => {
+            let answer = change(ctx, "modify", vec![data], kwargs, &name).await?;
+            if let Some(ret) = refused(ctx, &ret, &answer) {
+                return Ok(ret);
+            }
+            if let Some(changes) = answer.get("changes") {
+                ret.changes = changes.as_map().cloned().unwrap_or_default();
+            }
+            match !ctx.is_test() && answer.contains_key("changes") {
+                true => format!("Modifying {name} in beacons"),
+                false => comment_of(&answer).to_string(),
+            }
+        }
+        None => {
+            let answer = change(ctx, "add", vec![data], kwargs, &name).await?;
+            if let Some(ret) = refused(ctx, &ret, &answer) {
+                return Ok(ret);
+            }
+            if ctx.is_test() { comment_of(&answer).to_string() } else { format!("Adding {name} to beacons") }
+        }
+    };
+    saved(ctx, &name, save.truthy(), vec![comment], ret).await
+}
+
+/// Does something to a beacon that is there; says these words when it is done, or when it is not there.
+async fn settle(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, String)) -> Result<Ret> {
+    let ret = Ret::new(name.clone()).ok("");
+    let (done, missing) = words;
+    if beacons(ctx, &kwargs).await?.get_value(name).is_none() {
+        return Ok(ret.ok(missing));
+    }
+    let answer = change(ctx, fun, Vec::new(), kwargs, name).await?;
+    if let Some(ret) = refused(ctx, &ret, &answer) {
+        return Ok(ret);
+    }
+    Ok(if ctx.is_test() { ret.ok(comment_of(&answer)) } else { ret.ok(done) })
+}
+
+/// Makes sure that there is no such beacon; ``save`` writes all to the configuration.
+#[function]
+async fn absent(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
+    let words = (format!("Removed {name} from beacons"), format!("{name} not configured in beacons"));
+    let ret = settle(ctx, "delete", &name, kwargs.0, words).await?;
+    if ret.result != Some(true) {
+        return Ok(ret);
+    }
+    let comment = ret.comment.to_string();
+    saved(ctx, &name, save.truthy(), vec![comment], ret).await
+}
+
+/// Makes sure that a beacon is on.
+#[function]
+async fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+    let words = (format!("Enabled {name} from beacons"), format!("{name} not a configured beacon"));
+    settle(ctx, "enable_beacon", &name, kwargs.0, words).await
+}
+
+/// Makes sure that a beacon is off.
+#[function]
+async fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+    let words = (format!("Disabled beacon {name}."), format!("Job {name} is not configured."));
+    settle(ctx, "disable_beacon", &name, kwargs.0, words).await
+}

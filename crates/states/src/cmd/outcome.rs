@@ -1,0 +1,43 @@
+//! From what a command left behind to what the state came to.
+
+use exec::{Context, Result};
+use value::{Map, Value};
+
+use super::stateful;
+use crate::Ret;
+
+/// A state whose command has run.
+pub(super) struct Outcome {
+    /// What it came to so far.
+    pub ret: Ret,
+    code: Value,
+}
+
+impl Outcome {
+    /// What the command returned is what changed.
+    pub fn of(ret: Ret, changes: Map, comment: String) -> Self {
+        let code = changes.get("retcode").cloned().unwrap_or_default();
+        let mut ret = ret.changed(changes).ok(comment);
+        ret.result = Some(!code.truthy());
+        Outcome { ret, code }
+    }
+
+    /// Makes a success of a command that was killed for taking too long.
+    pub fn forgive_timeout(&mut self) {
+        let stdout = self.ret.changes.get_str("stdout").unwrap_or_default();
+        if self.code == Value::Int(1) && stdout.contains("Timed out after") {
+            self.code = 0.into();
+            self.ret.changes.insert("retcode", 0);
+            self.ret.result = Some(true);
+        }
+    }
+
+    /// Applies `stateful` and test mode.
+    pub fn finish(self, ctx: &Context, is_stateful: bool) -> Result<Ret> {
+        let mut ret = if is_stateful { stateful::reinterpreted(self.ret)? } else { self.ret };
+        if ctx.is_test() && self.code == Value::Int(0) && !ret.changes.is_empty() {
+            ret.result = None;
+        }
+        Ok(ret)
+    }
+}

@@ -1,0 +1,73 @@
+//! `cron`: jobs of users at times.
+
+mod env;
+mod file;
+mod jobs;
+
+use exec::{Context, Module};
+use value::{Map, Value, map};
+
+use crate::Ret;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "cron",
+    "Jobs of users at times.",
+    &[&jobs::ABSENT, &env::ENV_ABSENT, &env::ENV_PRESENT, &file::FILE, &jobs::PRESENT],
+);
+
+/// How a thing in a crontab is.
+enum Status {
+    Absent,
+    Present,
+    Update,
+}
+
+/// What is told of a thing that should be there, when nothing may be changed.
+fn would_set(ret: Ret, what: &str, status: Status) -> Ret {
+    match status {
+        Status::Absent => ret.would(format!("{what} is set to be added")),
+        Status::Present => ret.ok(format!("{what} already present")),
+        Status::Update => ret.would(format!("{what} is set to be updated")),
+    }
+}
+
+/// The same of a thing that should not.
+fn would_remove(ret: Ret, what: &str, status: Status) -> Ret {
+    match status {
+        Status::Absent => ret.ok(format!("{what} is absent")),
+        Status::Present | Status::Update => ret.would(format!("{what} is set to be removed")),
+    }
+}
+
+fn changed(user: &str, name: &str) -> Map {
+    map! { user => name }
+}
+
+/// What came of setting a thing.
+fn set(ret: Ret, what: &str, user: &str, name: &str, answer: &Value) -> Ret {
+    match answer.as_str() {
+        Some("present") => ret.ok(format!("{what} already present")),
+        Some("new") => ret.ok(format!("{what} added to {user}'s crontab")).changed(changed(user, name)),
+        Some("updated") => ret.ok(format!("{what} updated")).changed(changed(user, name)),
+        _ => ret.fail(format!("{what} for user {user} failed to commit with error \n{answer}")),
+    }
+}
+
+/// What came of removing a thing.
+fn removed(ret: Ret, what: &str, user: &str, name: &str, answer: &Value) -> Ret {
+    match answer.as_str() {
+        Some("absent") => ret.ok(format!("{what} already absent")),
+        Some("removed") => ret.ok(format!("{what} removed from {user}'s crontab")).changed(changed(user, name)),
+        _ => ret.fail(format!("{what} for user {user} failed to commit with error {answer}")),
+    }
+}
+
+async fn table(ctx: &Context, user: &str) -> exec::Result<Map> {
+    let table = crate::support::call(ctx, "cron.list_tab", crate::args![user], Map::new()).await?;
+    Ok(table.into_map().unwrap_or_default())
+}
+
+fn entries<'a>(table: &'a Map, kind: &str) -> Vec<&'a Map> {
+    table.get(kind).and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_map).collect()
+}

@@ -1,0 +1,100 @@
+//! `event`: events on the bus of the masters.
+
+use exec::{Context, KwArgs, Module, Result, function};
+use value::{Map, Value, map};
+
+use crate::Ret;
+use crate::support::salt;
+
+/// The module.
+pub static MODULE: Module =
+    Module::new("event", "Events on the bus of the masters.", &[&FIRE_MASTER, &MOD_WATCH, &SEND, &WAIT]);
+
+/// What an event carries.
+struct Sending {
+    data: Option<Value>,
+    preload: Option<Value>,
+    with_env: Value,
+    with_grains: Value,
+    with_pillar: Value,
+    show_changed: Value,
+    kwargs: Map,
+}
+
+impl Sending {
+    async fn send(self, ctx: &Context, name: Value) -> Result<Ret> {
+        let mut ret = Ret::new(name.clone());
+        if self.show_changed.truthy() {
+            ret.changes = map! { "tag" => name.clone(), "data" => self.data.clone() };
+        }
+        if ctx.is_test() {
+            return Ok(ret.would("Event would have been fired"));
+        }
+        let mut arguments = self.kwargs;
+        arguments.update(map! {
+            "tag" => name, "data" => self.data, "preload" => self.preload, "with_env" => self.with_env,
+            "with_grains" => self.with_grains, "with_pillar" => self.with_pillar,
+        });
+        ret.result = salt(ctx, "event.send", arguments).await?.as_bool();
+        ret.comment = "Event fired".into();
+        Ok(ret)
+    }
+}
+
+/// Fires an event on the bus of the masters. Further arguments are data of the event.
+#[function]
+async fn send(
+    ctx: &Context,
+    name: Value,
+    data: Option<Value>,
+    preload: Option<Value>,
+    #[default(false)] with_env: Value,
+    #[default(false)] with_grains: Value,
+    #[default(false)] with_pillar: Value,
+    #[default(true)] show_changed: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let kwargs = kwargs.0;
+    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
+}
+
+/// Another name of ``event.send``.
+#[function]
+async fn fire_master(
+    ctx: &Context,
+    name: Value,
+    data: Option<Value>,
+    preload: Option<Value>,
+    #[default(false)] with_env: Value,
+    #[default(false)] with_grains: Value,
+    #[default(false)] with_pillar: Value,
+    #[default(true)] show_changed: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let kwargs = kwargs.0;
+    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
+}
+
+/// Fires the event when a watched state has changed something.
+#[function]
+async fn mod_watch(
+    ctx: &Context,
+    name: Value,
+    data: Option<Value>,
+    preload: Option<Value>,
+    #[default(false)] with_env: Value,
+    #[default(false)] with_grains: Value,
+    #[default(false)] with_pillar: Value,
+    #[default(true)] show_changed: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let kwargs = kwargs.0;
+    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
+}
+
+/// Fires an event only when a watched state changes something.
+#[function]
+fn wait(name: Value, sfun: Option<Value>, data: Option<Value>) -> Result<Ret> {
+    let _ = (sfun, data);
+    Ok(Ret::new(name).ok(""))
+}

@@ -1,0 +1,233 @@
+//! What several functions need.
+
+use std::path::Path;
+
+use exec::{Call, Context, Error, Function, KwArgs, Result, bind};
+use modules::file::facts;
+use modules::file::owners::{gid_of, uid_of};
+use modules::file::paths::{real, split};
+use modules::file::perms::Report;
+use nix::unistd::User;
+use value::{Map, Value, map};
+
+use crate::Ret;
+
+impl From<Report> for Ret {
+    fn from(report: Report) -> Ret {
+        let Report { name, changes, comment, result, more } = report;
+        Ret { name, result, changes, comment, more }
+    }
+}
+
+impl From<Ret> for Report {
+    fn from(ret: Ret) -> Report {
+        let Ret { name, result, changes, comment, more } = ret;
+        Report { name, changes, comment, result, more }
+    }
+}
+
+/// A state that is well so far.
+pub fn start(name: &str) -> Ret {
+    Ret::new(name).ok("")
+}
+
+/// The environment of the state.
+pub fn environment(ctx: &Context) -> String {
+    let low = ctx.state.as_ref().and_then(|state| state.low.get_str("__env__"));
+    low.filter(|env| !env.is_empty()).unwrap_or("base").to_owned()
+}
+
+/// Says which user or group is missing. In test mode it may yet be made by another state.
+pub fn check_user(ctx: &Context, user: &Value, group: &Value) -> Option<String> {
+    let mut wrong = String::new();
+    if user.truthy() && uid_of(user).is_none() {
+        wrong.push_str(&format!("User {user} is not available "));
+    }
+    if group.truthy() && gid_of(group).is_none() {
+        wrong.push_str(&format!("Group {group} is not available"));
+    }
+    if ctx.is_test() && !wrong.is_empty() {
+        tracing::warn!("{wrong}");
+        return None;
+    }
+    Some(wrong).filter(|wrong| !wrong.is_empty())
+}
+
+/// Says what is wrong with the path of a file that is to be changed.
+pub fn check_file(name: &str) -> std::result::Result<(), String> {
+    if !name.starts_with('/') {
+        return Err(format!("Specified file {name} is not an absolute path"));
+    }
+    if !Path::new(name).exists() {
+        return Err(format!("{name}: file not found"));
+    }
+    Ok(())
+}
+
+/// The user; the old name of the argument still works.
+pub fn user_or_owner(user: Value, kwargs: &KwArgs) -> Value {
+    if user.truthy() {
+        return user;
+    }
+    match kwargs.0.get("owner") {
+        Some(owner) => {
+            tracing::warn!("Use of argument owner found, \"owner\" is invalid, please use \"user\"");
+            owner.clone()
+        }
+        None => user,
+    }
+}
+
+/// User and group of what is made, where they are not given: the minion's, and that user's first group.
+pub fn default_owner(ctx: &Context, user: Value, group: Value) -> (Value, Value) {
+    let user = if user.is_null() { ctx.opt("user").cloned().unwrap_or_else(|| "root".into()) } else { user };
+    if !group.is_null() {
+        return (user, group);
+    }
+    let known = uid_of(&user).and_then(|uid| User::from_uid(uid.into()).ok().flatten());
+    let gid = known.map_or(0, |user| user.gid.as_raw());
+    (user, facts::group_name(gid))
+}
+
+/// Says which of user and group do not exist, and which paths are not absolute.
+pub fn preflight(user: &Value, group: &Value, paths: &[(&str, &str)]) -> Option<String> {
+    let mut wrong = Vec::new();
+    if uid_of(user).is_none() {
+        wrong.push(format!("User {user} does not exist"));
+    }
+    if gid_of(group).is_none() {
+        wrong.push(format!("Group {group} does not exist"));
+    }
+    for (what, path) in paths.iter().filter(|(_, path)| !path.starts_with('/')) {
+        wrong.push(format!("Specified {what} {path} is not an absolute path"));
+    }
+    let end = if wrong.len() > 1 { "." } else { "" };
+    (!wrong.is_empty()).then(|| format!("{}{end}", wrong.join(". ")))
+}
+
+/// The directory a path lies in (`os.path.dirname`).
+pub fn parent(path: &str) -> &str {
+    split(path).0
+}
+
+/// Puts a name behind a directory (`os.path.join`).
+pub fn join(directory: &str, name: &str) -> String {
+    match name.starts_with('/') {
+        true => name.to_owned(),
+        false if directory.is_empty() || directory.ends_with('/') => format!("{directory}{name}"),
+        false => format!("{directory}/{name}"),
+    }
+}
+
+/// Whether anything is at a path, a link that leads nowhere included.
+pub fn lexists(path: &str) -> bool {
+    Path::new(path).symlink_metadata().is_ok()
+}
+
+/// Sources and their checksums, as several functions take them.
+pub struct Sources {
+    /// One source.
+    pub source: Value,
+    /// Its checksum.
+    pub source_hash: Value,
+    /// Several sources.
+    pub sources: Value,
+    /// Their checksums.
+    pub source_hashes: Value,
+}
+
+impl Sources {
+    /// Returns the sources, or why they make no sense.
+    pub fn unify(&self) -> std::result::Result<Vec<String>, &'static str> {
+        if self.source.truthy() && self.sources.truthy() {
+            return Err("source and sources are mutually exclusive");
+        }
+        if self.source_hash.truthy() && self.source_hashes.truthy() {
+            return Err("source_hash and source_hashes are mutually exclusive");
+        }
+        Ok(match (&self.source, &self.sources) {
+            (source, _) if source.truthy() => vec![source.to_string()],
+            (_, Value::List(sources)) => sources.iter().map(Value::to_string).collect(),
+            (_, sources) if sources.truthy() => vec![sources.to_string()],
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// Fetches and renders sources; the text of each, or the state that failed.
+pub async fn rendered_sources(
+    ctx: &Context,
+    sources: &[String],
+    template: &str,
+    defaults: &Value,
+    context: &Value,
+) -> Result<std::result::Result<Vec<String>, Ret>> {
+    use modules::file::template::{Order, file};
+    let env = environment(ctx);
+    let mut known = defaults.as_map().cloned().unwrap_or_default();
+    known.update(context.as_map().cloned().unwrap_or_default());
+    let mut texts = Vec::new();
+    for source in sources {
+        let failed = |comment: String| {
+            let more = map! { "data" => Value::List(Vec::new()) };
+            Ok(Err(Ret { more, ..Ret::new(source.as_str()).fail(comment) }))
+        };
+        let place = modules::cp::cache_hashed(ctx, source, &env, None).await.ok().flatten();
+        let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
+        let order = Order { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
+        match file(ctx, &place, order).await? {
+            Ok(text) if text.is_empty() => {
+                return failed(format!("Failed to read rendered template file {} ({source})", place.display()));
+            }
+            Ok(text) => texts.push(text),
+            Err(error) if error.starts_with("not supported") => return Err(Error::execution(error)),
+            Err(error) => {
+                tracing::error!("{source} cannot be rendered: {error}");
+                return failed(format!("Failed to load template file {source}"));
+            }
+        }
+    }
+    Ok(Ok(texts))
+}
+
+/// Makes a list of texts of what may be one (Salt's `_validate_str_list`).
+pub fn text_list(value: &Value) -> Vec<String> {
+    match value {
+        Value::List(items) => items.iter().map(Value::to_string).collect(),
+        Value::Bytes(bytes) => vec![String::from_utf8_lossy(bytes).into_owned()],
+        other => vec![other.to_string()],
+    }
+}
+
+/// Calls another state function with arguments by name.
+pub async fn apply(ctx: &Context, function: &Function, kwargs: Map) -> Result<Ret> {
+    let bound = bind(function, Call { args: Vec::new(), kwargs }, &Map::new())?;
+    let answer = (function.call)(ctx, bound).await?;
+    Ok(Report::from_map(answer.into_map().unwrap_or_default()).into())
+}
+
+/// The same context, in which nothing is only a test.
+pub fn for_real(ctx: &Context) -> Context {
+    let mut opts = (*ctx.opts).clone();
+    opts.insert("test", false);
+    Context { opts: opts.into(), ..ctx.clone() }
+}
+
+/// What a text file differs by, as states say it: nothing, a word for binary files, or the difference.
+pub fn text_difference(name: &str, difference: String, show: bool) -> Value {
+    if !modules::file::text::is_text(name) {
+        return "Replace binary file".into();
+    }
+    if show { difference.into() } else { "<show_changes=False>".into() }
+}
+
+/// Notes a difference.
+pub fn note_diff(changes: &mut Map, difference: Value) {
+    changes.update(map! { "diff" => difference });
+}
+
+/// The text of a file, for comparing it before and after.
+pub fn read_text(name: &str) -> Result<String> {
+    let bytes = std::fs::read(name).map_err(|error| modules::file::os_error(&error, &real(name)))?;
+    Ok(modules::file::text::decode(&bytes))
+}

@@ -1,0 +1,237 @@
+//! `file.recurse`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use exec::{Context, KwArgs, Result, function};
+use modules::file::paths::expand_user;
+use modules::file::perms::normalize_mode;
+use modules::file::tree;
+use value::{Map, Value, map};
+
+use super::clean;
+use super::common::{apply, check_user, start, user_or_owner};
+use super::directory::DIRECTORY;
+use super::managed::MANAGED;
+use super::recurse_plan::{self, Plan};
+use super::symlink::{SYMLINK, remove};
+use crate::Ret;
+
+/// Makes a directory hold the files of a directory of the file server.
+#[function]
+pub async fn recurse(
+    ctx: &Context,
+    name: String,
+    source: Value,
+    #[default(true)] keep_source: bool,
+    #[default(false)] clean: bool,
+    #[default(Value::Null)] require: Value,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default(Value::Null)] dir_mode: Value,
+    #[default(Value::Null)] file_mode: Value,
+    #[default(Value::Null)] sym_mode: Value,
+    #[default(Value::Null)] template: Value,
+    #[default(Value::Null)] context: Value,
+    #[default(true)] replace: bool,
+    #[default(Value::Null)] defaults: Value,
+    #[default(false)] include_empty: bool,
+    #[default("")] backup: Value,
+    #[default(Value::Null)] include_pat: Value,
+    #[default(Value::Null)] exclude_pat: Value,
+    maxdepth: Option<i64>,
+    #[default(false)] keep_symlinks: bool,
+    #[default(false)] force_symlinks: bool,
+    #[default(Value::Null)] win_owner: Value,
+    #[default(Value::Null)] win_perms: Value,
+    #[default(Value::Null)] win_deny_perms: Value,
+    #[default(true)] win_inheritance: bool,
+    #[default(false)] merge: bool,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let _ = (win_owner, win_perms, win_deny_perms, win_inheritance);
+    let name = expand_user(&name);
+    let user = user_or_owner(user, &kwargs);
+    let ret = start(&name);
+    if kwargs.0.contains_key("mode") {
+        return Ok(ret.fail("'mode' is not allowed in 'file.recurse'. Please use 'file_mode' and 'dir_mode'."));
+    }
+    if let Some(wrong) = check_user(ctx, &user, &group) {
+        return Ok(ret.fail(wrong));
+    }
+    if !name.starts_with('/') {
+        return Ok(ret.fail(format!("Specified file {name} is not an absolute path")));
+    }
+    let sources = match recurse_plan::sources(ctx, &source).await? {
+        Ok(sources) => sources,
+        Err(wrong) => return Ok(ret.fail(format!("Recurse failed: {wrong}"))),
+    };
+    let dir_mode = normalize_mode(&dir_mode).map_or(Value::Null, Value::from);
+    if !Path::new(&name).is_dir() {
+        if Path::new(&name).exists() {
+            return Ok(ret.fail(format!("The path {name} exists and is not a directory")));
+        }
+        if !ctx.is_test() {
+            tree::makedirs_perms(ctx, name.clone(), user.clone(), group.clone(), dir_mode.clone()).await?;
+        }
+    }
+    let keep_mode = file_mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
+    let file_mode = if keep_mode { "keep".into() } else { normalize_mode(&file_mode).map_or(Value::Null, Value::from) };
+    let mut file = map! {
+        "keep_source" => keep_source, "user" => user.clone(), "group" => group.clone(), "mode" => file_mode,
+        "template" => template, "makedirs" => true, "replace" => replace, "context" => context, "defaults" => defaults,
+        "backup" => backup,
+    };
+    let more =
+        kwargs.0.into_iter().filter(|(key, _)| !matches!(key.as_str(), Some("env" | "mode" | "makedirs" | "owner")));
+    file.update(more.collect());
+    let plan = Plan {
+        name: name.clone(),
+        sources,
+        keep_symlinks,
+        include: include_pat,
+        exclude: exclude_pat.clone(),
+        depth: maxdepth,
+        include_empty,
+        merge,
+    };
+    let made = plan.make(ctx).await?;
+    let mut work = Work { ctx, ret, said: Vec::new(), clean, replace };
+    for path in &made.directories {
+        let directory = map! { "user" => user.clone(), "group" => group.clone(), "dir_mode" => dir_mode.clone(), "makedirs" => true };
+        work.directory(path, directory).await?;
+    }
+    for (path, source) in &made.files {
+        work.file(path, source, file.clone()).await?;
+    }
+    let link = map! {
+        "makedirs" => true, "force" => force_symlinks, "user" => user.clone(), "group" => group.clone(), "mode" => sym_mode,
+    };
+    work.links(&made, &link).await?;
+    let mut keep: Vec<String> = made.keep.into_iter().collect();
+    if clean {
+        keep.extend(clean::kept_by_others(ctx, &name, &require).await?);
+        work.clean(&name, &keep, &exclude_pat).await?;
+    }
+    Ok(work.finish(&name))
+}
+
+struct Work<'a> {
+    ctx: &'a Context,
+    ret: Ret,
+    /// What was said about which path.
+    said: Vec<(String, Vec<String>)>,
+    clean: bool,
+    replace: bool,
+}
+
+impl Work<'_> {
+    fn say(&mut self, path: &str, lines: Vec<String>) {
+        match self.said.iter_mut().find(|(known, _)| known == path) {
+            Some((_, said)) => said.extend(lines),
+            None => self.said.push((path.to_owned(), lines)),
+        }
+    }
+
+    fn merge(&mut self, path: &str, part: Ret) {
+        if part.result == Some(false) || self.ret.result == Some(true) {
+            self.ret.result = part.result;
+        }
+        if part.result != Some(true) && part.comment.truthy() {
+            self.say(path, vec![part.comment.to_string()]);
+        }
+        if !part.changes.is_empty() {
+            self.ret.changes.insert(path, part.changes);
+        }
+    }
+
+    /// Removes what is in the way, or says that it would be; returns whether that is all.
+    async fn make_way(&mut self, path: &str, would: String, done: &str) -> Result<bool> {
+        let part = start(path);
+        if self.ctx.is_test() {
+            self.merge(path, part.would(would));
+            return Ok(true);
+        }
+        remove(self.ctx, path).await?;
+        self.merge(path, part.changed(map! { "diff" => done }));
+        Ok(false)
+    }
+
+    async fn directory(&mut self, path: &str, mut args: Map) -> Result<()> {
+        if path.ends_with("/..") {
+            return Ok(());
+        }
+        if self.clean && Path::new(path).exists() && !Path::new(path).is_dir() {
+            let would = format!("Replacing {path} with a directory");
+            if self.make_way(path, would, "Replaced file with a directory").await? {
+                return Ok(());
+            }
+        }
+        args.insert("name", path);
+        let part = apply(self.ctx, &DIRECTORY, args).await?;
+        self.merge(path, part);
+        Ok(())
+    }
+
+    async fn file(&mut self, path: &str, source: &str, mut args: Map) -> Result<()> {
+        if self.clean && self.replace && Path::new(path).is_dir() {
+            let would = format!("Replacing directory {path} with a file");
+            if self.make_way(path, would, "Replaced directory with a new file").await? {
+                return Ok(());
+            }
+        }
+        args.insert("name", path);
+        args.insert("source", source);
+        let part = apply(self.ctx, &MANAGED, args).await?;
+        self.merge(path, part);
+        Ok(())
+    }
+
+    /// Makes the links, those that others lead to first.
+    async fn links(&mut self, made: &recurse_plan::Made, args: &Map) -> Result<()> {
+        let mut open: BTreeSet<&String> = made.links.keys().collect();
+        while !open.is_empty() {
+            let ready: Vec<&String> =
+                open.iter().copied().filter(|link| !open.contains(&made.links[*link].1)).collect();
+            // Links that lead in a circle are made in their order.
+            let ready = if ready.is_empty() { open.iter().copied().collect() } else { ready };
+            for link in ready {
+                open.remove(link);
+                let mut args = args.clone();
+                args.insert("name", link.as_str());
+                args.insert("target", made.links[link].0.as_str());
+                let part = apply(self.ctx, &SYMLINK, args).await?;
+                self.merge(link, part);
+            }
+        }
+        Ok(())
+    }
+
+    async fn clean(&mut self, name: &str, keep: &[String], exclude: &Value) -> Result<()> {
+        let removed = clean::clean(self.ctx, name, keep, exclude).await?;
+        if removed.is_empty() {
+            return Ok(());
+        }
+        if self.ctx.is_test() {
+            if self.ret.result == Some(true) {
+                self.ret.result = None;
+            }
+            self.say("removed", removed);
+        } else {
+            self.ret.changes.insert("removed", removed);
+        }
+        Ok(())
+    }
+
+    fn finish(self, name: &str) -> Ret {
+        let parts = self.said.iter().map(|(path, lines)| format!("\n#### {path} ####\n{}", lines.join("\n")));
+        let mut comment = parts.collect::<Vec<_>>().join("\n").trim().to_owned();
+        if comment.is_empty() {
+            comment = format!("Recursively updated {name}");
+        }
+        if self.ret.changes.is_empty() && self.ret.result == Some(true) {
+            comment = format!("The directory {name} is in the correct state");
+        }
+        Ret { comment: comment.into(), ..self.ret }
+    }
+}

@@ -1,0 +1,204 @@
+//! `file.retention_schedule`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use exec::{Context, Error, Result, function};
+use grains::system::local_time;
+use modules::file::paths::expand_user;
+use value::{Map, Value, map};
+
+use super::common::{join, start};
+use super::strptime::{self, Time};
+use super::symlink::remove;
+use crate::Ret;
+
+/// A tree of times whose leaves are names.
+#[derive(Debug)]
+enum Node {
+    Branch(BTreeMap<Key, Node>),
+    Leaf(String),
+}
+
+/// A part of a time; what lies in between counts as bits that sort.
+type Key = i64;
+
+impl Default for Node {
+    fn default() -> Self {
+        Node::Branch(BTreeMap::new())
+    }
+}
+
+impl Node {
+    fn put(&mut self, path: &[Key], name: &str) {
+        match (self, path) {
+            (Node::Branch(branches), [first, rest @ ..]) => branches.entry(*first).or_default().put(rest, name),
+            (leaf, _) => *leaf = Node::Leaf(name.to_owned()),
+        }
+    }
+
+    /// The earliest name.
+    fn first(&self) -> Option<&str> {
+        match self {
+            Node::Leaf(name) => Some(name),
+            Node::Branch(branches) => branches.values().next()?.first(),
+        }
+    }
+
+    /// The earliest names of the latest branches so many levels down.
+    fn latest(&self, depth: usize, most: usize, found: &mut BTreeSet<String>) {
+        let Node::Branch(branches) = self else {
+            found.extend(self.first().map(str::to_owned));
+            return;
+        };
+        if depth == 0 {
+            found.extend(self.first().map(str::to_owned));
+            return;
+        }
+        let before = found.len();
+        for node in branches.values().rev() {
+            let got = found.len() - before;
+            if got >= most {
+                break;
+            }
+            node.latest(depth - 1, most - got, found);
+        }
+    }
+}
+
+fn time_of_file(path: &str) -> Option<(Time, f64)> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    let local = local_time(Some(meta.mtime()))?;
+    let time = Time {
+        year: local.year.into(),
+        month: local.month.into(),
+        day: local.day.into(),
+        hour: local.hour.into(),
+        minute: local.minute.into(),
+        second: local.second.into(),
+        micro: 0,
+    };
+    Some((time, meta.mtime() as f64 + meta.mtime_nsec() as f64 * 1e-9))
+}
+
+/// The names in a directory that have a time, and those that have none.
+struct Sorted {
+    by_date: Node,
+    by_week: Node,
+    dated: BTreeSet<String>,
+    ignored: BTreeSet<String>,
+}
+
+fn sorted(name: &str, pattern: Option<&str>) -> Result<Sorted> {
+    let mut sorted =
+        Sorted { by_date: Node::default(), by_week: Node::default(), dated: BTreeSet::new(), ignored: BTreeSet::new() };
+    let entries = std::fs::read_dir(name).map_err(|error| modules::file::os_error(&error, name))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    for file in [".".to_owned(), "..".to_owned()].into_iter().chain(names) {
+        let time = match pattern {
+            Some(pattern) => strptime::parse(&file, pattern).map(|time| (time, time.seconds())),
+            None if file == "." || file == ".." => None,
+            None => time_of_file(&join(name, &file)),
+        };
+        let Some((time, epoch)) = time else {
+            sorted.ignored.insert(file);
+            continue;
+        };
+        // Microseconds since 1970 sort as the times do.
+        let stamp = (epoch * 1e6) as i64;
+        sorted.by_date.put(&[time.year, time.month, time.day, time.hour, stamp], &file);
+        sorted.by_week.put(&[time.year, time.week(), time.weekday(), stamp], &file);
+        sorted.dated.insert(file);
+    }
+    Ok(sorted)
+}
+
+fn retained(sorted: &Sorted, retain: &Map) -> Result<BTreeSet<String>> {
+    let mut kept = BTreeSet::new();
+    for (rule, count) in retain {
+        let count = match count {
+            Value::Str(all) if all == "all" => usize::MAX - 1,
+            Value::Str(text) => text
+                .trim()
+                .parse()
+                .map_err(|_| Error::Other(format!("invalid literal for int() with base 10: '{text}'")))?,
+            other => usize::try_from(other.as_i64().unwrap_or(0)).unwrap_or(0),
+        };
+        let rule = rule.to_string();
+        let depth = match rule.as_str() {
+            "first_of_year" => 1,
+            "first_of_month" => 2,
+            "first_of_day" => 3,
+            "first_of_hour" => 4,
+            "most_recent" => 5,
+            "first_of_week" => {
+                let mut found = BTreeSet::new();
+                sorted.by_week.latest(2, count + 1, &mut found);
+                kept.extend(found);
+                continue;
+            }
+            _ => return Err(Error::Other(format!("'{rule}'"))),
+        };
+        let mut found = BTreeSet::new();
+        sorted.by_date.latest(depth, count, &mut found);
+        kept.extend(found);
+    }
+    Ok(kept)
+}
+
+/// Keeps as many backups of a directory as a plan says and removes the others.
+#[function]
+pub async fn retention_schedule(
+    ctx: &Context,
+    name: String,
+    retain: Map,
+    strptime_format: Option<String>,
+    #[default(Value::Null)] timezone: Value,
+) -> Result<Ret> {
+    let name = expand_user(&name);
+    let mut ret = start(&name);
+    if name.is_empty() {
+        return Ok(ret.fail("Must provide name to file.retention_schedule"));
+    }
+    if !Path::new(&name).is_dir() {
+        return Ok(ret.fail("Name provided to file.retention must be a directory"));
+    }
+    if !timezone.is_null() {
+        return Err(Error::execution("not supported: the argument 'timezone', which takes an object of Python"));
+    }
+    let pattern = strptime_format.as_deref().filter(|pattern| !pattern.is_empty());
+    if let Some(unknown) = pattern.filter(|pattern| !strptime::is_known(pattern)) {
+        return Err(Error::execution(format!("not supported: the time format '{unknown}'")));
+    }
+    let sorted = sorted(&name, pattern)?;
+    let kept = retained(&sorted, &retain)?;
+    let deleted: Vec<String> = sorted.dated.difference(&kept).rev_sorted();
+    if !deleted.is_empty() {
+        let list = |names: &BTreeSet<String>| names.iter().rev().cloned().collect::<Vec<_>>();
+        ret.changes =
+            map! { "retained" => list(&kept), "deleted" => deleted.clone(), "ignored" => list(&sorted.ignored) };
+    }
+    let count = deleted.len();
+    if ctx.is_test() {
+        let comment = format!("{count} backups would have been removed from {name}.\n");
+        return Ok(if deleted.is_empty() { ret.ok(comment) } else { ret.would(comment) });
+    }
+    for file in &deleted {
+        remove(ctx, &join(&name, file)).await?;
+    }
+    Ok(ret.ok(format!("{count} backups were removed from {name}.\n")))
+}
+
+/// Names from the last to the first.
+trait RevSorted {
+    fn rev_sorted(self) -> Vec<String>;
+}
+
+impl<'a, I: Iterator<Item = &'a String>> RevSorted for I {
+    fn rev_sorted(self) -> Vec<String> {
+        let mut names: Vec<String> = self.cloned().collect();
+        names.sort_by(|a, b| b.cmp(a));
+        names
+    }
+}

@@ -1,0 +1,229 @@
+//! `file.serialize`.
+
+use std::path::Path;
+
+use exec::{Context, Error, KwArgs, Result, function};
+use modules::file::manage::{self, Order};
+use modules::file::managed::{self as fetching, Asked, Meant};
+use modules::file::paths::expand_user;
+use modules::file::perms::normalize_mode;
+use modules::util::{merge_maps, traverse};
+use value::{Map, Value, map};
+
+use super::common::{environment, start};
+use super::managed::run_check;
+use super::serializers::{Options, Serializer};
+use crate::Ret;
+
+/// Makes a file hold data in a format such as YAML or JSON.
+#[function]
+pub async fn serialize(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] dataset: Value,
+    #[default(Value::Null)] dataset_pillar: Value,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] group: Value,
+    #[default(Value::Null)] mode: Value,
+    #[default("")] backup: Value,
+    #[default(false)] makedirs: bool,
+    #[default(true)] show_changes: bool,
+    #[default(true)] create: bool,
+    #[default(false)] merge_if_exists: bool,
+    encoding: Option<String>,
+    #[default("strict")] encoding_errors: String,
+    serializer: Option<String>,
+    #[default(Value::Null)] serializer_opts: Value,
+    #[default(Value::Null)] deserializer_opts: Value,
+    #[default(Value::Null)] check_cmd: Value,
+    tmp_dir: Option<String>,
+    #[default("")] tmp_ext: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let name = expand_user(&name);
+    let mut ret = start(&name);
+    if name.is_empty() {
+        return Ok(ret.fail("Must provide name to file.serialize"));
+    }
+    if !create && !Path::new(&name).is_file() {
+        return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
+    }
+    let formatter = kwargs.0.get("formatter").filter(|formatter| formatter.truthy()).map(Value::to_string);
+    let serializer = serializer.filter(|serializer| !serializer.is_empty());
+    if serializer.is_some() && formatter.is_some() {
+        return Ok(ret.fail("Only one of serializer and formatter are allowed"));
+    }
+    let format = serializer.or(formatter).unwrap_or_else(|| "yaml".into()).to_lowercase();
+    if dataset.truthy() && dataset_pillar.truthy() {
+        return Ok(ret.fail("Only one of 'dataset' and 'dataset_pillar' is permitted"));
+    }
+    let mut dataset = match dataset_pillar.truthy() {
+        true => traverse(&ctx.pillar, &dataset_pillar.to_string(), ":").cloned().unwrap_or_else(|| "".into()),
+        false => dataset,
+    };
+    if dataset.is_null() {
+        return Ok(ret.fail("Neither 'dataset' nor 'dataset_pillar' was defined"));
+    }
+    let Some(serializer) = Serializer::named(&format) else {
+        return Ok(ret.fail(format!(
+            "The {format} serializer could not be found. It either does not exist or its prerequisites are not \
+             installed."
+        )));
+    };
+    let mut merged = None;
+    if merge_if_exists {
+        if Path::new(&name).is_file() {
+            let bytes = std::fs::read(&name).map_err(|error| modules::file::os_error(&error, &name))?;
+            let existing = match serializer.read(&bytes, &Options::of(&deserializer_opts, encoding.is_some())) {
+                Ok(existing) => existing,
+                Err(error) => return Ok(ret.fail(format!("Failed to deserialize existing data: {error}"))),
+            };
+            if !existing.is_null() {
+                let new = laid_over(&existing, dataset)?;
+                if value::python::equal(&existing, &new) {
+                    return Ok(ret.ok(format!("The file {name} is in the correct state")));
+                }
+                dataset = new.clone();
+                merged = Some((existing, new));
+            }
+        }
+    } else if deserializer_opts.truthy() {
+        let warning = "The 'deserializer_opts' option is ignored unless merge_if_exists is set to True.";
+        ret.more.insert("warnings", value::list![warning]);
+    }
+    let contents = serializer.write(&dataset, &Options::of(&serializer_opts, encoding.is_some()))?;
+    let order = Order {
+        name: name.clone(),
+        user,
+        group,
+        mode: normalize_mode(&mode).into(),
+        saltenv: environment(ctx),
+        backup,
+        makedirs,
+        show_changes,
+        contents: match contents {
+            Value::Str(text) => format!("{text}\n").into(),
+            other => other,
+        },
+        follow_symlinks: true,
+        encoding,
+        encoding_errors,
+        ..Order::default()
+    };
+    let mut ret = if ctx.is_test() {
+        check(ctx, ret, order).await?
+    } else {
+        if check_cmd.truthy()
+            && let Some(refused) = try_out(ctx, &ret, &order, (&check_cmd, tmp_dir, &tmp_ext)).await?
+        {
+            return Ok(refused);
+        }
+        manage::manage(ctx, order, Some(ret.into())).await?.into()
+    };
+    if let Some((Value::Map(existing), Value::Map(new))) = merged {
+        ret.changes.insert("diff", differences(&new, &existing));
+    }
+    Ok(ret)
+}
+
+/// Lays data over data that is there.
+fn laid_over(existing: &Value, dataset: Value) -> Result<Value> {
+    match (existing, dataset) {
+        (Value::Map(existing), Value::Map(dataset)) => {
+            let mut merged = existing.clone();
+            merge_maps(&mut merged, dataset, false);
+            Ok(merged.into())
+        }
+        _ => Err(Error::Other("Cannot update using non-dict types in dictupdate.update()".into())),
+    }
+}
+
+/// What differs between new and old data, key by key; keys that are gone do not count.
+fn differences(new: &Map, old: &Map) -> Map {
+    let mut found = Map::new();
+    for (key, value) in new {
+        match (value, old.get_value(key)) {
+            (value, None) => drop(found.insert(key.clone(), map! { "new" => value.clone(), "old" => "<_null_>" })),
+            (value, Some(before)) if value::python::equal(value, before) => {}
+            (Value::Map(value), Some(Value::Map(before))) => {
+                let below = differences(value, before);
+                if !below.is_empty() {
+                    found.insert(key.clone(), below);
+                }
+            }
+            (value, Some(before)) => {
+                found.insert(key.clone(), map! { "new" => value.clone(), "old" => before.clone() });
+            }
+        }
+    }
+    found
+}
+
+async fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
+    let name = order.name.clone();
+    let meant = Meant {
+        name: name.clone(),
+        user: order.user,
+        group: order.group,
+        mode: order.mode,
+        contents: fetching::given_contents(&order.contents),
+        ..Meant::default()
+    };
+    let asked = Asked { name: name.clone(), saltenv: order.saltenv, ..Asked::default() };
+    match fetching::check(ctx, &asked, meant, false).await? {
+        Ok((changes, _)) => ret.changes = changes,
+        Err(wrong) => return Ok(ret.fail(wrong)),
+    }
+    if ret.changes.is_empty() {
+        return Ok(ret.ok(format!("The file {name} is in the correct state")));
+    }
+    if !order.show_changes {
+        ret.changes.insert("diff", "<show_changes=False>");
+    }
+    Ok(ret.would(format!("Dataset will be serialized and stored into {name}")))
+}
+
+/// Writes the file beside and lets a command look at it; what the state comes to if it is refused.
+async fn try_out(
+    ctx: &Context,
+    ret: &Ret,
+    order: &Order,
+    (command, tmp_dir, tmp_ext): (&Value, Option<String>, &Value),
+) -> Result<Option<Ret>> {
+    let directory = tmp_dir.map_or_else(std::env::temp_dir, Into::into);
+    let made = tempfile::Builder::new().suffix(&tmp_ext.to_string()).tempfile_in(&directory);
+    let trial = made.map(tempfile::NamedTempFile::into_temp_path);
+    let trial = trial
+        .map_err(|error| Error::execution(format!("failed to make a file in {}: {error}", directory.display())))?;
+    let place = trial.to_string_lossy().into_owned();
+    if Path::new(&order.name).is_file()
+        && let Err(error) = std::fs::copy(&order.name, &trial)
+    {
+        return Ok(Some(ret.clone().fail(format!("Unable to copy file {} to {place}: {error}", order.name))));
+    }
+    let trial_order = Order { name: place.clone(), ..order.clone() };
+    let tried = match manage::manage(ctx, trial_order, Some(ret.clone().into())).await {
+        Ok(tried) => tried,
+        Err(Error::Terminated) => return Err(Error::Terminated),
+        Err(error) => return Ok(Some(ret.clone().fail(format!("Unable to check_cmd file: {error}")))),
+    };
+    if tried.changes.is_empty() {
+        return Ok(None);
+    }
+    let refused = run_check(ctx, &command.to_string(), &place).await?.err();
+    // As in Salt what was tried stands among the changes of a state that is refused.
+    Ok(refused.map(|refused| refused.onto(Ret { changes: tried.changes, ..ret.clone() })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_told_key_by_key() {
+        let old = map! { "a" => 1, "b" => map! { "c" => 1, "d" => 2 }, "gone" => 1 };
+        let new = map! { "a" => 1, "b" => map! { "c" => 3, "d" => 2 }, "e" => 5 };
+        let found = Value::from(differences(&new, &old)).to_string();
+        assert_eq!(found, "{'b': {'c': {'new': 3, 'old': 1}}, 'e': {'new': 5, 'old': '<_null_>'}}");
+    }
+}

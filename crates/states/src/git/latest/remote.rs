@@ -1,0 +1,140 @@
+//! What the remote has.
+
+use exec::{Error, Result};
+use modules::git::{redacted, with_credentials};
+use value::{Map, Value, map};
+
+use super::super::repo::{is_hash, without_command};
+use super::{Latest, short};
+
+/// What kind of thing the wanted revision is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum RevType {
+    Branch,
+    Tag,
+    Sha1,
+}
+
+/// Which branch of the remote the local one is to track.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Upstream {
+    /// None; a tracked one is forgotten.
+    #[default]
+    Unset,
+    /// Whatever it is.
+    Any,
+    /// This one.
+    To(String),
+}
+
+impl Upstream {
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Upstream::To(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// What was found out about the remote.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The address with credentials.
+    pub url: String,
+    /// The same without.
+    pub redacted_url: String,
+    /// Whether the remote has a HEAD.
+    pub has_head: bool,
+    /// The branch its HEAD is.
+    pub default_branch: Option<String>,
+    /// The wanted commit.
+    pub rev: Option<String>,
+    /// What it is there.
+    pub kind: Option<RevType>,
+    /// What the local branch is to track.
+    pub upstream: Upstream,
+    /// The wanted commit in words.
+    pub place: String,
+}
+
+impl Latest<'_> {
+    /// Asks the remote for its refs and looks the wanted revision up; the comment of a failure.
+    pub(super) async fn look_at_remote(&mut self) -> Result<Option<String>> {
+        let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
+        let (user, password) = (text(&self.repo.https_user), text(&self.repo.https_pass));
+        self.found.url = match with_credentials(&self.name, user.as_deref(), password.as_deref()) {
+            Ok(url) => url,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        self.found.redacted_url = redacted(&self.found.url);
+        if self.rev != "HEAD" && self.bare {
+            return Ok(Some("'rev' is not compatible with the 'mirror' and 'bare' arguments".into()));
+        }
+        let refs = match self.remote_refs().await {
+            Ok(refs) => refs,
+            Err(error @ Error::Execution(_)) => {
+                return Ok(Some(format!("Failed to check remote refs: {}", without_command(&error))));
+            }
+            Err(error) => return Err(error),
+        };
+        let head = refs.get_str("HEAD").map(str::to_owned);
+        self.found.has_head = head.is_some();
+        self.found.default_branch = refs.iter().find_map(|(name, hash)| {
+            let name = name.as_str()?.strip_prefix("refs/heads/")?;
+            (hash.as_str() == head.as_deref()).then(|| name.to_owned())
+        });
+        if !self.bare {
+            self.find_revision(&refs, head);
+        }
+        if self.depth.is_some() && !matches!(self.found.kind, Some(RevType::Branch | RevType::Tag)) {
+            let text =
+                "When 'depth' is used, 'rev' must be set to the name of a branch or tag on the remote repository";
+            return Ok(Some(text.into()));
+        }
+        if self.found.rev.is_none() && !self.bare && self.rev != "HEAD" {
+            return Ok(Some(format!("No revision matching '{}' exists in the remote repository", self.rev)));
+        }
+        Ok(None)
+    }
+
+    async fn remote_refs(&self) -> Result<Map> {
+        let arguments = map! {
+            "url" => self.name.clone(), "identity" => self.repo.identity.clone(),
+            "https_user" => self.repo.https_user.clone(), "https_pass" => self.repo.https_pass.clone(),
+            "saltenv" => self.saltenv(),
+        };
+        Ok(self.repo.git(self.ctx, "remote_refs", arguments).await?.into_map().unwrap_or_default())
+    }
+
+    fn find_revision(&mut self, refs: &Map, head: Option<String>) {
+        let found = &mut self.found;
+        let get = |name: String| refs.get_str(&name).map(str::to_owned);
+        let rev = self.rev.clone();
+        if rev == "HEAD" {
+            found.kind = head.is_some().then_some(RevType::Sha1);
+            if head.is_some() {
+                found.upstream = Upstream::Any;
+            }
+            found.rev = head;
+        } else if let Some(hash) = get(format!("refs/heads/{rev}")) {
+            found.rev = Some(hash);
+            found.kind = Some(RevType::Branch);
+            found.upstream = Upstream::To(format!("{}/{rev}", self.remote));
+        } else if let Some(hash) = get(format!("refs/tags/{rev}^{{}}")).or_else(|| get(format!("refs/tags/{rev}"))) {
+            found.rev = Some(hash);
+            found.kind = Some(RevType::Tag);
+        } else if is_hash(&rev) {
+            self.rev = rev.to_lowercase();
+            found.rev = Some(self.rev.clone());
+            found.kind = Some(RevType::Sha1);
+        }
+        let hash = short(found.rev.as_deref());
+        found.place = match (found.kind, found.upstream.name()) {
+            (Some(RevType::Sha1), _) if rev == "HEAD" => format!("remote HEAD ({hash})"),
+            (Some(RevType::Sha1), _) => hash,
+            (Some(RevType::Branch), Some(upstream)) => format!("{upstream} ({hash})"),
+            (Some(_), _) => format!("{rev} ({hash})"),
+            (None, _) => "None".into(),
+        };
+    }
+}

@@ -1,0 +1,154 @@
+//! A repository as the states see it, and the words they share.
+
+use exec::{Context, Error, Result};
+use regex::Regex;
+use value::{Map, Value};
+
+use crate::Ret;
+use crate::support::salt;
+
+/// Who asks git, and how.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repo {
+    pub user: Option<Value>,
+    pub password: Option<Value>,
+    pub output_encoding: Option<Value>,
+    pub identity: Option<Value>,
+    pub https_user: Option<Value>,
+    pub https_pass: Option<Value>,
+}
+
+impl Repo {
+    /// Calls a function of the module `git`.
+    pub async fn git(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
+        let mut arguments = value::map! {
+            "user" => self.user.clone(), "password" => self.password.clone(),
+            "output_encoding" => self.output_encoding.clone(),
+        };
+        arguments.update(more);
+        salt(ctx, &format!("git.{fun}"), arguments).await
+    }
+
+    /// The same for one whose answer is text.
+    pub async fn text(&self, ctx: &Context, fun: &str, more: Map) -> Result<String> {
+        Ok(self.git(ctx, fun, more).await?.to_string())
+    }
+
+    /// The same, where a failure of git is an answer, too: there is no such thing.
+    pub async fn look(&self, ctx: &Context, fun: &str, mut more: Map) -> Result<Option<String>> {
+        more.insert("ignore_retcode", true);
+        match self.text(ctx, fun, more).await {
+            Ok(text) => Ok(Some(text)),
+            Err(Error::Execution(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The commit and the branch that are checked out.
+    pub async fn head(&self, ctx: &Context, target: &str) -> Result<(Option<String>, Option<String>)> {
+        let at = value::map! { "cwd" => target };
+        Ok((self.look(ctx, "revision", at.clone()).await?, self.look(ctx, "current_branch", at).await?))
+    }
+
+    /// Checks and completes the ssh keys.
+    ///
+    /// # Errors
+    /// The comment of the state, if they make no sense.
+    pub fn identity(value: Option<Value>, begin: &str) -> std::result::Result<Option<Value>, String> {
+        let keys = match value {
+            None => return Ok(None),
+            Some(Value::Str(key)) => vec![Value::Str(key)],
+            Some(Value::List(keys)) => keys,
+            Some(_) => return Err(format!("{begin}dentity must be either a list or a string")),
+        };
+        let keys: Vec<String> = keys.iter().map(|key| at_home(&key.to_string())).collect();
+        for key in &keys {
+            if !key.contains("salt://") && !key.starts_with('/') {
+                return Err(format!("{begin}dentity '{key}' is not an absolute path"));
+            }
+        }
+        Ok(Some(keys.into()))
+    }
+}
+
+/// A path below `~` as a whole one.
+fn at_home(path: &str) -> String {
+    match (path.strip_prefix("~/"), std::env::var("HOME")) {
+        (Some(rest), Ok(home)) => format!("{home}/{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// Whether a text can be (the beginning of) the hash of a commit.
+pub(super) fn is_hash(rev: &str) -> bool {
+    rev.len() <= 40 && rev.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Comments as sentences.
+pub(super) fn sentences(comments: &[String]) -> String {
+    let text = comments.join(". ");
+    if comments.len() > 1 { text + "." } else { text }
+}
+
+/// What git said, without the command that failed.
+pub(super) fn without_command(error: &Error) -> String {
+    let pattern = Regex::new(r#"^Command ['"].+['"] failed: "#).expect("the pattern is constant");
+    pattern.replace(&error.to_string(), "").into_owned()
+}
+
+/// A failure that tells what was done before it.
+pub(super) fn failed(ret: Ret, text: impl Into<String>, comments: &[String]) -> Ret {
+    let mut text = text.into();
+    if !comments.is_empty() {
+        text.push_str("\n\nChanges already made: ");
+        text.push_str(&sentences(comments));
+    }
+    ret.fail(text)
+}
+
+/// Says what was done, or would be, below another text.
+pub(super) fn with_made(ctx: &Context, text: String, comments: &[String]) -> String {
+    if comments.is_empty() {
+        return text;
+    }
+    let would = if ctx.is_test() { "that would be " } else { "" };
+    format!("{text}\n\nChanges {would}made: {}", sentences(comments))
+}
+
+/// The comment about keyword arguments that do not exist.
+pub(super) fn refused(kwargs: &Map) -> Option<String> {
+    let given = exec::KwArgs(kwargs.clone()).given();
+    if given.is_empty() {
+        return None;
+    }
+    let pairs: Vec<String> = given.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    Some(format!("The following keyword arguments are not valid: {}", pairs.join(", ")))
+}
+
+/// Empties a directory.
+///
+/// # Errors
+/// The comment of the state, naming what stays and why.
+pub(super) fn empty(target: &str) -> std::result::Result<(), String> {
+    let entries = std::fs::read_dir(target).map_err(|error| format!("Unable to remove\n  {target}\n    {error}"))?;
+    let mut errors = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let gone = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(&path),
+            _ => std::fs::remove_file(&path),
+        };
+        if let Err(error) = gone.or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        }) {
+            errors.push(format!("  {}\n    {error}", path.display()));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(format!("Unable to remove\n{}", errors.join("\n"))) }
+}
+
+/// Whether a directory has something in it.
+pub(super) fn is_filled(target: &str) -> bool {
+    std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some())
+}

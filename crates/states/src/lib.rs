@@ -1,0 +1,79 @@
+//! State modules, one folder or file per Salt module name: `file.managed` is `file/managed.rs`.
+//!
+//! A state function is an execution function (`#[function]`) that returns a map of `name`, `result`, `changes` and
+//! `comment`; [`Ret`] makes it. Whether it may change something, [`exec::Context::is_test`] tells. `mod_watch`, `mod_aggregate`
+//! and `mod_init` are functions among the others.
+
+pub mod alias;
+pub mod archive;
+pub mod beacon;
+pub mod cmd;
+pub mod cron;
+pub mod environ;
+pub mod event;
+pub mod file;
+pub mod git;
+pub mod grains;
+pub mod group;
+pub mod host;
+pub mod http;
+pub mod ini;
+pub mod kmod;
+pub mod locale;
+pub mod module;
+pub mod pkg;
+pub mod pkgrepo;
+pub mod process;
+#[cfg(test)]
+mod replay;
+mod ret;
+pub mod saltmod;
+pub mod schedule;
+pub mod service;
+#[cfg(test)]
+mod signatures;
+pub mod ssh_auth;
+pub mod ssh_known_hosts;
+pub mod status;
+pub mod support;
+pub mod sysctl;
+pub mod test;
+pub mod timezone;
+pub mod user;
+
+pub use ret::Ret;
+
+/// All state modules. Of several with one name the first that works on the machine is taken.
+pub static ALL: &[&exec::Module] = &[
+    // In alphabetical order.
+    &alias::MODULE,
+    &archive::MODULE,
+    &beacon::MODULE,
+    &cmd::MODULE,
+    &cron::MODULE,
+    &environ::MODULE,
+    &event::MODULE,
+    &file::MODULE,
+    &git::MODULE,
+    &grains::MODULE,
+    &group::MODULE,
+    &host::MODULE,
+    &http::MODULE,
+    &ini::MODULE,
+    &kmod::MODULE,
+    &locale::MODULE,
+    &module::MODULE,
+    &pkg::MODULE,
+    &pkgrepo::MODULE,
+    &process::MODULE,
+    &saltmod::MODULE,
+    &schedule::MODULE,
+    &service::MODULE,
+    &ssh_auth::MODULE,
+    &ssh_known_hosts::MODULE,
+    &status::MODULE,
+    &sysctl::MODULE,
+    &test::MODULE,
+    &timezone::MODULE,
+    &user::MODULE,
+];

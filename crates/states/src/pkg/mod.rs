@@ -1,0 +1,122 @@
+//! `pkg`: packages are there, are the newest, are gone, are kept.
+//!
+//! [`targets`] finds what is to be done; the files named after the functions do it and tell of it.
+
+mod aggregate;
+mod downloaded;
+mod groups;
+mod held;
+mod installed;
+mod latest;
+mod refresh;
+mod reinstalls;
+mod removed;
+mod report;
+mod targets;
+mod uptodate;
+mod versions;
+mod watch;
+
+use std::path::Path;
+
+use exec::{Context, Module, Result};
+use modules::pkg_resource;
+use value::{Map, Value};
+
+use crate::Ret;
+use crate::support::{call, has};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "pkg",
+    "Packages are there, are the newest, are gone, are kept.",
+    &[
+        &downloaded::DOWNLOADED,
+        &groups::GROUP_INSTALLED,
+        &held::HELD,
+        &installed::INSTALLED,
+        &latest::LATEST,
+        &aggregate::MOD_AGGREGATE,
+        &refresh::MOD_INIT,
+        &watch::MOD_WATCH,
+        &downloaded::PATCH_DOWNLOADED,
+        &downloaded::PATCH_INSTALLED,
+        &removed::PURGED,
+        &removed::REMOVED,
+        &held::UNHELD,
+        &uptodate::UPTODATE,
+    ],
+);
+
+/// Shows a package with the version that is wanted, as `a=1.0`.
+fn shown(name: &str, desired: &Map) -> String {
+    match desired.get(name).filter(|version| version.truthy()).map(Value::to_string) {
+        None => name.to_owned(),
+        Some(version) if version.starts_with(['<', '>', '=']) => format!("{name}{version}"),
+        Some(version) => format!("{name}={version}"),
+    }
+}
+
+/// Lets the package manager replace what packages provide by the packages; says whether lists are still to be read anew.
+async fn resolved(ctx: &Context, pkgs: Value, refresh: bool, kwargs: &Map) -> Result<(Value, bool)> {
+    if !pkgs.truthy() || !has(ctx, "pkg.resolve_capabilities") {
+        return Ok((pkgs, refresh));
+    }
+    let mut kwargs = kwargs.clone();
+    kwargs.insert("refresh", refresh);
+    Ok((call(ctx, "pkg.resolve_capabilities", vec![pkgs], kwargs).await?, false))
+}
+
+/// Names and versions of an answer such as that of `pkg.list_pkgs`.
+async fn listed(ctx: &Context, fun: &str, kwargs: Map) -> Result<Map> {
+    Ok(call(ctx, fun, Vec::new(), kwargs).await?.into_map().unwrap_or_default())
+}
+
+/// The versions of a package in a list.
+fn versions_in(list: &Map, name: &str) -> Vec<String> {
+    match list.get(name) {
+        Some(Value::List(versions)) => versions.iter().map(Value::to_string).collect(),
+        Some(Value::Map(versions)) => versions.keys().map(Value::to_string).collect(),
+        Some(single) if single.truthy() => vec![single.to_string()],
+        _ => Vec::new(),
+    }
+}
+
+/// The versions in a list, also under the name lists use.
+async fn versions_of(ctx: &Context, list: &Map, name: &str) -> Result<Vec<String>> {
+    let versions = versions_in(list, name);
+    if !versions.is_empty() || !has(ctx, "pkg.normalize_name") {
+        return Ok(versions);
+    }
+    Ok(versions_in(list, &pkg_resource::normalized(ctx, name, true).await?))
+}
+
+/// The text of a version as the package manager compares it; nothing when any version will do.
+async fn clean(ctx: &Context, version: &Value) -> Result<Option<String>> {
+    let version = match version.truthy() && has(ctx, "pkg.version_clean") {
+        true => call(ctx, "pkg.version_clean", vec![version.clone()], Map::new()).await?,
+        false => version.clone(),
+    };
+    Ok(if version.is_null() { None } else { Some(version.to_string()) })
+}
+
+/// Whether lists are to be read anew: when asked for, or when it was not done yet in this run.
+fn refresh_wanted(ctx: &Context, refresh: &Value) -> bool {
+    crate::support::is_true(refresh) || (*refresh != Value::Bool(false) && Path::new(&refresh::mark(ctx)).is_file())
+}
+
+/// A list that was given but is empty.
+fn empty_list(value: &Value) -> bool {
+    value.as_list().is_some_and(<[Value]>::is_empty)
+}
+
+fn failed(name: &str, comment: impl Into<Value>) -> Ret {
+    Ret::new(name).fail(comment)
+}
+
+fn with_warnings(mut ret: Ret, warnings: &[String]) -> Ret {
+    if !warnings.is_empty() {
+        ret.more.insert("warnings", warnings.to_vec());
+    }
+    ret
+}

@@ -1,0 +1,562 @@
+//! What is to be done about packages: what is to be installed, reinstalled, removed, fetched.
+
+use exec::{Context, Result};
+use modules::pkg_resource::{self, repack};
+use value::{Map, Value, map};
+
+use super::versions::{conditions, fulfilled};
+use super::{clean, failed, listed, versions_in, versions_of};
+use crate::support::{call, caught, caught_or_refused, has, join, over};
+use crate::{Ret, args};
+
+/// What is asked of the packages to be installed.
+pub struct Wish {
+    /// The name of the state.
+    pub name: String,
+    /// The version of the one package.
+    pub version: Value,
+    /// Packages, from repositories.
+    pub pkgs: Value,
+    /// Packages, from files.
+    pub sources: Value,
+    /// Whether packages that are unknown are looked up first.
+    pub skip_suggestions: bool,
+    /// Whether the files of installed packages are checked, and how.
+    pub verify: Verify,
+    /// Whether names are made those of lists.
+    pub normalize: bool,
+    /// Whether epochs of versions count; `None` decides by the version.
+    pub ignore_epoch: Value,
+    /// Whether packages are installed although they are there.
+    pub reinstall: bool,
+    /// Whether lists are read anew.
+    pub refresh: bool,
+    /// Everything else, for execution functions.
+    pub kwargs: Map,
+}
+
+/// How the files of packages are checked.
+#[derive(Default)]
+pub struct Verify {
+    /// Whether they are.
+    pub on: bool,
+    ignore_types: Value,
+    options: Value,
+}
+
+impl Verify {
+    /// Reads `pkg_verify`: a flag or a list of settings.
+    pub fn of(value: &Value) -> Self {
+        let items = value.as_list();
+        let setting = |name: &str| {
+            let found = items.into_iter().flatten().find_map(|item| item.get(name)).filter(|value| !value.is_null());
+            found.cloned().unwrap_or(Value::List(Vec::new()))
+        };
+        let on = items.map_or(*value == Value::Bool(true), |items| !items.is_empty());
+        Verify { on, ignore_types: setting("ignore_types"), options: setting("verify_options") }
+    }
+
+    /// Returns what is wrong with the files of a package.
+    pub async fn check(&self, ctx: &Context, package: &str, kwargs: &Map) -> Result<Value> {
+        let own = map! { "ignore_types" => self.ignore_types.clone(), "verify_options" => self.options.clone() };
+        call(ctx, "pkg.verify", args![package], over(kwargs.clone(), &own)).await
+    }
+}
+
+/// What is to be done.
+#[derive(Default)]
+pub struct Plan {
+    /// All packages with the versions asked for.
+    pub desired: Map,
+    /// Those to be installed.
+    pub targets: Map,
+    /// Those whose purge is to be called off.
+    pub unpurge: Vec<String>,
+    /// Those to be installed again.
+    pub reinstall: Map,
+    /// What is wrong with the files of those.
+    pub altered: Map,
+    /// What else to tell.
+    pub warnings: Vec<String>,
+    /// Whether lists were read.
+    pub refreshed: bool,
+}
+
+/// Either nothing is to be done, or this.
+pub type Found<T> = std::result::Result<T, Ret>;
+
+fn invalid(name: &str, what: &str) -> Ret {
+    failed(name, format!("Invalidly formatted {what} parameter. See minion log."))
+}
+
+/// Finds what is to be installed.
+pub async fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
+    let name = &wish.name;
+    if wish.pkgs.truthy() && wish.sources.truthy() {
+        return Ok(Err(failed(name, "Only one of \"pkgs\" and \"sources\" is permitted.")));
+    }
+    let capabilities =
+        wish.kwargs.get("resolve_capabilities").is_some_and(Value::truthy) && has(ctx, "pkg.list_provides");
+    let (current, provided) = match current(ctx, wish, capabilities).await {
+        Ok(found) => found,
+        Err(error) => return Ok(Err(failed(name, caught(error)?.text))),
+    };
+    let several = wish.pkgs.truthy() || wish.sources.truthy();
+    let mut plan = Plan { desired: desired(ctx, wish).await?, ..Plan::default() };
+    if plan.desired.is_empty() {
+        return Ok(Err(invalid(name, if wish.pkgs.truthy() { "'pkgs'" } else { "'sources'" })));
+    }
+    plan.unpurge = unpurge(ctx, &plan.desired, &wish.kwargs).await?;
+    if !several && let Some(done) = one_is_there(wish, &plan, &versions_in(&current, name)) {
+        return Ok(Err(done));
+    }
+    if !wish.sources.truthy() && !wish.skip_suggestions {
+        let missing = not_installed(ctx, &plan.desired, &current, &wish.ignore_epoch).await?;
+        if !missing.is_empty()
+            && let Some(ret) = unknown(ctx, name, &missing, &wish.kwargs).await?
+        {
+            return Ok(Err(ret));
+        }
+    }
+    take_latest(ctx, wish, &mut plan, &current).await?;
+    let known = Known { current, provided };
+    sort_out(ctx, wish, &mut plan, &known).await
+}
+
+async fn current(ctx: &Context, wish: &Wish, capabilities: bool) -> Result<(Map, Map)> {
+    let current = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, &wish.kwargs)).await?;
+    let provided = if capabilities { listed(ctx, "pkg.list_provides", wish.kwargs.clone()).await? } else { Map::new() };
+    Ok((current, provided))
+}
+
+async fn desired(ctx: &Context, wish: &Wish) -> Result<Map> {
+    if wish.pkgs.truthy() {
+        let split = wish.kwargs.get("split_arch").is_none_or(Value::truthy);
+        return repack(ctx, &wish.pkgs, wish.normalize && split).await;
+    }
+    if wish.sources.truthy() {
+        let kwargs = map! { "normalize" => wish.normalize };
+        return Ok(call(ctx, "pkg_resource.pack_sources", vec![wish.sources.clone()], kwargs)
+            .await?
+            .into_map()
+            .unwrap_or_default());
+    }
+    Ok(map! { pkg_resource::normalized(ctx, &wish.name, wish.normalize).await? => wish.version.clone() })
+}
+
+async fn unpurge(ctx: &Context, desired: &Map, kwargs: &Map) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for name in desired.text_keys() {
+        let leaving = listed(ctx, "pkg.list_pkgs", over(map! { "purge_desired" => true }, kwargs)).await?;
+        if leaving.contains_key(name) {
+            found.push(name.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn one_is_there(wish: &Wish, plan: &Plan, versions: &[String]) -> Option<Ret> {
+    let name = &wish.name;
+    if plan.unpurge.contains(name) || wish.reinstall || wish.verify.on || versions.is_empty() {
+        return None;
+    }
+    let ret = Ret::new(name.as_str());
+    match wish.version.as_str() {
+        Some(version) if versions.iter().any(|there| there == version) => {
+            Some(ret.ok(format!("Version {version} of package '{name}' is already installed")))
+        }
+        None => Some(ret.ok(format!("Package {name} is already installed"))),
+        Some(_) => None,
+    }
+}
+
+async fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch: &Value) -> Result<Map> {
+    let mut missing = Map::new();
+    for (name, version) in desired {
+        let there = match (current.get(&name.to_string()), version) {
+            (None, _) => false,
+            (Some(_), Value::Null) => true,
+            (Some(_), version) => {
+                let versions = versions_in(current, &name.to_string());
+                fulfilled(ctx, &versions, &version.to_string(), ignore_epoch, false).await?
+            }
+        };
+        if !there {
+            missing.insert(name.clone(), version.clone());
+        }
+    }
+    Ok(missing)
+}
+
+/// Asks whether packages exist at all; tells of those that do not.
+async fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Result<Option<Ret>> {
+    if !has(ctx, "pkg.check_db") {
+        return Ok(None);
+    }
+    let found = match call(ctx, "pkg.check_db", wanted.keys().cloned().collect(), kwargs.clone()).await {
+        Ok(found) => found.into_map().unwrap_or_default(),
+        Err(error) => {
+            caught(error)?;
+            return Ok(None);
+        }
+    };
+    let (mut without, mut comments) = (Vec::new(), Vec::new());
+    for (package, info) in &found {
+        if info.get("found") != Some(&Value::Bool(false)) {
+            continue;
+        }
+        match info.get("suggestions").filter(|suggestions| suggestions.truthy()) {
+            Some(Value::List(names)) => {
+                let names = join(names, ", ");
+                comments.push(format!("Package '{package}' not found (possible matches: {names})"));
+            }
+            _ => without.push(package.to_string()),
+        }
+    }
+    if !without.is_empty() {
+        without.sort();
+        let text = "The following package(s) were not found, and no possible matches were found in the package db: ";
+        comments.insert(0, format!("{text}{}", without.join(", ")));
+    }
+    if comments.is_empty() {
+        return Ok(None);
+    }
+    if comments.len() > 1 {
+        comments.push(String::new());
+    }
+    Ok(Some(failed(name, comments.join(". ").trim_end())))
+}
+
+async fn take_latest(ctx: &Context, wish: &Wish, plan: &mut Plan, current: &Map) -> Result<()> {
+    let is_latest = |(_, version): &(&Value, &Value)| version.as_str() == Some("latest");
+    let names: Vec<Value> = plan.desired.iter().filter(is_latest).map(|(name, _)| name.clone()).collect();
+    if wish.sources.truthy() || names.is_empty() {
+        return Ok(());
+    }
+    let kwargs = over(map! { "refresh" => wish.refresh }, &wish.kwargs);
+    let answer = call(ctx, "pkg.latest_version", names.clone(), kwargs).await?;
+    let found = match &names[..] {
+        [one] => map! { one.clone() => answer },
+        _ => answer.into_map().unwrap_or_default(),
+    };
+    plan.refreshed = wish.refresh;
+    for (name, version) in found {
+        let there = || versions_in(current, &name.to_string()).pop().map_or(Value::Null, Value::from);
+        let version = if version.truthy() { version } else { there() };
+        plan.desired.insert(name, version);
+    }
+    Ok(())
+}
+
+struct Known {
+    current: Map,
+    provided: Map,
+}
+
+impl Known {
+    async fn versions(&self, ctx: &Context, package: &str) -> Result<Vec<String>> {
+        let versions = versions_of(ctx, &self.current, package).await?;
+        let provider = || self.provided.get(package)?.as_list()?.first().map(Value::to_string);
+        match provider() {
+            Some(provider) if versions.is_empty() => Ok(versions_in(&self.current, &provider)),
+            _ => Ok(versions),
+        }
+    }
+}
+
+/// What came of looking at one package.
+enum Look {
+    Target,
+    Again(Option<Value>),
+    Fine,
+    /// Fine, and a version was compared.
+    FineVersion,
+    Problem(String),
+    VerifyFailed(String),
+    Warning(String),
+}
+
+async fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) -> Result<Found<Plan>> {
+    let (mut problems, mut verify_failed, mut compared) = (Vec::new(), None, false);
+    for (package, version) in plan.desired.clone() {
+        let package = package.to_string();
+        let there = known.versions(ctx, &package).await?;
+        let looked = match there.is_empty() {
+            true => Look::Target,
+            false => look(ctx, wish, &package, &version, &there, &mut compared).await?,
+        };
+        match looked {
+            Look::Target => drop(plan.targets.insert(package, version)),
+            Look::Again(altered) => {
+                plan.altered.extend(altered.map(|altered| (package.clone(), altered)));
+                plan.reinstall.insert(package, version);
+            }
+            Look::Problem(text) => problems.push(text),
+            Look::VerifyFailed(text) => verify_failed = Some(text),
+            Look::Warning(text) => plan.warnings.push(text),
+            Look::Fine | Look::FineVersion => {}
+        }
+    }
+    problems.extend(verify_failed);
+    if !problems.is_empty() {
+        return Ok(Err(failed(&wish.name, problems.join(" "))));
+    }
+    if plan.targets.is_empty() && plan.unpurge.is_empty() && plan.reinstall.is_empty() {
+        let desired = if compared && !wish.sources.truthy() { " and are at the desired version" } else { "" };
+        let ret = Ret::new(wish.name.as_str()).ok(format!("All specified packages are already installed{desired}"));
+        return Ok(Err(super::with_warnings(ret, &plan.warnings)));
+    }
+    Ok(Ok(std::mem::take(plan)))
+}
+
+/// Looks at a package that is there in some version.
+async fn look(
+    ctx: &Context,
+    wish: &Wish,
+    package: &str,
+    version: &Value,
+    there: &[String],
+    compared: &mut bool,
+) -> Result<Look> {
+    if wish.reinstall {
+        return Ok(Look::Again(None));
+    }
+    let (wanted, from_file) = if wish.sources.truthy() {
+        match file_version(ctx, version, &wish.kwargs).await? {
+            Ok(version) => (version, true),
+            Err(look) => return Ok(look),
+        }
+    } else {
+        let extra =
+            call(ctx, "pkg_resource.check_extra_requirements", args![package, version.clone()], Map::new()).await?;
+        if !extra.truthy() {
+            return Ok(Look::Target);
+        }
+        if clean(ctx, version).await?.is_none() {
+            return if wish.verify.on { checked(ctx, wish, package).await } else { Ok(Look::Fine) };
+        }
+        (version.to_string(), false)
+    };
+    let updates = !from_file && wish.kwargs.get("allow_updates").is_some_and(Value::truthy);
+    match fulfilled(ctx, there, &wanted, &wish.ignore_epoch, updates).await {
+        Err(error) => return Ok(Look::Problem(caught(error)?.text)),
+        Ok(fulfilled) => {
+            *compared = true;
+            if fulfilled {
+                return Ok(Look::FineVersion);
+            }
+        }
+    }
+    let exact = conditions(&version.to_string()).iter().any(|(sign, _)| sign == "==");
+    if wish.verify.on && exact { checked(ctx, wish, package).await } else { Ok(Look::Target) }
+}
+
+async fn checked(ctx: &Context, wish: &Wish, package: &str) -> Result<Look> {
+    match wish.verify.check(ctx, package, &wish.kwargs).await {
+        Ok(wrong) if wrong.truthy() => Ok(Look::Again(Some(wrong))),
+        Ok(_) => Ok(Look::Fine),
+        Err(error) => Ok(Look::VerifyFailed(caught_or_refused(error)?.text)),
+    }
+}
+
+/// The version of a package in a file.
+async fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std::result::Result<String, Look>> {
+    if !has(ctx, "lowpkg.bin_pkg_info") {
+        return Ok(Err(Look::Fine));
+    }
+    let problem = |why: &str| Look::Problem(format!("Unable to cache {source}: {why}"));
+    let own = map! {
+        "saltenv" => kwargs.get("saltenv").cloned().unwrap_or_default(),
+        "verify_ssl" => kwargs.get("verify_ssl").cloned().unwrap_or(true.into()),
+    };
+    let path = match call(ctx, "cp.cache_file", vec![source.clone()], own).await {
+        Ok(path) => path,
+        Err(error) => return Ok(Err(problem(&caught(error)?.text))),
+    };
+    let Some(path) = path.as_str().filter(|path| !path.is_empty()) else {
+        return Ok(Err(problem("file not found")));
+    };
+    if !std::path::Path::new(path).exists() {
+        return Ok(Err(Look::Problem(format!("{source} does not exist on minion"))));
+    }
+    let info = call(ctx, "lowpkg.bin_pkg_info", args![path], Map::new()).await?;
+    Ok(match info.get("version") {
+        Some(version) => Ok(version.to_string()),
+        None => Err(Look::Warning(format!("Failed to parse metadata for {source}"))),
+    })
+}
+
+/// Says which of the packages are there as wanted, and which are not.
+pub async fn verify(
+    ctx: &Context,
+    desired: &Map,
+    there: &Map,
+    provided: &Map,
+    ignore_epoch: &Value,
+) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for (package, version) in desired {
+        let package = package.to_string();
+        let bare = package.split('=').next().unwrap_or_default();
+        let mut versions = versions_of(ctx, there, bare).await?;
+        if let (true, Some(Value::List(providers))) = (versions.is_empty(), provided.get(bare)) {
+            versions = providers.first().map(|name| versions_in(there, &name.to_string())).unwrap_or_default();
+        }
+        let fine = match versions.first() {
+            None => false,
+            Some(_) if version.as_str() == Some("latest") => true,
+            Some(first) => match clean(ctx, version).await?.filter(|version| !version.is_empty()) {
+                None => true,
+                Some(_) => {
+                    let wanted = version.to_string();
+                    wanted.strip_suffix('*').is_some_and(|start| first.starts_with(start))
+                        || fulfilled(ctx, &versions, &wanted, ignore_epoch, false).await?
+                }
+            },
+        };
+        if fine { good.push(package) } else { bad.push(package) }
+    }
+    Ok((good, bad))
+}
+
+/// What is asked of packages to be removed or fetched.
+pub struct Others<'a> {
+    /// The name of the state.
+    pub name: &'a str,
+    /// The version of the one package.
+    pub version: Value,
+    /// Packages.
+    pub pkgs: &'a Value,
+    /// Whether names are made those of lists.
+    pub normalize: bool,
+    /// Whether epochs of versions count.
+    pub ignore_epoch: &'a Value,
+    /// Everything else.
+    pub kwargs: &'a Map,
+}
+
+impl Others<'_> {
+    async fn wanted(&self, ctx: &Context) -> Result<Map> {
+        if self.pkgs.truthy() {
+            return repack(ctx, self.pkgs, self.normalize).await;
+        }
+        Ok(map! { pkg_resource::normalized(ctx, self.name, self.normalize).await? => self.version.clone() })
+    }
+}
+
+/// Finds what is to be removed.
+pub async fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> {
+    let own = map! { "versions_as_list" => true };
+    let current = listed(ctx, "pkg.list_pkgs", over(own, others.kwargs)).await?;
+    // Without `pkgs`, names are made those of lists even when they should not be.
+    let normalize = others.normalize || !others.pkgs.truthy();
+    let wanted = Others { normalize, version: others.version.clone(), ..*others }.wanted(ctx).await?;
+    if wanted.is_empty() {
+        return Ok(Err(invalid(others.name, "pkgs")));
+    }
+    let (mut targets, mut problems, mut compared) = (Vec::new(), Vec::new(), false);
+    for (package, version) in &wanted {
+        let package = package.to_string();
+        let there = versions_in(&current, &package);
+        if there.is_empty() {
+            continue;
+        }
+        if clean(ctx, version).await?.is_none() {
+            targets.push(package);
+            continue;
+        }
+        compared = true;
+        match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false).await {
+            Ok(true) => targets.push(package),
+            Ok(false) => {}
+            Err(error) => problems.push(caught(error)?.text),
+        }
+    }
+    if !problems.is_empty() {
+        return Ok(Err(failed(others.name, problems.join(" "))));
+    }
+    if targets.is_empty() {
+        let matching = if compared { " (matching specified versions)" } else { "" };
+        let text = format!("All specified packages{matching} are already absent");
+        return Ok(Err(Ret::new(others.name).ok(text)));
+    }
+    Ok(Ok(targets))
+}
+
+/// Finds what is to be fetched.
+pub async fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
+    let name = others.name;
+    let current = listed(ctx, "pkg.list_downloaded", others.kwargs.clone()).await?;
+    let wanted = others.wanted(ctx).await?;
+    if wanted.is_empty() {
+        return Ok(Err(invalid(name, "pkgs")));
+    }
+    let there = versions_in(&current, name);
+    if !others.pkgs.truthy() && wanted.contains_key(name) && !there.is_empty() {
+        let done = Ret::new(name);
+        match others.version.as_str() {
+            Some(version) if there.iter().any(|there| there == version) => {
+                return Ok(Err(done.ok(format!("Version {version} of package '{name}' is already downloaded"))));
+            }
+            None => return Ok(Err(done.ok(format!("Package {name} is already downloaded")))),
+            Some(_) => {}
+        }
+    }
+    if let Some(ret) = unknown(ctx, name, &wanted, others.kwargs).await? {
+        return Ok(Err(ret));
+    }
+    let (mut targets, mut problems, mut compared) = (Map::new(), Vec::new(), false);
+    for (package, version) in &wanted {
+        let there = versions_in(&current, &package.to_string());
+        if there.is_empty() {
+            targets.insert(package.clone(), version.clone());
+        } else if version.truthy() {
+            compared = true;
+            match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false).await {
+                Ok(true) => {}
+                Ok(false) => drop(targets.insert(package.clone(), version.clone())),
+                Err(error) => problems.push(caught(error)?.text),
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Ok(Err(failed(name, problems.join(" "))));
+    }
+    if targets.is_empty() {
+        let matching = if compared { " (matching specified versions)" } else { "" };
+        return Ok(Err(Ret::new(name).ok(format!("All specified packages{matching} are already downloaded"))));
+    }
+    Ok(Ok(targets))
+}
+
+/// What would be installed: the versions of each package before and after.
+pub async fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
+    // Salt asks for the newest version even when there is nothing to ask for.
+    let newest: Vec<String> =
+        targets.iter().filter(|(_, version)| !version.truthy()).map(|(name, _)| name.to_string()).collect();
+    let names = newest.iter().map(Value::from).collect();
+    let answer = call(ctx, "pkg.latest_version", names, Map::new()).await?;
+    let (mut found, known) = match (newest.first(), answer) {
+        (Some(_), Value::Map(found)) => (found, true),
+        (Some(first), Value::Str(version)) => (map! { first.as_str() => version }, true),
+        _ => (Map::new(), false),
+    };
+    let explicit = targets.text_keys().filter(|name| !newest.iter().any(|known| known == name));
+    let explicit: Vec<Value> = explicit.map(|name| super::shown(name, targets).into()).collect();
+    if !explicit.is_empty() {
+        let lists = call(ctx, "pkg.list_repo_pkgs", explicit, Map::new()).await?.into_map().unwrap_or_default();
+        for (name, versions) in lists {
+            if let Some(first) = versions.as_list().and_then(<[Value]>::first) {
+                found.insert(name, first.clone());
+            }
+        }
+    }
+    // As in Salt, packages that only the repositories named are told, too, unless the newest versions were asked for.
+    let mut changes = if known { Map::new() } else { found.clone() };
+    for name in targets.text_keys() {
+        let new = found.get(name).filter(|version| version.truthy()).cloned().unwrap_or("installed".into());
+        let old = current.get(name).cloned().unwrap_or("".into());
+        changes.insert(name, map! { "new" => new, "old" => old });
+    }
+    Ok(changes)
+}

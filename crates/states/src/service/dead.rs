@@ -1,0 +1,65 @@
+//! `service.dead`.
+
+use exec::{Context, KwArgs, Result, function};
+use value::Value;
+
+use super::{Wish, available, boot, enabled_used, not_available, offline, systemd_only};
+use crate::support::call;
+use crate::{Ret, args};
+
+/// Makes sure that a service does not run; with `enable` also that it starts with the system, or does not.
+#[function]
+async fn dead(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] enable: Value,
+    #[default(Value::Null)] sig: Value,
+    #[default(Value::Null)] init_delay: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let kwargs = kwargs.given();
+    if kwargs.contains_key("enabled") {
+        return Ok(enabled_used(&name));
+    }
+    let mut ret = Ret::new(name.as_str()).ok("");
+    if offline(ctx).await? {
+        return Ok(ret.ok("Running in OFFLINE mode. Nothing to do"));
+    }
+    match available(ctx, &name).await? {
+        Ok(true) => {}
+        Ok(false) if ctx.is_test() => {
+            let text = "not present; if created in this state run, it would have been stopped";
+            return Ok(ret.would(format!("Service {name} {text}")));
+        }
+        Ok(false) => return Ok(ret.ok(not_available(&name))),
+        Err(text) => return Ok(ret.fail(text)),
+    }
+    let wish = Wish::new(name, enable, sig, init_delay, kwargs);
+    let name = wish.name.as_str();
+    let status_kwargs = systemd_only(ctx, "service.status", &wish.kwargs, &mut ret);
+    let before = wish.status(ctx, args![wish.sig.clone()], &status_kwargs).await?;
+    let enabled = wish.enabled(ctx).await?;
+    if !before.truthy() {
+        let ret = ret.ok(format!("The service {name} is already dead"));
+        return wish.toggled_if_needed(ctx, ret, enabled.truthy()).await;
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("Service {name} is set to be killed")));
+    }
+    let stop_kwargs = systemd_only(ctx, "service.stop", &wish.kwargs, &mut ret);
+    if !call(ctx, "service.stop", args![name], stop_kwargs).await?.truthy() {
+        let ret = ret.fail(format!("Service {name} failed to die"));
+        return wish.toggled(ctx, ret, Some(true), false).await;
+    }
+    wish.wait().await;
+    let status = wish.status(ctx, args![], &status_kwargs).await?;
+    let still_enabled = wish.enabled(ctx).await?;
+    if (before != status || enabled != still_enabled) && ret.changes.is_empty() {
+        ret.changes.insert(name, status.clone());
+    }
+    let ret = match status.truthy() {
+        true => ret.fail(format!("Service {name} failed to die")),
+        false => ret.ok(format!("Service {name} was killed")),
+    };
+    wish.toggled(ctx, ret, boot::runs(&status), !status.truthy()).await
+}

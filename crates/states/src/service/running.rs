@@ -1,0 +1,95 @@
+//! `service.running`.
+
+use exec::{Context, KwArgs, Result, function};
+use value::{Map, Value};
+
+use super::{Wish, available, boot, enabled_used, masks, not_available, offline, systemd_only};
+use crate::support::{call, caught};
+use crate::{Ret, args};
+
+/// Makes sure that a service runs; with `enable` also that it starts with the system, or does not.
+#[function]
+async fn running(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] enable: Value,
+    #[default(Value::Null)] sig: Value,
+    #[default(Value::Null)] init_delay: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let kwargs = kwargs.given();
+    if kwargs.contains_key("enabled") {
+        return Ok(enabled_used(&name));
+    }
+    let mut ret = Ret::new(name.as_str()).ok("");
+    if offline(ctx).await? {
+        return Ok(ret.ok("Running in OFFLINE mode. Nothing to do"));
+    }
+    match available(ctx, &name).await? {
+        Ok(true) => {}
+        Ok(false) if ctx.is_test() => {
+            let text = "not present; if created in this state run, it would have been started";
+            return Ok(ret.would(format!("Service {name} {text}")));
+        }
+        Ok(false) => return Ok(ret.fail(not_available(&name))),
+        Err(text) => return Ok(ret.fail(text)),
+    }
+    let wish = Wish::new(name, enable, sig, init_delay, kwargs);
+    let status_kwargs = systemd_only(ctx, "service.status", &wish.kwargs, &mut ret);
+    let status = wish.status(ctx, args![wish.sig.clone()], &status_kwargs).await?;
+    let enabled = wish.enabled(ctx).await?;
+    let unmask = wish.kwargs.get("unmask").is_some_and(Value::truthy);
+    let mut unmasked = String::new();
+    if unmask {
+        let runtime = wish.kwargs.get("unmask_runtime").cloned().unwrap_or(false.into());
+        unmasked = masks::unmask(ctx, &wish.name, runtime).await?.comment.to_string();
+    }
+    let with_mask = |text: String| if unmasked.is_empty() { text } else { format!("{text}\n{unmasked}") };
+    if status.truthy() {
+        let ret = ret.ok(with_mask(format!("The service {} is already running", wish.name)));
+        return wish.toggled_if_needed(ctx, ret, enabled.truthy()).await;
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(with_mask(format!("Service {} is set to start", wish.name))));
+    }
+    let ret = start(ctx, &wish, ret, &status_kwargs, (status, enabled)).await?;
+    Ok(match (ret.1, unmask) {
+        (true, true) => Ret { comment: format!("{}\n{unmasked}", ret.0.comment).into(), ..ret.0 },
+        _ => ret.0,
+    })
+}
+
+/// Starts it. Says also whether it came to the end, where what was unmasked is told.
+async fn start(
+    ctx: &Context,
+    wish: &Wish,
+    mut ret: Ret,
+    status_kwargs: &Map,
+    before: (Value, Value),
+) -> Result<(Ret, bool)> {
+    let name = &wish.name;
+    let start_kwargs = systemd_only(ctx, "service.start", &wish.kwargs, &mut ret);
+    match call(ctx, "service.start", args![name.as_str()], start_kwargs).await {
+        Ok(done) if done.truthy() => {}
+        Ok(_) => {
+            let ret = ret.fail(format!("Service {name} failed to start"));
+            return Ok((wish.toggled(ctx, ret, Some(false), false).await?, false));
+        }
+        Err(error) => return Ok((ret.fail(caught(error)?.text), false)),
+    }
+    wish.wait().await;
+    let status = wish.status(ctx, args![wish.sig.clone()], status_kwargs).await?;
+    let enabled = wish.enabled(ctx).await?;
+    if before != (status.clone(), enabled) && ret.changes.is_empty() {
+        ret.changes.insert(name.as_str(), status.clone());
+    }
+    let ret = match status.truthy() {
+        true => ret.ok(format!("Started service {name}")),
+        false => ret.fail(format!("Service {name} failed to start")),
+    };
+    let mut ret = wish.toggled(ctx, ret, boot::runs(&status), status.truthy()).await?;
+    if wish.init_delay.truthy() {
+        ret.comment = format!("{}\nDelayed return for {} seconds", ret.comment, wish.init_delay).into();
+    }
+    Ok((ret, true))
+}

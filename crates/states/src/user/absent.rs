@@ -1,0 +1,40 @@
+//! `user.absent`.
+
+use exec::{Context, Result, function};
+use value::{Map, Value, map};
+
+use super::info;
+use crate::support::call;
+use crate::{Ret, args};
+
+/// Makes sure that an account is not there; with `purge` its files neither.
+#[function]
+async fn absent(
+    ctx: &Context,
+    name: String,
+    #[default(false)] purge: Value,
+    #[default(false)] force: Value,
+    #[default(false)] local: Value,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    if info(ctx, &name, &local).await?.is_empty() {
+        return Ok(ret.ok(format!("User {name} is not present")));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("User {name} set for removal")));
+    }
+    let account = name.clone();
+    let groups = ctx.blocking(move || modules::accounts::group_names(&account)).await?;
+    let done = call(ctx, "user.delete", args![name.as_str(), purge, force], map! { "local" => local }).await?;
+    let mut changes = Map::new();
+    for group in groups {
+        if !call(ctx, "group.info", args![group.as_str()], Map::new()).await?.truthy() {
+            changes.insert(format!("{group} group"), "removed");
+        }
+    }
+    if !done.truthy() {
+        return Ok(ret.fail(format!("Failed to remove user {name}")));
+    }
+    changes.insert(name.as_str(), "removed");
+    Ok(ret.ok(format!("Removed user {name}")).changed(changes))
+}

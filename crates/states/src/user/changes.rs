@@ -1,0 +1,287 @@
+//! What of an account is not as wanted.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use exec::{Context, Error, Result};
+use value::{Map, Value};
+
+use super::{field, info, shadow};
+use crate::args;
+use crate::support::{call, equal, has, items};
+
+/// How an account should be.
+#[derive(Clone, Default)]
+pub struct Wish {
+    /// The name.
+    pub name: String,
+    /// The number of the account.
+    pub uid: Value,
+    /// The main group.
+    pub gid: Value,
+    /// Further groups.
+    pub groups: Value,
+    /// Further groups, of which those count that are there.
+    pub optional_groups: Value,
+    /// Whether other groups are taken away.
+    pub remove_groups: bool,
+    /// The home directory.
+    pub home: Value,
+    /// Whether that is made.
+    pub createhome: bool,
+    /// The hash of the password.
+    pub password: Value,
+    /// Whether a changed password is set back.
+    pub enforce_password: bool,
+    /// Whether there is to be no password.
+    pub empty_password: bool,
+    /// The shell.
+    pub shell: Value,
+    /// What is told of the person, by field: `fullname`, `roomnumber`, `workphone`, `homephone`, `other`.
+    pub person: Map,
+    /// How long passwords live, by field: `date`, `mindays`, `maxdays`, `inactdays`, `warndays`, `expire`.
+    pub ageing: Map,
+    /// Whether the password is locked.
+    pub password_lock: Value,
+    /// Whether only local files count.
+    pub local: Value,
+}
+
+/// The fields of ageing, and what they are called in `shadow.info`.
+pub const AGEING: [(&str, &str); 6] = [
+    ("date", "lstchg"),
+    ("mindays", "min"),
+    ("maxdays", "max"),
+    ("inactdays", "inact"),
+    ("warndays", "warn"),
+    ("expire", "expire"),
+];
+
+fn texts(value: &Value) -> Vec<String> {
+    items(value).iter().map(Value::to_string).collect()
+}
+
+async fn gid_of(ctx: &Context, group: Value) -> Result<Value> {
+    call(ctx, "file.group_to_gid", vec![group], Map::new()).await
+}
+
+impl Wish {
+    /// What is to be changed; nothing at all if there is no such account.
+    ///
+    /// # Errors
+    /// When numbers would change that may not (`allow_uid_change`, `allow_gid_change`).
+    pub async fn changes(&self, ctx: &Context, allow_uid: bool, allow_gid: bool) -> Result<Option<Map>> {
+        let secrets = if has(ctx, "shadow.info") { Some(shadow(ctx, &self.name).await?) } else { None };
+        let account = info(ctx, &self.name, &self.local).await?;
+        if account.is_empty() {
+            return Ok(None);
+        }
+        let mut change = Map::new();
+        let groups = self.groups_now(ctx, &account, &mut change).await?;
+        if let Some(wanted) = groups {
+            change.insert("groups", wanted);
+        }
+        self.places(&account, &mut change);
+        if let Some(secrets) = secrets.filter(|_| has(ctx, "shadow.default_hash")) {
+            self.secrets(ctx, &secrets, &mut change).await?;
+        }
+        self.person(ctx, &account, &mut change);
+        refuse(&change, &account, allow_uid, allow_gid)?;
+        Ok(Some(change))
+    }
+
+    /// The groups to be set, if they are not those wanted. Notes changed numbers on the way.
+    async fn groups_now(&self, ctx: &Context, account: &Map, change: &mut Map) -> Result<Option<Vec<String>>> {
+        let mut own = account.get("groups").map(texts).unwrap_or_default();
+        let mut numbers = Vec::new();
+        for group in &own {
+            numbers.push(gid_of(ctx, group.as_str().into()).await?);
+        }
+        let twins = Twins::of(&own, &numbers);
+        let all: BTreeSet<String> = [texts(&self.groups), texts(&self.optional_groups)].concat().into_iter().collect();
+        let mut wanted: Vec<String> = all.into_iter().collect();
+        if !self.remove_groups || (self.groups.is_null() && !self.optional_groups.truthy()) {
+            wanted = wanted.into_iter().chain(own.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+        }
+        if self.uid.truthy() && !equal(&field(account, "uid"), &self.uid) {
+            change.insert("uid", self.uid.clone());
+        }
+        let gid = field(account, "gid");
+        if !self.gid.is_null() {
+            let number = gid_of(ctx, self.gid.clone()).await?;
+            if !equal(&gid, &self.gid) && !equal(&gid, &number) {
+                change.insert("gid", self.gid.clone());
+            }
+        }
+        let main = if self.gid.is_null() { gid.clone() } else { self.gid.clone() };
+        let new_main = call(ctx, "file.gid_to_group", vec![main], Map::new()).await?.to_string();
+        let old_main = call(ctx, "file.gid_to_group", vec![gid], Map::new()).await?.to_string();
+        // The main group is nobody's further group, under whatever name.
+        twins.remove(&new_main, &mut own);
+        twins.remove(&new_main, &mut wanted);
+        if old_main != new_main {
+            twins.remove(&old_main, &mut own);
+        }
+        if !wanted.contains(&self.name) {
+            twins.remove(&self.name, &mut own);
+        }
+        let differs = group_changes(ctx, &own, &wanted, self.remove_groups).await?;
+        Ok((differs && (!wanted.is_empty() || self.remove_groups)).then_some(wanted))
+    }
+
+    fn places(&self, account: &Map, change: &mut Map) {
+        if self.home.truthy() && field(account, "home") != self.home {
+            change.insert("home", self.home.clone());
+        }
+        let home = if self.home.truthy() { self.home.clone() } else { field(account, "home") };
+        if self.createhome && home.as_str().is_some_and(|home| !Path::new(home).is_dir()) {
+            change.insert("homeDoesNotExist", home);
+        }
+        if self.shell.truthy() && field(account, "shell") != self.shell {
+            change.insert("shell", self.shell.clone());
+        }
+    }
+
+    async fn secrets(&self, ctx: &Context, secrets: &Map, change: &mut Map) -> Result<()> {
+        let hash = field(secrets, "passwd");
+        if self.password.truthy() && !self.empty_password {
+            let default = call(ctx, "shadow.default_hash", args![], Map::new()).await?;
+            if (hash == default || self.enforce_password) && hash != self.password {
+                change.insert("passwd", self.password.clone());
+            }
+        }
+        if self.empty_password && hash.as_str() != Some("") {
+            change.insert("empty_password", true);
+        }
+        for (name, key) in AGEING {
+            let wanted = field(&self.ageing, name);
+            let asked = if name == "expire" { wanted.truthy() } else { !wanted.is_null() };
+            if asked && !equal(&field(secrets, key), &wanted) {
+                change.insert(name, wanted);
+            }
+        }
+        let locked = hash.as_str().is_some_and(|hash| hash.starts_with('!'));
+        let lock = &self.password_lock;
+        if (lock.truthy() && !locked) || (*lock == Value::Bool(false) && locked) {
+            change.insert("password_lock", lock.clone());
+        }
+        Ok(())
+    }
+
+    fn person(&self, ctx: &Context, account: &Map, change: &mut Map) {
+        for name in ["fullname", "roomnumber", "workphone", "homephone", "other"] {
+            let known = name == "fullname" || has(ctx, &format!("user.ch{name}"));
+            let wanted = field(&self.person, name);
+            if known && !wanted.is_null() && field(account, name) != wanted {
+                change.insert(name, wanted);
+            }
+        }
+    }
+}
+
+fn refuse(change: &Map, account: &Map, allow_uid: bool, allow_gid: bool) -> Result<()> {
+    let mut errors = Vec::new();
+    for (key, allowed) in [("uid", allow_uid), ("gid", allow_gid)] {
+        if let Some(new) = change.get(key).filter(|_| !allowed) {
+            errors.push(format!(
+                "Changing {key} ({} -> {new}) not permitted, set allow_{key}_change to True to force this change. Note that \
+                 this will not change file ownership.",
+                field(account, key)
+            ));
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let errors = exec::nested(&errors.into());
+    let text = "Encountered error checking for needed changes. Additional info follows:";
+    Err(Error::execution(format!("{text}\n\n{errors}")))
+}
+
+/// Groups of an account that are the same under several names.
+struct Twins(Vec<Vec<String>>);
+
+impl Twins {
+    fn of(groups: &[String], numbers: &[Value]) -> Self {
+        let mut found: Vec<(&Value, Vec<String>)> = Vec::new();
+        for (group, number) in groups.iter().zip(numbers) {
+            match found.iter_mut().find(|(known, _)| known == &number) {
+                Some((_, names)) => names.push(group.clone()),
+                None => found.push((number, vec![group.clone()])),
+            }
+        }
+        Twins(found.into_iter().map(|(_, names)| names).filter(|names| names.len() > 1).collect())
+    }
+
+    /// Takes a group out of a list, with its other names.
+    fn remove(&self, name: &str, list: &mut Vec<String>) {
+        let names = self.0.iter().find(|names| names.iter().any(|own| own == name));
+        match names {
+            Some(names) => list.retain(|group| !names.contains(group)),
+            None => list.retain(|group| group != name),
+        }
+    }
+}
+
+/// Whether groups differ, groups with one number counted as one.
+async fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool) -> Result<bool> {
+    let missing: Vec<&String> = wanted.iter().filter(|group| !own.contains(group)).collect();
+    let surplus: Vec<&String> = own.iter().filter(|group| !wanted.contains(group)).collect();
+    if missing.is_empty() && (surplus.is_empty() || !remove) {
+        return Ok(false);
+    }
+    let mut numbers = Vec::new();
+    for group in own.iter().chain(missing.iter().copied()) {
+        let info = call(ctx, "group.info", args![group.as_str()], Map::new()).await?;
+        numbers.push((group, info.get("gid").cloned()));
+    }
+    let number = |name: &String| numbers.iter().find(|(group, _)| *group == name).and_then(|(_, gid)| gid.clone());
+    let twin = |name: &&String| {
+        let own = number(name);
+        own.is_some() && numbers.iter().any(|(group, gid)| group != name && *gid == own)
+    };
+    let surplus = surplus.iter().filter(|_| remove);
+    Ok(!missing.iter().chain(surplus).all(twin))
+}
+
+/// Shows what is to be changed, the password hidden, as lines.
+pub fn shown(changes: &Map) -> String {
+    let hidden = |key: &Value, value: &Value| match key.as_str() {
+        Some("passwd") => super::HIDDEN.to_owned(),
+        _ => value.to_string(),
+    };
+    changes.iter().map(|(key, value)| format!("{key}: {}\n", hidden(key, value))).collect()
+}
+
+/// The change without the password, to be shown.
+pub fn without_secrets(changes: &Map) -> Map {
+    let mut changes = changes.clone();
+    if changes.contains_key("passwd") {
+        changes.insert("passwd", super::HIDDEN);
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{list, map};
+
+    #[test]
+    fn names_of_one_group_go_together() {
+        let groups = ["a", "b", "c"].map(str::to_owned);
+        let twins = Twins::of(&groups, &[1.into(), 2.into(), 1.into()]);
+        let mut own = groups.to_vec();
+        twins.remove("a", &mut own);
+        assert_eq!(own, ["b"]);
+        twins.remove("b", &mut own);
+        assert!(own.is_empty());
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let changes = map! { "passwd" => "$6$x", "groups" => list!["a"] };
+        assert_eq!(shown(&changes), "passwd: XXX-REDACTED-XXX\ngroups: ['a']\n");
+        assert!(!without_secrets(&changes).values().any(|value| value.to_string().contains("$6$")));
+    }
+}

@@ -1,0 +1,271 @@
+//! `user.present`.
+
+use exec::{Context, Result, function};
+use value::{Map, Value, map};
+
+use super::changes::{AGEING, Wish, shown, without_secrets};
+use super::{HIDDEN, create, field, info, shadow};
+use crate::support::{call, caught, has, items, join};
+use crate::{Ret, args};
+
+/// Makes sure that an account is there, as described.
+#[function]
+async fn present(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] uid: Value,
+    #[default(Value::Null)] gid: Value,
+    #[default(Value::Null)] usergroup: Value,
+    #[default(Value::Null)] groups: Value,
+    #[default(Value::Null)] optional_groups: Value,
+    #[default(true)] remove_groups: bool,
+    #[default(Value::Null)] home: Value,
+    #[default(true)] createhome: bool,
+    #[default(false)] persist_home: Value,
+    #[default(Value::Null)] password: Value,
+    #[default(false)] hash_password: bool,
+    #[default(true)] enforce_password: bool,
+    #[default(false)] empty_password: bool,
+    #[default(Value::Null)] shell: Value,
+    #[default(true)] unique: Value,
+    #[default(false)] system: Value,
+    #[default(Value::Null)] fullname: Value,
+    #[default(Value::Null)] roomnumber: Value,
+    #[default(Value::Null)] workphone: Value,
+    #[default(Value::Null)] homephone: Value,
+    #[default(Value::Null)] other: Value,
+    #[default(Value::Null)] loginclass: Value,
+    #[default(Value::Null)] date: Value,
+    #[default(Value::Null)] mindays: Value,
+    #[default(Value::Null)] maxdays: Value,
+    #[default(Value::Null)] inactdays: Value,
+    #[default(Value::Null)] warndays: Value,
+    #[default(Value::Null)] expire: Value,
+    #[default(Value::Null)] win_homedrive: Value,
+    #[default(Value::Null)] win_profile: Value,
+    #[default(Value::Null)] win_logonscript: Value,
+    #[default(Value::Null)] win_description: Value,
+    #[default(false)] nologinit: Value,
+    #[default(false)] allow_uid_change: bool,
+    #[default(false)] allow_gid_change: bool,
+    #[default(Value::Null)] password_lock: Value,
+    #[default(false)] local: Value,
+) -> Result<Ret> {
+    let _ = (win_homedrive, win_profile, win_logonscript, win_description);
+    let text = |value: Value| if value.is_null() { value } else { Value::from(value.to_string()) };
+    let person = map! {
+        "fullname" => text(fullname),
+        "roomnumber" => text(roomnumber),
+        "workphone" => text(workphone),
+        "homephone" => text(homephone),
+        "other" => text(other),
+    };
+    let ageing = map! {
+        "date" => date,
+        "mindays" => mindays,
+        "maxdays" => maxdays,
+        "inactdays" => inactdays,
+        "warndays" => warndays,
+        "expire" => expire,
+    };
+    let password = if password.truthy() && hash_password { hashed(ctx, &name, password).await? } else { password };
+    let wish = Wish {
+        name,
+        uid,
+        gid: gid.clone(),
+        groups,
+        optional_groups,
+        remove_groups,
+        home,
+        createhome,
+        password,
+        enforce_password,
+        empty_password,
+        shell,
+        person,
+        ageing,
+        password_lock,
+        local,
+    };
+    let more = map! {
+        "usergroup" => usergroup, "unique" => unique, "system" => system, "loginclass" => loginclass, "nologinit" => nologinit,
+    };
+    let task = Task { wish, more, persist_home, allow: (allow_uid_change, allow_gid_change), missing: Vec::new() };
+    task.run(ctx).await
+}
+
+/// Makes a hash of a password in clear text, with the salt of the present one.
+async fn hashed(ctx: &Context, name: &str, password: Value) -> Result<Value> {
+    let present = field(&shadow(ctx, name).await?, "passwd").to_string();
+    let parts: Vec<&str> = present.splitn(5, '$').collect();
+    let kwargs = match parts[..] {
+        [_, algorithm, salt, _] => {
+            let names = [("1", "md5"), ("2a", "blowfish"), ("5", "sha256"), ("6", "sha512")];
+            let algorithm = names.iter().find(|(sign, _)| *sign == algorithm).map(|(_, name)| *name);
+            map! { "crypt_salt" => salt, "algorithm" => algorithm }
+        }
+        _ => Map::new(),
+    };
+    call(ctx, "shadow.gen_password", vec![password], kwargs).await
+}
+
+struct Task {
+    wish: Wish,
+    more: Map,
+    persist_home: Value,
+    allow: (bool, bool),
+    missing: Vec<Value>,
+}
+
+impl Task {
+    async fn run(mut self, ctx: &Context) -> Result<Ret> {
+        let name = self.wish.name.clone();
+        let ret = Ret::new(name.as_str()).ok(format!("User {name} is present and up to date"));
+        let mut comma = ["fullname", "roomnumber", "workphone"].iter().map(|part| field(&self.wish.person, part));
+        if let Some(bad) = comma.find(|text| text.as_str().is_some_and(|text| text.contains(','))) {
+            return Ok(ret.fail(format!("Unsupported char ',' in {bad}")));
+        }
+        self.missing = self.look_for_groups(ctx).await?;
+        if !self.missing.is_empty() && !ctx.is_test() {
+            let names = join(&self.missing, ",");
+            return Ok(ret.fail(format!("The following group(s) are not present: {names}")));
+        }
+        let gid = self.wish.gid.clone();
+        let own_group = self.more.get("usergroup").is_some_and(Value::truthy)
+            && call(ctx, "file.group_to_gid", args![name.as_str()], Map::new()).await?.as_str() != Some("");
+        if own_group {
+            self.wish.gid = name.as_str().into();
+        }
+        let found = self.wish.changes(ctx, self.allow.0, self.allow.1).await;
+        self.wish.gid = gid;
+        match found {
+            Err(error) => Ok(ret.fail(caught(error)?.text)),
+            Ok(Some(changes)) if changes.is_empty() => Ok(ret),
+            Ok(Some(changes)) => self.change(ctx, changes, ret).await,
+            Ok(None) if ctx.is_test() => {
+                let mut text = format!("User {name} set to be added");
+                if !self.missing.is_empty() {
+                    text.push_str(&format!(" (pending groups: {})", join(&self.missing, ",")));
+                }
+                Ok(ret.would(text))
+            }
+            Ok(None) => create::account(ctx, &self.wish, &self.more, ret).await,
+        }
+    }
+
+    /// Keeps the groups that are there and returns the wanted ones that are not.
+    async fn look_for_groups(&mut self, ctx: &Context) -> Result<Vec<Value>> {
+        let mut missing = Vec::new();
+        for group in items(&self.wish.groups) {
+            if !call(ctx, "group.info", vec![group.clone()], Map::new()).await?.truthy() {
+                missing.push(group);
+            }
+        }
+        if !missing.is_empty() {
+            let mut groups = items(&self.wish.groups);
+            groups.retain(|group| !missing.contains(group));
+            self.wish.groups = groups.into();
+        }
+        if self.wish.optional_groups.truthy() {
+            let mut there = Vec::new();
+            for group in items(&self.wish.optional_groups) {
+                if call(ctx, "group.info", vec![group.clone()], Map::new()).await?.truthy() {
+                    there.push(group);
+                }
+            }
+            self.wish.optional_groups = there.into();
+        } else {
+            self.wish.optional_groups = Value::Null;
+        }
+        Ok(missing)
+    }
+
+    async fn change(&self, ctx: &Context, changes: Map, ret: Ret) -> Result<Ret> {
+        let name = self.wish.name.as_str();
+        if ctx.is_test() {
+            let mut text = format!("The following user attributes are set to be changed:\n{}", shown(&changes));
+            if !self.missing.is_empty() {
+                text.push_str(&format!("groups (pending creation): {}\n", join(&self.missing, ",")));
+            }
+            return Ok(ret.would(text));
+        }
+        let has_shadow = has(ctx, "shadow.info");
+        let before = if has_shadow { shadow(ctx, name).await? } else { Map::new() };
+        let pre = info(ctx, name, &self.wish.local).await?;
+        self.apply(ctx, changes, &pre).await?;
+        let post = info(ctx, name, &self.wish.local).await?;
+        let mut ret = ret;
+        let differing = |new: &Map, old: &Map| -> Map {
+            let differs = |(key, value): &(&Value, &Value)| old.get_value(key) != Some(value);
+            new.iter().filter(differs).map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        ret.changes = differing(&post, &pre);
+        if has_shadow && field(&before, "passwd") != self.wish.password {
+            let mut after = differing(&shadow(ctx, name).await?, &before);
+            if after.contains_key("passwd") {
+                after.insert("passwd", HIDDEN);
+            }
+            ret.changes.update(after);
+        }
+        if !ret.changes.is_empty() {
+            ret.comment = format!("Updated user {name}").into();
+        }
+        if let Some(left) = self.wish.changes(ctx, true, true).await?.filter(|left| !left.is_empty()) {
+            let left = value::python::repr_map(&without_secrets(&left));
+            return Ok(ret.fail(format!("These values could not be changed: {left}")));
+        }
+        Ok(ret)
+    }
+
+    async fn apply(&self, ctx: &Context, mut changes: Map, pre: &Map) -> Result<()> {
+        let name = self.wish.name.as_str();
+        if let Some(hash) = changes.remove("passwd").filter(|_| !self.wish.empty_password) {
+            call(ctx, "shadow.set_password", args![name, hash], Map::new()).await?;
+        }
+        if changes.remove("empty_password").is_some() {
+            call(ctx, "shadow.del_password", args![name], Map::new()).await?;
+        }
+        if let Some(lock) = changes.remove("password_lock") {
+            let fun = if lock.truthy() { "shadow.lock_password" } else { "shadow.unlock_password" };
+            call(ctx, fun, args![name], Map::new()).await?;
+        }
+        if let Some(date) = changes.remove("date") {
+            call(ctx, "shadow.set_date", args![name, date], Map::new()).await?;
+        }
+        self.move_home(ctx, &mut changes, pre).await?;
+        for (key, _) in &AGEING[1..] {
+            if let Some(value) = changes.remove(key) {
+                call(ctx, &format!("shadow.set_{key}"), args![name, value], Map::new()).await?;
+            }
+        }
+        let groups = changes.remove("groups");
+        for (key, value) in changes {
+            let fun = format!("user.ch{key}");
+            if has(ctx, &fun) {
+                call(ctx, &fun, args![name, value], Map::new()).await?;
+            }
+        }
+        if let Some(groups) = groups {
+            call(ctx, "user.chgroups", args![name, groups, !self.wish.remove_groups], Map::new()).await?;
+        }
+        Ok(())
+    }
+
+    async fn move_home(&self, ctx: &Context, changes: &mut Map, pre: &Map) -> Result<()> {
+        let name = self.wish.name.as_str();
+        let persist = || map! { "persist" => self.persist_home.clone() };
+        let home = changes.remove("home");
+        let absent = changes.remove("homeDoesNotExist");
+        if let (Some(home), None) = (&home, &absent) {
+            call(ctx, "user.chhome", args![name, home.clone()], persist()).await?;
+        }
+        if let Some(home) = absent {
+            call(ctx, "user.chhome", args![name, home.clone()], persist()).await?;
+            if !std::path::Path::new(&home.to_string()).is_dir() {
+                let args = args![home, field(pre, "uid"), field(pre, "gid"), 0o755];
+                call(ctx, "file.mkdir", args, Map::new()).await?;
+            }
+        }
+        Ok(())
+    }
+}

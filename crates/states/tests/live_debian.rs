@@ -1,0 +1,75 @@
+//! A small package, an account, its crontab and its key, for real: on a Debian machine, as root, and only when asked for
+//! (`cargo nextest run -p saltern-states --run-ignored only live_debian`). Everything is gone again at the end.
+
+use std::sync::Arc;
+
+use exec::testing::FakeAgent;
+use exec::{Call, Context, Job, Registry};
+use value::{Map, Value, list, map};
+
+const PACKAGE: &str = "hello";
+const USER: &str = "saltern-live";
+
+fn machine(test: bool) -> Context {
+    let opts = map! {
+        "id" => "live", "file_client" => "local", "cachedir" => "/tmp", "enable_fqdns_grains" => false, "test" => test,
+    };
+    let grains = grains::collect(&opts);
+    let registry = Registry::new(modules::ALL, &grains, &[]);
+    let states = Registry::new(saltern_states::ALL, &grains, &[]);
+    Context {
+        opts: Arc::new(opts),
+        grains: Arc::new(grains),
+        pillar: Arc::new(Map::new()),
+        job: Arc::new(Job::default()),
+        agent: Arc::new(FakeAgent { registry, states, ..FakeAgent::default() }),
+        memo: Arc::default(),
+        state: None,
+    }
+}
+
+/// Applies a state: what it would do, what it does, and that it has nothing to do afterwards.
+async fn applied(fun: &str, kwargs: Map) -> Value {
+    let call = |ctx: Context| {
+        let kwargs = kwargs.clone();
+        async move { ctx.call_state(fun, Call { args: Vec::new(), kwargs }).await.unwrap() }
+    };
+    let would = call(machine(true)).await;
+    assert_eq!(would.get("result"), Some(&Value::Null), "{fun} {would:?}");
+    let done = call(machine(false)).await;
+    assert_eq!(done.get("result"), Some(&Value::Bool(true)), "{fun} {done:?}");
+    assert!(done.get("changes").unwrap().truthy(), "{fun} {done:?}");
+    let again = call(machine(false)).await;
+    assert_eq!(again.get("result"), Some(&Value::Bool(true)), "{fun} {again:?}");
+    assert!(!again.get("changes").unwrap().truthy(), "{fun} {again:?}");
+    done
+}
+
+#[tokio::test]
+#[ignore = "changes the machine: needs root and apt"]
+async fn a_package_is_installed_and_purged() {
+    let done = applied("pkg.installed", map! { "name" => PACKAGE }).await;
+    assert!(done.get("changes").unwrap().get(PACKAGE).is_some(), "{done:?}");
+    applied("pkg.purged", map! { "name" => PACKAGE }).await;
+}
+
+#[tokio::test]
+#[ignore = "changes the machine: needs root"]
+async fn an_account_comes_and_goes() {
+    applied("group.present", map! { "name" => "saltern-team" }).await;
+    let user =
+        map! { "name" => USER, "shell" => "/bin/sh", "groups" => list!["saltern-team"], "fullname" => "Live Test" };
+    applied("user.present", user).await;
+    if modules::util::which("ssh").is_some() {
+        let key = map! { "name" => "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAA live", "user" => USER };
+        applied("ssh_auth.present", key.clone()).await;
+        applied("ssh_auth.absent", key).await;
+    }
+    if modules::util::which("crontab").is_some() {
+        let job = map! { "name" => "/bin/true", "user" => USER, "minute" => "5" };
+        applied("cron.present", job).await;
+        applied("cron.absent", map! { "name" => "/bin/true", "user" => USER }).await;
+    }
+    applied("user.absent", map! { "name" => USER, "purge" => true }).await;
+    applied("group.absent", map! { "name" => "saltern-team" }).await;
+}
