@@ -1,0 +1,217 @@
+//! What the definition of a job says.
+
+use std::time::Duration;
+
+use jiff::civil::{Date, DateTime};
+use value::{Map, Value};
+
+use crate::cron::Cron;
+use crate::dates;
+use crate::moment::from_value;
+
+/// Why a job never runs, in Salt's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem(pub String);
+
+/// When a job is due.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Timing {
+    /// Again and again after this time.
+    Every(Duration),
+    /// At one time.
+    Once(DateTime),
+    /// Whenever one of these comes.
+    When(Vec<When>),
+    /// Whenever the expression fits.
+    Cron(Box<Cron>),
+    /// Only when it is told to run.
+    Never,
+}
+
+/// A time of `when`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum When {
+    /// As it is written; what it does not say depends on the day.
+    Text(String),
+    /// Complete.
+    At(DateTime),
+}
+
+/// A delay by chance, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Splay {
+    pub least: i64,
+    pub most: i64,
+}
+
+/// The typed side of a job's definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    pub(crate) timing: Timing,
+    pub(crate) splay: Option<Splay>,
+    pub(crate) run_on_start: bool,
+    pub(crate) run_explicit: Vec<DateTime>,
+    pub(crate) skip_explicit: Vec<DateTime>,
+}
+
+/// Where names used in `when` are looked up: `whens` of the pillar and of the grains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Whens<'a> {
+    pub pillar: Option<&'a Value>,
+    pub grains: Option<&'a Value>,
+}
+
+const UNITS: [(&str, u64); 4] = [("seconds", 1), ("minutes", 60), ("hours", 3600), ("days", 86400)];
+const OTHERS: [&str; 3] = ["when", "cron", "once"];
+const ONCE_FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
+
+/// The function a job runs: `function`, or else `func` or `fun`.
+pub fn function_of(data: &Map) -> Option<&Value> {
+    ["function", "func", "fun"].iter().find_map(|name| data.get(name))
+}
+
+impl Definition {
+    /// Reads a definition.
+    pub(crate) fn read(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Self, Problem> {
+        if OTHERS.iter().filter(|key| data.contains_key(key)).count() > 1 {
+            let all = OTHERS.join("\", \"");
+            return Err(Problem(format!("Unable to use \"{all}\" options together. Ignoring.")));
+        }
+        let timing = timing(name, data, whens, today)?;
+        let by_interval = matches!(timing, Timing::Every(_));
+        Ok(Definition {
+            splay: data.get("splay").and_then(read_splay),
+            run_on_start: data.get("run_on_start").map_or(by_interval, Value::truthy),
+            run_explicit: explicit(data, "run_explicit")?,
+            skip_explicit: explicit(data, "skip_explicit")?,
+            timing,
+        })
+    }
+}
+
+fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, Problem> {
+    if UNITS.iter().any(|(unit, _)| data.contains_key(unit)) {
+        let mut seconds = 0u64;
+        for (unit, long) in UNITS {
+            let count = data.get(unit).map_or(Ok(0), whole)?;
+            seconds = seconds.saturating_add(count.saturating_mul(long));
+        }
+        // A second is the shortest time Salt looks after.
+        return Ok(Timing::Every(Duration::from_secs(seconds.clamp(1, 86400 * 36500))));
+    }
+    if let Some(once) = data.get("once") {
+        return read_once(name, data, once);
+    }
+    if let Some(when) = data.get("when") {
+        let one = std::slice::from_ref(when);
+        let entries = when.as_list().unwrap_or(one);
+        return entries
+            .iter()
+            .map(|entry| read_when(name, entry, whens, today))
+            .collect::<Result<_, _>>()
+            .map(Timing::When);
+    }
+    if let Some(cron) = data.get("cron") {
+        let bad = || Problem(format!("Invalid cron string. Ignoring job {name}."));
+        let cron = Cron::parse(cron.as_str().ok_or_else(bad)?).map_err(|_| bad())?;
+        return Ok(Timing::Cron(Box::new(cron)));
+    }
+    Ok(Timing::Never)
+}
+
+/// A whole number as Python's `int()` takes it.
+fn whole(value: &Value) -> Result<u64, Problem> {
+    let number = match value {
+        Value::Str(text) => text.trim().replace('_', "").parse().ok(),
+        Value::Float(number) => Some(*number as i64),
+        other => other.as_i64(),
+    };
+    let bad = || {
+        Problem(format!(
+            "Exception invalid literal for int() with base 10: {} occurred in scheduled job",
+            value::python::repr(value)
+        ))
+    };
+    number.map(|number: i64| number.max(0).unsigned_abs()).ok_or_else(bad)
+}
+
+fn read_once(name: &str, data: &Map, once: &Value) -> Result<Timing, Problem> {
+    let format = data.get("once_fmt").map_or_else(|| ONCE_FORMAT.to_owned(), Value::to_string);
+    let found = match once {
+        Value::DateTime(time) => from_value(time),
+        other => other.as_str().and_then(|text| strptime(text, &format)),
+    };
+    let bad = || Problem(format!("Date string could not be parsed: {once}, {format}. Ignoring job {name}."));
+    found.map(Timing::Once).ok_or_else(bad)
+}
+
+/// Reads a time in a format of `strptime`.
+pub(crate) fn strptime(text: &str, format: &str) -> Option<DateTime> {
+    let parts = jiff::fmt::strtime::parse(format, text).ok()?;
+    // As in Python, a time without a date is one of long ago.
+    let date = parts.to_date().unwrap_or(jiff::civil::date(1900, 1, 1));
+    Some(date.to_datetime(parts.to_time().ok()?))
+}
+
+fn read_when(name: &str, entry: &Value, whens: Whens, today: Date) -> Result<When, Problem> {
+    let (named, problem) = match (has(whens.pillar, entry), has(whens.grains, entry)) {
+        (true, _) => (whens.pillar, "Pillar item \"whens\" must be a dict."),
+        (false, true) => (whens.grains, "Grain \"whens\" must be a dict."),
+        (false, false) => (None, ""),
+    };
+    let time = match named {
+        Some(Value::Map(whens)) => whens.get_value(entry).unwrap_or(entry),
+        Some(_) => return Err(Problem(format!("{problem} Ignoring job {name}."))),
+        None => entry,
+    };
+    let found = match time {
+        Value::DateTime(time) => from_value(time).map(When::At),
+        Value::Str(text) => dates::parse(text, today).ok().map(|_| When::Text(text.clone())),
+        _ => None,
+    };
+    found.ok_or_else(|| Problem(format!("Invalid date string {entry}. Ignoring job {name}.")))
+}
+
+fn has(whens: Option<&Value>, entry: &Value) -> bool {
+    match (whens, entry) {
+        (Some(Value::Map(whens)), entry) => whens.get_value(entry).is_some(),
+        (Some(Value::List(items)), entry) => items.contains(entry),
+        (Some(Value::Str(text)), Value::Str(entry)) => text.contains(entry.as_str()),
+        _ => false,
+    }
+}
+
+/// Reads a splay: the most there may be, or a map with `start` and `end`.
+pub(crate) fn read_splay(splay: &Value) -> Option<Splay> {
+    match splay {
+        Value::Map(ends) => {
+            let (least, most) = (ends.get("start")?.as_i64()?, ends.get("end")?.as_i64()?);
+            if most < least {
+                tracing::error!("schedule.handle_func: Invalid Splay, end must be larger than start. Ignoring splay.");
+                return None;
+            }
+            Some(Splay { least, most })
+        }
+        other => other.as_i64().filter(|most| *most > 0).map(|most| Splay { least: 1, most }),
+    }
+}
+
+/// Times with formats of their own.
+fn explicit(data: &Map, key: &str) -> Result<Vec<DateTime>, Problem> {
+    let entries = data.get(key).and_then(Value::as_list).unwrap_or_default();
+    let read = |entry: &Value| match entry {
+        Value::DateTime(time) => from_value(time),
+        entry => {
+            strptime(entry.get("time")?.as_str()?, entry.get("time_fmt").and_then(Value::as_str).unwrap_or(ONCE_FORMAT))
+        }
+    };
+    let bad = |entry: &Value| {
+        Problem(format!("Exception time data {entry} does not match its format occurred in scheduled job"))
+    };
+    let read: Result<Vec<DateTime>, Problem> =
+        entries.iter().map(|entry| read(entry).ok_or_else(|| bad(entry))).collect();
+    read.map(|mut times| {
+        times.sort();
+        times
+    })
+}

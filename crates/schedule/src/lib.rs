@@ -1,0 +1,21 @@
+//! When scheduled jobs are due: definitions and the time go in, jobs that are due and the next time to look come out.
+//!
+//! Nothing here sleeps, runs a job or reads a clock. A [`Moment`] has two clocks: the time of day, in the zone of the machine,
+//! for jobs at times of day (`when`, `once`, `cron`), and one that nobody sets for jobs at intervals, so that a clock that is
+//! moved by an hour neither lets an interval pass at once nor makes it longer.
+//!
+//! Names, defaults and messages are those of Salt's `schedule` option.
+
+pub mod cron;
+pub mod dates;
+mod definition;
+mod job;
+mod moment;
+mod range;
+mod schedule;
+
+pub use definition::{Definition, Problem, function_of};
+pub use jiff;
+pub use job::{Fire, Skipped};
+pub use moment::{Moment, Zone, to_value};
+pub use schedule::{Facts, HIDDEN, Schedule, Source, beside, is_internal};
