@@ -10,6 +10,7 @@ use tracing::warn;
 use value::{Map, Value};
 use wire::msgpack::Decode;
 
+use crate::bus;
 use crate::masters::{self, Link};
 use crate::world::World;
 
@@ -40,6 +41,10 @@ impl Agent for LinkAgent {
         &self.world.registry
     }
 
+    fn states(&self) -> &Registry {
+        &self.world.states
+    }
+
     fn request<'a>(&'a self, load: Map, timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>> {
         Box::pin(self.ask(load, timeout, Decode::Default))
     }
@@ -57,6 +62,16 @@ impl Agent for LinkAgent {
             let fired = self.world.bus.fire(tag, data);
             fired.map(|()| true).map_err(|error| Error::execution(error.to_string()))
         })
+    }
+
+    fn ask_minion<'a>(
+        &'a self,
+        tag: &'a str,
+        data: Map,
+        answer: &'a str,
+        patience: Duration,
+    ) -> BoxFuture<'a, Result<Option<Map>>> {
+        Box::pin(bus::ask(&self.world, tag, data, answer, patience))
     }
 
     fn running(&self) -> Vec<RunningJob> {

@@ -1,21 +1,25 @@
 //! The minion's own event bus: what programs on this host ask of the minion through it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use event::{Endpoints, Event, Filter, ServeOptions, Server};
+use event::{Endpoints, Event, Filter, Remote, RemoteError, ServeOptions, Server};
 use exec::Refresh;
 use tracing::{debug, warn};
 use value::{Map, Value, map};
 
 use crate::world::World;
-use crate::{Error, knowledge};
+use crate::{Error, beacons, knowledge, schedule};
 
 /// The tags the minion obeys.
-const TAGS: [&str; 10] = [
+const TAGS: [&str; 13] = [
     knowledge::ASK,
     "fire_master",
     "__schedule_return",
     "_minion_mine",
+    "manage_schedule",
+    "manage_beacons",
+    "__beacons_return",
     "pillar_refresh",
     "grains_refresh",
     "module_refresh",
@@ -87,6 +91,39 @@ fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endpoint
     Ok(pairs.into_iter().map(|pair| tcp(config, pair)).collect())
 }
 
+/// Fires an event on the bus of the running minion, which is this one or another process, and waits for the answer.
+///
+/// # Errors
+/// When the event is too large for the bus.
+pub async fn ask(
+    world: &Arc<World>,
+    tag: &str,
+    data: Map,
+    answer: &str,
+    patience: Duration,
+) -> exec::Result<Option<Map>> {
+    if world.schedule.is_running() {
+        let mut answers = world.bus.subscribe(Filter::prefix(answer));
+        world.bus.fire(tag, data).map_err(|error| exec::Error::execution(error.to_string()))?;
+        return Ok(answers.next_within(patience).await.map(|event| event.data().clone()));
+    }
+    match tokio::time::timeout(patience, ask_remote(world, tag, data, answer)).await {
+        Ok(Ok(answer)) => Ok(Some(answer)),
+        Ok(Err(reason)) => {
+            debug!("there is no minion to ask: {reason}");
+            Ok(None)
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+async fn ask_remote(world: &World, tag: &str, data: Map, answer: &str) -> Result<Map, RemoteError> {
+    let mut remote = Remote::new(world.rt.clone(), endpoints(&world.config));
+    let mut answers = remote.listen(Filter::prefix(answer)).await?;
+    remote.fire(tag, data).await?;
+    Ok(answers.next().await?.data().clone())
+}
+
 async fn obey(world: &Arc<World>, event: &Event) {
     let data = event.data();
     let refresh = |what: Refresh| async move {
@@ -101,6 +138,9 @@ async fn obey(world: &Arc<World>, event: &Event) {
     match event.tag() {
         "fire_master" => drop(world.tell_all(&fire_master(world, data))),
         "__schedule_return" | "_minion_mine" => drop(world.tell_all(data)),
+        "manage_schedule" => schedule::manage(world, data),
+        "manage_beacons" => beacons::manage(world, data),
+        "__beacons_return" => drop(world.tell_all(&beacons_found(world, data))),
         "_salt_error" => drop(world.tell_all(&world.event_load("_salt_error", Value::Map(data.clone())))),
         knowledge::ASK => tell_masters(world, data),
         "pillar_refresh" => refresh(Refresh::Pillar).await,
@@ -118,6 +158,12 @@ fn tell_masters(world: &World, question: &Map) {
     if let Err(reason) = world.bus.fire(tag, data) {
         debug!("an event was not fired: {reason}");
     }
+}
+
+/// The request to the masters that tells what beacons have found.
+fn beacons_found(world: &World, data: &Map) -> Map {
+    let events = data.get("beacons").cloned().unwrap_or_default();
+    map! { "id" => world.identity.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "events" => events }
 }
 
 /// The request to the masters that a `fire_master` event stands for: one event, or a batch.

@@ -103,6 +103,8 @@ pub(crate) async fn named_masters(parts: &Parts) -> Result<Vec<MasterAddress>, E
     }
     let world = Arc::new(World::new(copy(parts)));
     let ctx = Context {
+        memo: Arc::default(),
+        state: None,
         opts: Arc::new(world.config.raw.clone()),
         grains: world.grains(),
         pillar: Arc::default(),
@@ -208,6 +210,8 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
     let pillar = local_pillar(&world, Map::new()).map_err(Error::Pillar)?;
     let job = publication(&world, &request);
     let ctx = Context {
+        memo: Arc::default(),
+        state: None,
         opts: Arc::new(world.config.raw.clone()),
         grains: world.grains(),
         pillar: Arc::new(pillar),
@@ -257,19 +261,20 @@ fn answer(world: &World, job: &Publication, outcome: Outcome) -> Answer {
     Answer { value, retcode, out, id: world.identity.id.to_string(), jid: job.jid().to_string() }
 }
 
-fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
+pub(crate) fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
     crate::local_pillar::compile(&world.config, &world.grains(), &extra)
 }
 
 /// The machine without any master: its own `file_roots` are the file server.
-struct LocalAgent {
+pub(crate) struct LocalAgent {
     world: Arc<World>,
     files: Option<Arc<FileServer>>,
 }
 
 impl LocalAgent {
-    fn new(world: Arc<World>) -> Self {
-        let files = FileServer::new(&world.config.files, &world.config.paths.cachedir);
+    /// The machine of this minion.
+    pub(crate) fn new(world: Arc<World>) -> Self {
+        let files = FileServer::new(&world.config.files, &world.config.raw, &world.config.paths.cachedir);
         let files = files.inspect_err(|error| warn!("files cannot be served: {error}")).ok().map(Arc::new);
         LocalAgent { world, files }
     }
@@ -277,7 +282,10 @@ impl LocalAgent {
     async fn ask(&self, load: Map) -> exec::Result<Value> {
         let no_master = || FunctionError::execution("there is no master to ask (--local)");
         let files = self.files.clone().ok_or_else(no_master)?;
-        let answering = tokio::task::spawn_blocking(move || files.request(&load));
+        let answering = tokio::task::spawn_blocking(move || {
+            files.fetch_due();
+            files.request(&load)
+        });
         let answer = answering.await.map_err(|error| FunctionError::Other(error.to_string()))?;
         answer.map_err(|error| FunctionError::execution(error.to_string()))?.ok_or_else(no_master)
     }
@@ -286,6 +294,10 @@ impl LocalAgent {
 impl Agent for LocalAgent {
     fn registry(&self) -> &Registry {
         &self.world.registry
+    }
+
+    fn states(&self) -> &Registry {
+        &self.world.states
     }
 
     fn request<'a>(&'a self, load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, exec::Result<Value>> {
@@ -305,6 +317,16 @@ impl Agent for LocalAgent {
             let fired = self.world.bus.fire(tag, data);
             fired.map(|()| true).map_err(|error| FunctionError::execution(error.to_string()))
         })
+    }
+
+    fn ask_minion<'a>(
+        &'a self,
+        tag: &'a str,
+        data: Map,
+        answer: &'a str,
+        patience: Duration,
+    ) -> BoxFuture<'a, exec::Result<Option<Map>>> {
+        Box::pin(crate::bus::ask(&self.world, tag, data, answer, patience))
     }
 
     fn running(&self) -> Vec<RunningJob> {

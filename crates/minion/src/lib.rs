@@ -5,6 +5,7 @@
 //! alone.
 
 mod agent;
+mod beacons;
 mod bus;
 mod call;
 mod ctime;
@@ -18,6 +19,7 @@ mod missed;
 mod periodic;
 mod ping;
 mod returns;
+mod schedule;
 mod world;
 
 use std::sync::Arc;
@@ -91,6 +93,8 @@ pub async fn run(
     returns::start(&world);
     follow_masters(&world, plan);
     periodic::start(&world);
+    schedule::start(&world);
+    beacons::start(&world);
     world.rt.spawn(complain_when_lonely(world.clone()));
     ready();
     tokio::select! {
@@ -204,7 +208,7 @@ fn named(value: &Value) -> String {
 
 /// Options that name Python plug-ins get one warning each; the minion runs without them.
 fn warn_of_plug_ins(config: &config::Minion) {
-    for option in ["beacons", "engines", "schedule", "reactor", "startup_states"] {
+    for option in ["engines", "reactor", "startup_states"] {
         if let Some(value) = config.raw.get(option).filter(|value| value.truthy()) {
             warn!("option '{option}'{} is not supported yet and is ignored", named(value));
         }

@@ -1,6 +1,8 @@
 //! The pillar of a minion without a master.
 
-use pillar::{Compiler, Request};
+use std::sync::Arc;
+
+use pillar::{Compiler, GitExternal, Request};
 use value::{Map, Value};
 
 /// Compiles the pillar from `pillar_roots` on this machine. `extra` holds what the caller asks for: `saltenv`, `pillarenv`,
@@ -9,7 +11,10 @@ use value::{Map, Value};
 /// # Errors
 /// Why it cannot be compiled, in words.
 pub fn compile(config: &config::Minion, grains: &Map, extra: &Map) -> Result<Map, String> {
+    let world = modules::templates::world(config.jobs.disable_modules.clone());
+    let git = GitExternal::new(&config.raw, &config.paths.cachedir).map_err(|error| error.to_string())?;
     let compiler = Compiler::for_minion(config).map_err(|error| error.to_string())?;
+    let compiler = compiler.with_world(world).with_external(Arc::new(git.fetching()));
     let option = |name: &str| extra.get_str(name).or_else(|| config.raw.get_str(name));
     Ok(compiler.compile(&Request {
         id: &config.id,
@@ -17,6 +22,6 @@ pub fn compile(config: &config::Minion, grains: &Map, extra: &Map) -> Result<Map
         saltenv: option("saltenv"),
         pillarenv: option("pillarenv"),
         pillar_override: extra.get("pillar_override").and_then(Value::as_map),
-        ext: None,
+        ..Request::default()
     }))
 }

@@ -19,10 +19,12 @@ use value::{Map, Value, map};
 use wire::topic::Topic;
 
 use crate::agent::LinkAgent;
+use crate::beacons::Settings;
 use crate::jobs::{self, Publication, RecentJids, Running};
 use crate::masters::Link;
 use crate::missed::{self, Receipts, Terms};
 use crate::returns::Returns;
+use crate::schedule::Timetable;
 
 /// The minion, apart from its links.
 pub struct World {
@@ -34,6 +36,8 @@ pub struct World {
     pub identity: Arc<MinionIdentity>,
     /// The functions that work here.
     pub registry: Registry,
+    /// The state functions.
+    pub states: Registry,
     /// The jobs that run.
     pub running: Arc<Running>,
     /// The minion's own event bus.
@@ -50,10 +54,15 @@ pub struct World {
     pub tasks: TaskTracker,
     /// What jobs came to, until their masters have it.
     pub returns: Returns,
-    proc_dir: ProcDir,
+    /// Notes of running jobs on the disk.
+    pub proc_dir: ProcDir,
     recent: RecentJids,
     /// What masters are told of held jobs.
     pub receipts: Receipts,
+    /// What is run at times.
+    pub schedule: Timetable,
+    /// What is watched.
+    pub beacons: Settings,
     grains: RwLock<Arc<Map>>,
     room: Option<Arc<Semaphore>>,
 }
@@ -82,6 +91,7 @@ impl World {
     pub fn new(parts: Parts) -> Self {
         let Parts { rt, config, identity, grains, links, told } = parts;
         let registry = Registry::new(modules::ALL, &grains, &config.jobs.disable_modules);
+        let states = Registry::new(states::ALL, &grains, &config.jobs.disable_modules);
         let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
         World {
             bus: Bus::new(rt.clone(), config.network.max_event_size),
@@ -93,12 +103,15 @@ impl World {
             proc_dir: ProcDir::new(&config.paths.cachedir),
             recent: RecentJids::new(config.jobs.minion_jid_queue_hwm),
             receipts: Receipts::default(),
+            schedule: Timetable::new(&config, &rt),
+            beacons: Settings::new(&config),
             grains: RwLock::new(Arc::new(grains)),
             room: most.map(|most| Arc::new(Semaphore::new(most))),
             rt,
             config,
             identity,
             registry,
+            states,
             links,
             told,
         }
@@ -137,6 +150,8 @@ impl World {
             pillar: link.pillar(),
             job: Arc::new(job),
             agent: Arc::new(LinkAgent::new(self.clone(), link.clone())),
+            memo: Arc::default(),
+            state: None,
         }
     }
 
@@ -406,8 +421,20 @@ fn shown_fun(job: &Publication) -> String {
 async fn tell_progress(world: Arc<World>, link: Arc<Link>, jid: String, mut parts: mpsc::UnboundedReceiver<Value>) {
     let mut number = 0;
     while let Some(part) = parts.recv().await {
+        let (number, data) = match state_number(&part) {
+            Some(run) => (run, part),
+            None => {
+                number += 1;
+                (number - 1, map! { "return" => part }.into())
+            }
+        };
         let tag = format!("salt/job/{jid}/prog/{}/{number}", world.identity.id);
-        world.tell(&link, world.event_load(&tag, map! { "return" => part }.into())).await;
-        number += 1;
+        world.tell(&link, world.event_load(&tag, data)).await;
     }
+}
+
+/// Returns the number of a state in its run, if this part is the result of one: `ret` and, as `len`, how many there are.
+fn state_number(part: &Value) -> Option<i64> {
+    part.get("len")?;
+    part.get("ret")?.get("__run_num__")?.as_i64()
 }

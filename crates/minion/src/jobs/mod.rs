@@ -9,5 +9,5 @@ mod running;
 pub use outcome::{Outcome, return_load};
 pub use publication::{FunctionCall, Publication};
 pub use recent::RecentJids;
-pub use run::run;
+pub use run::{run, run_alone};
 pub use running::Running;

@@ -50,6 +50,24 @@ pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
     outcomes
 }
 
+/// Runs a function that nobody published, under the same rules.
+///
+/// # Errors
+/// Why there is no value, in words: of a function that does not exist, or of a failure.
+pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, arg: &[Value]) -> Result<Value, String> {
+    refuse_in_blackout(ctx, fun).map_err(|error| error.to_string())?;
+    let function = ctx.agent.registry().find(fun).map_err(|why| why.0)?;
+    let bound = exec::bind(function, Call::from_arg_list(arg), &ctx.job.published());
+    let result = match bound {
+        Ok(bound) => on_a_thread(rt, ctx, function, bound).await,
+        Err(error) => Err(error),
+    };
+    result.map_err(|error| {
+        error!("Unhandled exception running {fun}: {error}");
+        error.return_text(fun, function.doc).to_string()
+    })
+}
+
 async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Outcome {
     let registry = ctx.agent.registry();
     if let Err(error) = check_executors(job.load(), &ctx.opts).and_then(|()| refuse_in_blackout(ctx, call.fun)) {

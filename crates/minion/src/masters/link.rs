@@ -118,6 +118,11 @@ impl Link {
         tokio::time::timeout(patience, compiled.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
+    /// Changes whenever a pillar was compiled.
+    pub fn watch_pillar(&self) -> watch::Receiver<u64> {
+        self.compiled.subscribe()
+    }
+
     /// The channel in use; `None` while there is no connection.
     pub fn channel(&self) -> Option<Arc<MasterChannel>> {
         self.channel.read().unwrap_or_else(PoisonError::into_inner).clone()

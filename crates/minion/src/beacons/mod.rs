@@ -1,0 +1,181 @@
+//! Beacons: what this machine is watched for. They belong to the minion and not to a link: whatever the number of masters,
+//! something is looked at once, and each master that is connected hears of it once.
+//!
+//! What can be watched is in the crate `beacons`; here is who runs it ([`start`]) and what is asked over the bus ([`manage()`]).
+
+mod manage;
+mod watch;
+
+pub use manage::manage;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+use value::{Map, Value};
+
+use crate::world::World;
+
+/// The settings of all beacons.
+pub struct Settings {
+    options: Mutex<Map>,
+    pillar: Mutex<Map>,
+    changed: Notify,
+}
+
+impl Settings {
+    /// What the options say.
+    pub fn new(config: &config::Minion) -> Self {
+        let options = by_name(config.raw.get("beacons"));
+        Settings { options: Mutex::new(options), pillar: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Takes what the pillar says.
+    pub fn set_pillar(&self, pillar: Option<&Value>) {
+        let pillar = by_name(pillar);
+        let mut known = self.pillar.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != pillar {
+            *known = pillar;
+            self.changed.notify_one();
+        }
+    }
+
+    fn options(&self) -> Map {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn pillar(&self) -> Map {
+        self.pillar.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the options, and has them looked at.
+    fn change(&self, change: impl FnOnce(&mut Map)) {
+        change(&mut self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_one();
+    }
+
+    /// Everything, what the options say going before the pillar.
+    fn all(&self) -> Map {
+        let mut all = self.pillar();
+        all.update(self.options());
+        all
+    }
+}
+
+/// Beacons by their names: a map, or a list of maps.
+fn by_name(value: Option<&Value>) -> Map {
+    match value {
+        Some(Value::Map(map)) => map.clone(),
+        Some(Value::List(list)) => {
+            let mut all = Map::new();
+            list.iter().filter_map(Value::as_map).for_each(|map| all.update(map.clone()));
+            all
+        }
+        Some(other) if other.truthy() => {
+            error!("Beacons must be of type dict.");
+            Map::new()
+        }
+        _ => Map::new(),
+    }
+}
+
+/// Starts to watch.
+pub fn start(world: &Arc<World>) {
+    world.rt.spawn(keep(world.clone()));
+}
+
+/// A beacon that runs.
+struct Running {
+    config: Value,
+    stop: CancellationToken,
+}
+
+/// Lets those run that are configured, and begins anew what was changed.
+async fn keep(world: Arc<World>) {
+    let at_once = world.config.raw.get("beacons_before_connect").is_some_and(Value::truthy);
+    tokio::select! {
+        biased;
+        () = world.stop.cancelled() => return,
+        () = crate::schedule::first_master(&world, at_once) => {}
+    }
+    let mut running: BTreeMap<String, Running> = BTreeMap::new();
+    loop {
+        let wanted = wanted(&world.beacons.all());
+        running.retain(|name, beacon| {
+            let same = wanted.get(name) == Some(&beacon.config);
+            if !same {
+                debug!("Closing beacon {name}");
+                beacon.stop.cancel();
+            }
+            same
+        });
+        for (name, config) in wanted {
+            if running.contains_key(&name) {
+                continue;
+            }
+            let stop = world.stop.child_token();
+            begin(&world, &name, &config, &stop);
+            running.insert(name, Running { config, stop });
+        }
+        tokio::select! {
+            biased;
+            () = world.stop.cancelled() => return,
+            () = world.beacons.changed.notified() => {}
+        }
+    }
+}
+
+/// The beacons that are enabled.
+fn wanted(all: &Map) -> BTreeMap<String, Value> {
+    if all.get("enabled").is_some_and(|enabled| !enabled.truthy()) {
+        return BTreeMap::new();
+    }
+    let named = all.iter().map(|(name, config)| (name.to_string(), config.clone()));
+    let enabled = |config: &Value| beacons::option(config, "enabled").is_none_or(|enabled| enabled.truthy());
+    named.filter(|(name, config)| name != "enabled" && enabled(config)).collect()
+}
+
+/// The kind of beacon a configuration is for.
+fn kind_of(name: &str, config: &Value) -> Result<&'static beacons::Kind, String> {
+    let module = beacons::option(config, "beacon_module").filter(Value::truthy);
+    beacons::find(&module.map_or_else(|| name.to_owned(), |module| module.to_string()))
+}
+
+fn begin(world: &Arc<World>, name: &str, config: &Value, stop: &CancellationToken) {
+    let kind = match kind_of(name, config) {
+        Ok(kind) => kind,
+        Err(reason) => return warn!("Unable to process beacon {name}: {reason}"),
+    };
+    if let Err(comment) = (kind.validate)(config, &crate::schedule::context(world)) {
+        return error!("Beacon {name} configuration invalid, not running.\n{comment}");
+    }
+    world.rt.spawn(watch::watch(world.clone(), kind, name.to_owned(), config.clone(), stop.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{list, map};
+
+    #[test]
+    fn those_that_are_disabled_do_not_run() {
+        let all =
+            by_name(Some(&list![map! { "load" => list![] }, map! { "ps" => list![map! { "enabled" => false }] }]));
+        assert_eq!(wanted(&all).keys().collect::<Vec<_>>(), ["load"]);
+        let mut off = all;
+        off.insert("enabled", false);
+        assert!(wanted(&off).is_empty());
+    }
+
+    #[test]
+    fn a_beacon_may_have_another_name_than_its_kind() {
+        assert_eq!(kind_of("x", &list![map! { "beacon_module" => "ps" }]).map(|kind| kind.name), Ok("ps"));
+        assert_eq!(kind_of("ps", &list![]).map(|kind| kind.name), Ok("ps"));
+        assert_eq!(
+            kind_of("watchdog", &list![]).map(|kind| kind.name),
+            Err("not supported: the beacon watchdog".to_owned())
+        );
+    }
+}

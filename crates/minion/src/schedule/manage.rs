@@ -1,0 +1,133 @@
+//! What is asked of the schedule over the minion's bus, by `schedule.*` and by other programs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schedule::Source;
+use store::disk::{self, Writing};
+use tracing::{debug, error, warn};
+use value::{Map, Value, map};
+use yaml::Flow;
+
+use super::{run, with_facts};
+use crate::world::World;
+
+const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
+
+/// Does what an event `manage_schedule` asks for, and answers with the event Salt answers with.
+pub fn manage(world: &Arc<World>, data: &Map) {
+    let func = data.get_str("func").unwrap_or_default();
+    let tag = match func {
+        // Salt tells of a changed job as of one that was deleted.
+        "delete" | "modify" => "delete_complete",
+        "add" => "add_complete",
+        "enable" => "enabled_complete",
+        "disable" => "disabled_complete",
+        "enable_job" => "enabled_job_complete",
+        "disable_job" => "disabled_job_complete",
+        "postpone_job" => "postpone_job_complete",
+        "skip_job" => "skip_job_complete",
+        _ => return tell(world, func, data),
+    };
+    if let Err(reason) = change(world, func, data) {
+        return error!("{reason}");
+    }
+    if data.get("persist").is_some_and(Value::truthy) {
+        persist(world);
+    }
+    let jobs = world.schedule.lock().list(None, world.schedule.moment(&world.rt));
+    answer(world, tag, map! { "complete" => true, "schedule" => jobs });
+}
+
+fn name_in(data: &Map) -> String {
+    data.get("name").map(Value::to_string).unwrap_or_default()
+}
+
+/// Changes the schedule.
+///
+/// # Errors
+/// What is wrong with the request, in Salt's words.
+fn change(world: &World, func: &str, data: &Map) -> Result<(), &'static str> {
+    let (name, empty) = (name_in(data), Value::Null);
+    let today = world.schedule.moment(&world.rt).wall.date();
+    let given = data.get("schedule").unwrap_or(&empty);
+    world.schedule.change(|all| {
+        match func {
+            "delete" => all.delete(&name),
+            "modify" => all.modify(&name, given.clone(), today),
+            "add" => {
+                let jobs = given.as_map().ok_or("Scheduled jobs have to be of type dict.")?;
+                if jobs.len() != 1 {
+                    return Err("You can only schedule one new job at a time.");
+                }
+                all.add(jobs, today);
+            }
+            "enable" | "disable" => all.enable(func == "enable"),
+            "enable_job" | "disable_job" => all.enable_job(&name, func == "enable_job"),
+            _ => {
+                let format = data.get_str("time_fmt").unwrap_or(TIME_FORMAT);
+                let instead = data.get("new_time").filter(|_| func == "postpone_job");
+                all.skip(&name, data.get("time").unwrap_or(&empty), instead, format, today);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Does what changes no definition.
+fn tell(world: &Arc<World>, func: &str, data: &Map) {
+    let (table, name) = (&world.schedule, name_in(data));
+    let now = table.moment(&world.rt);
+    let (tag, told) = match func {
+        "reload" => {
+            let Some(jobs) = data.get("schedule").and_then(Value::as_map) else { return };
+            return table.change(|all| all.reload(jobs, now.wall.date()));
+        }
+        "run_job" => {
+            let fire = with_facts(world, now, |facts| table.change(|all| all.run_job(&name, facts)));
+            return fire.into_iter().for_each(|fire| run::begin(world, fire));
+        }
+        "save_schedule" => ("saved", map! { "complete" => persist(world) }),
+        "list" => {
+            let source = match data.get_str("where") {
+                Some("pillar") => Some(Source::Pillar),
+                Some("opts") => Some(Source::Options),
+                _ => None,
+            };
+            let jobs = table.lock().list(source, now);
+            ("list_complete", map! { "complete" => true, "schedule" => jobs })
+        }
+        "get_next_fire_time" => {
+            let next = table.lock().next_fire_time(&name, now).map(|time| time.strftime(TIME_FORMAT).to_string());
+            ("next_fire_time_complete", map! { "complete" => true, "next_fire_time" => next })
+        }
+        "job_status" => {
+            let job = table.lock().status(&name, now);
+            ("job_status_complete", map! { "complete" => true, "data" => job })
+        }
+        other => return error!("Function \"{other}\" is unavailable in salt.utils.scheduler"),
+    };
+    answer(world, tag, told);
+}
+
+fn answer(world: &World, what: &str, data: Map) {
+    if let Err(reason) = world.bus.fire(format!("/salt/minion/minion_schedule_{what}"), data) {
+        warn!("an event was not fired: {reason}");
+    }
+}
+
+/// Writes the schedule to `_schedule.conf`, where the next start finds it. Says whether it could.
+fn persist(world: &World) -> bool {
+    debug!("Persisting schedule");
+    let jobs = world.schedule.lock().persisted();
+    let written = write(&schedule::beside(&world.config.raw, "_schedule.conf"), jobs);
+    written.inspect_err(|reason| error!("Failed to persist the updated schedule: {reason}")).is_ok()
+}
+
+fn write(path: &Path, jobs: Map) -> Result<(), store::Error> {
+    if let Some(directory) = path.parent() {
+        disk::make_directory(directory)?;
+    }
+    let text = yaml::dump(&map! { "schedule" => jobs }.into(), Flow::Leaves);
+    disk::write(path, text.as_bytes(), Writing { mode: 0o644, sync: true })
+}

@@ -1,0 +1,77 @@
+//! The jobs and beacons of the pillars. Each master may have its own pillar, but there is one schedule.
+
+use std::sync::Arc;
+
+use exec::MasterRole;
+use tracing::error;
+use value::{Map, Value};
+
+use crate::masters::Link;
+use crate::world::World;
+
+/// Takes the jobs and beacons of all pillars. Of several with one name the first connected master's counts, in the order of the options;
+/// those of masters that are away stay until they are back.
+pub fn take(world: &Arc<World>) {
+    let Some(pillar) = merged(world) else { return };
+    world.beacons.set_pillar(pillar.get("beacons"));
+    let grains = world.grains();
+    let today = world.schedule.moment(&world.rt).wall.date();
+    if let Err(reason) = world.schedule.change(|schedule| schedule.set_pillar(&pillar, &grains, today)) {
+        error!("the schedule of the pillar is not used: {reason}");
+    }
+}
+
+/// `None` while nothing is to be changed: the master that is followed is away, and another one not there yet.
+fn merged(world: &World) -> Option<Map> {
+    if world.links.is_empty() {
+        return crate::call::local_pillar(world, Map::new()).inspect_err(|error| error!("{error}")).ok();
+    }
+    let is_live = |link: &&Arc<Link>| link.is_live() && link.has_pillar();
+    let live: Vec<Arc<Map>> = world.links.iter().filter(is_live).map(|link| link.pillar()).collect();
+    let one_at_a_time = world.links.iter().any(|link| link.status(false).role != MasterRole::Hot);
+    if one_at_a_time && live.is_empty() {
+        return None;
+    }
+    let mut pillars = live;
+    if !one_at_a_time {
+        pillars.extend(world.links.iter().filter(|link| !is_live(link) && link.has_pillar()).map(|link| link.pillar()));
+    }
+    Some(merge(&pillars))
+}
+
+/// What concerns schedule and beacons: by name, the first one counts.
+fn merge(pillars: &[Arc<Map>]) -> Map {
+    let mut merged = Map::new();
+    for name in ["schedule", "whens", "beacons"] {
+        for found in pillars.iter().filter_map(|pillar| pillar.get(name)) {
+            match (merged.get_mut(name), found) {
+                (None, found) => drop(merged.insert(name, found.clone())),
+                (Some(Value::Map(all)), Value::Map(found)) => {
+                    for (key, value) in found.iter().filter(|(key, _)| all.get_value(key).is_none()).collect::<Vec<_>>()
+                    {
+                        all.insert(key.clone(), value.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::map;
+
+    #[test]
+    fn of_jobs_with_one_name_the_first_counts() {
+        let first = map! { "schedule" => map! { "a" => map! { "seconds" => 1 } } };
+        let second = map! { "schedule" => map! { "a" => map! { "seconds" => 2 }, "b" => map! { "seconds" => 3 } }, "whens" => map! { "x" => "1pm" } };
+        let merged = merge(&[Arc::new(first), Arc::new(second)]);
+        let expected = map! {
+            "schedule" => map! { "a" => map! { "seconds" => 1 }, "b" => map! { "seconds" => 3 } }, "whens" => map! { "x" => "1pm" },
+        };
+        assert_eq!(merged, expected);
+    }
+}

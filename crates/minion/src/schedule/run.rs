@@ -1,0 +1,199 @@
+//! The run of a scheduled job, and its return.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use exec::{Context, Job};
+use schedule::Fire;
+use tracing::{debug, error, info, warn};
+use value::{Map, Value, map};
+use wire::Jid;
+
+use crate::call::{LocalAgent, local_pillar};
+use crate::jobs::{self, Publication};
+use crate::masters::Link;
+use crate::world::World;
+
+/// The return code of a function that failed, as Salt's scheduler has it.
+const FAILED: i64 = 254;
+
+/// Begins to run a job.
+pub fn begin(world: &Arc<World>, fire: Fire) {
+    if fire.data.get("dry_run").is_some_and(Value::truthy) {
+        debug!("Job {} has 'dry_run' set to True. Not running it.", fire.name);
+        return;
+    }
+    let jid = new_jid(world);
+    let missed = if fire.late >= Duration::from_secs(1) {
+        format!(" (runtime missed by {} seconds)", fire.late.as_secs())
+    } else {
+        String::new()
+    };
+    info!("Running scheduled job: {}{missed} with jid {jid}", fire.name);
+    if fire.fun.as_deref().is_none_or(|fun| world.registry.find(fun).is_err()) {
+        let fun = fire.fun.as_deref().unwrap_or("None");
+        info!("Invalid function: {fun} in scheduled job {}.", fire.name);
+    }
+    let counted = fire.data.get("jid_include").is_none_or(Value::truthy);
+    let load = job_load(world, &fire, &jid);
+    let job = Job::new(load.clone());
+    let ctx = context(world, job);
+    // Noted before the task begins, so that nobody counts one run too few.
+    let running = counted.then(|| world.running.enter(load.clone(), world.rt.now(), ctx.job.clone()));
+    let inside = world.clone();
+    world.spawn(async move {
+        let note = counted.then(|| inside.proc_dir.enter(jid.as_str(), std::process::id(), &load));
+        if let Some(Err(reason)) = &note {
+            error!("the job {jid} could not be noted: {reason}");
+        }
+        let returned = run(&inside, &ctx, &fire, load).await;
+        drop((running, note, ctx));
+        deliver(&inside, &fire, &jid, returned).await;
+    });
+}
+
+/// The id of a run. Many minions begin their jobs at the same moment, so the moment alone would not tell them apart at a master.
+fn new_jid(world: &World) -> Jid {
+    let now = world.rt.now();
+    let second = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    loop {
+        let within = Duration::from_micros(world.rt.below(1_000_000));
+        let jid = Jid::at(SystemTime::UNIX_EPOCH + Duration::from_secs(second) + within);
+        if !world.running.list().iter().any(|job| job.jid() == jid.as_str()) {
+            return jid;
+        }
+    }
+}
+
+/// What the return says beside the result; functions see it as `__pub_…`.
+fn job_load(world: &World, fire: &Fire, jid: &Jid) -> Map {
+    let mut fun_args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
+    fun_args.extend(fire.data.get("kwargs").cloned());
+    let mut load = map! {
+        "id" => world.identity.id.as_str(),
+        "fun" => fire.fun.clone(),
+        "fun_args" => fun_args,
+        "schedule" => fire.data.get("name").cloned().unwrap_or_else(|| fire.name.as_str().into()),
+        "jid" => jid.as_str(),
+    };
+    match fire.data.get("metadata") {
+        Some(Value::Map(metadata)) => drop(load.insert("metadata", stamped(world, metadata))),
+        Some(_) => warn!("schedule: The metadata parameter must be specified as a dictionary.  Ignoring."),
+        None => {}
+    }
+    load.insert("pid", std::process::id());
+    load
+}
+
+/// Metadata with the time of the run.
+fn stamped(world: &World, metadata: &Map) -> Map {
+    let (now, mut stamped) = (world.rt.now(), metadata.clone());
+    let utc = schedule::Zone::Utc.wall(now);
+    stamped.insert("_TOS", world.schedule.zone.offset(now));
+    stamped.insert("_TS", crate::ctime::ctime(now));
+    stamped.insert("_TT", utc.strftime("%Y %B %d %a %H %m").to_string());
+    stamped
+}
+
+/// The master a scheduled job belongs to: the first that is connected, in the order of the options, or else the first.
+fn master(world: &World) -> Option<Arc<Link>> {
+    world.links.iter().find(|link| link.is_live()).or(world.links.first()).cloned()
+}
+
+/// The context of what the minion does by itself.
+pub fn context_apart(world: &Arc<World>) -> Context {
+    context(world, Job::new(Map::new()))
+}
+
+fn context(world: &Arc<World>, job: Job) -> Context {
+    if let Some(link) = master(world) {
+        return world.context(&link, job);
+    }
+    let pillar = local_pillar(world, Map::new()).unwrap_or_else(|reason| {
+        error!("the pillar of a scheduled job could not be compiled: {reason}");
+        Map::new()
+    });
+    Context {
+        opts: Arc::new(world.config.raw.clone()),
+        grains: world.grains(),
+        pillar: Arc::new(pillar),
+        job: Arc::new(job),
+        agent: Arc::new(LocalAgent::new(world.clone())),
+        memo: Arc::default(),
+        state: None,
+    }
+}
+
+/// Runs the function and returns the load of the return.
+async fn run(world: &World, ctx: &Context, fire: &Fire, mut load: Map) -> Map {
+    let fun = fire.fun.as_deref().unwrap_or("None");
+    let mut args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
+    if let Some(Value::Map(kwargs)) = fire.data.get("kwargs") {
+        let mut marked = map! { "__kwarg__" => true };
+        marked.update(kwargs.clone());
+        args.push(marked.into());
+    }
+    match jobs::run_alone(&world.rt, ctx, fun, &args).await {
+        Ok(value) => {
+            load.insert("return", value);
+            load.insert("retcode", ctx.job.retcode());
+            load.insert("success", true);
+        }
+        Err(reason) => {
+            load.insert("return", reason);
+            load.insert("success", false);
+            load.insert("retcode", FAILED);
+        }
+    }
+    load
+}
+
+/// Sends the return to one master, where it waits for it as other returns do.
+async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
+    for returner in returners(world, fire) {
+        info!("Job {} using invalid returner: {returner}. Ignoring.", fire.fun.as_deref().unwrap_or("None"));
+    }
+    let wanted = fire.data.get("return_job");
+    if wanted.is_some_and(|wanted| !wanted.truthy()) || !world.config.login.pub_ret {
+        return;
+    }
+    let Some(link) = master(world) else { return };
+    let id = world.identity.id.as_str();
+    let mut load = map! { "cmd" => "_return", "id" => id };
+    load.update(returned);
+    // A master that was asked for an id of its own would add these; so the job is listed like a published one.
+    let arguments = load.get("fun_args").cloned();
+    load.update(map! { "arg" => arguments, "tgt_type" => "glob", "tgt" => id });
+    if wanted.and_then(Value::as_str) == Some("nocache") {
+        // Nobody keeps it, so it is not worth more than an event.
+        load.insert("jid", "nocache");
+        world.tell(&link, load).await;
+        return;
+    }
+    let job = map! {
+        "tgt" => world.identity.id.as_str(), "tgt_type" => "glob", "jid" => jid.as_str(), "fun" => fire.fun.clone().unwrap_or_default(),
+        "arg" => Vec::<Value>::new(), "ret" => "",
+    };
+    match Publication::new(job) {
+        Ok(job) => world.returns.post(&world.rt, &link, &job, load).await,
+        Err(reason) => error!("the return of job {jid} cannot be sent: {reason}"),
+    }
+}
+
+fn returners(world: &World, fire: &Fire) -> Vec<String> {
+    let named = [fire.data.get("returner"), world.config.raw.get("schedule_returner")];
+    let mut names: Vec<String> = Vec::new();
+    for value in named.into_iter().flatten() {
+        let list = match value {
+            Value::Str(name) => vec![name.clone()],
+            Value::List(list) => list.iter().map(Value::to_string).collect(),
+            _ => Vec::new(),
+        };
+        for name in list {
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
