@@ -33,11 +33,24 @@ pub struct Return {
     pub data: Map,
 }
 
+/// What a minion told of a running job: a state of a run is done (option `state_events`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The minion.
+    pub id: String,
+    /// What the state came to (`ret` of Salt's event): `name`, `__id__`, `result`, `changes`, `comment`, `duration`…
+    pub done: Map,
+    /// How many states the run has.
+    pub length: usize,
+}
+
 /// What the caller has to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A minion answered; show it.
     Answer(Return),
+    /// A minion told how far it is.
+    Step(Step),
     /// Ask these minions whether they still run the job, and tell [`Gather::asked`] the job id of the question.
     Ask(BTreeSet<String>),
     /// These minions did not answer.
@@ -155,6 +168,7 @@ impl Gather {
         match self.kind(tag) {
             Kind::Return => actions.extend(self.answer(data)),
             Kind::Job => actions.extend(self.job(data, now)),
+            Kind::Step => actions.extend(step(tag, data).map(Action::Step)),
             Kind::Question => self.question(data, now),
             Kind::Other => {}
         }
@@ -201,7 +215,11 @@ impl Gather {
         if let Some(rest) = tag.strip_prefix("salt/job/") {
             let (jid, rest) = rest.split_once('/').unwrap_or((rest, ""));
             if jid == self.jid {
-                return if rest.starts_with("ret/") { Kind::Return } else { Kind::Job };
+                return match rest.split_once('/') {
+                    Some(("ret", _)) => Kind::Return,
+                    Some(("prog", _)) => Kind::Step,
+                    _ => Kind::Job,
+                };
             }
             let question = match &self.phase {
                 Phase::Asking { question, .. } => question.as_deref(),
@@ -354,9 +372,21 @@ impl Gather {
 
 enum Kind {
     Return,
+    Step,
     Job,
     Question,
     Other,
+}
+
+/// Reads `salt/job/<jid>/prog/<id>/<number>`. Functions that make their result bit by bit fire it too; that is no progress of
+/// states.
+fn step(tag: &str, data: &Map) -> Option<Step> {
+    let (before, _number) = tag.rsplit_once('/')?;
+    let (_, id) = before.rsplit_once('/')?;
+    let told = data.get("data").and_then(Value::as_map).unwrap_or(data);
+    let done = told.get("ret")?.as_map()?.clone();
+    let length = usize::try_from(told.get("len")?.as_i64()?).ok()?;
+    Some(Step { id: id.to_owned(), done, length })
 }
 
 /// A return of a managed resource names the resource beside the minion.
@@ -420,6 +450,17 @@ mod tests {
         assert_eq!(answered(&last), ["a"]);
         assert_eq!(last.last(), Some(&Action::Finished));
         assert_eq!(gather.wake_at(), None);
+    }
+
+    #[test]
+    fn the_states_of_a_run_are_told_as_they_end() {
+        let mut gather = gather(&["a"]);
+        let told = |data| map! { "data" => data, "tag" => "salt/job/1/prog/a/3", "id" => "a" };
+        let event = told(map! { "ret" => map! { "name" => "x", "result" => true }, "len" => 40 });
+        let step = Step { id: "a".into(), done: map! { "name" => "x", "result" => true }, length: 40 };
+        assert_eq!(gather.event("salt/job/1/prog/a/3", &event, at(1)), [Action::Step(step)]);
+        // What functions make bit by bit is told under the same tag.
+        assert_eq!(gather.event("salt/job/1/prog/a/3", &told(map! { "return" => 7 }), at(1)), []);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use value::{Map, Value};
 use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
 
-use crate::gather::{Action, Gather, Patience, Return};
+use crate::gather::{Action, Gather, Patience, Return, Step};
 use crate::held::Held;
 use crate::road::{Road, RoadError};
 use crate::user;
@@ -320,6 +320,7 @@ impl LocalClient {
             for action in actions {
                 match action {
                     Action::Answer(answer) => on(Outcome::Answer(answer)),
+                    Action::Step(step) => on(Outcome::Step(step)),
                     Action::Silent(ids) => on(Outcome::Silent(self.keys_first(ids))),
                     Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
                     Action::Ask(ids) => gather.asked(self.ask_running(&ticket.jid, ids.iter()).await),
@@ -357,6 +358,8 @@ impl LocalClient {
 pub enum Outcome {
     /// A minion answered.
     Answer(Return),
+    /// A minion told how far it is with a run of states.
+    Step(Step),
     /// These did not.
     Silent(Vec<String>),
     /// The job is held for these, and they are waited for.

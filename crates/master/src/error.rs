@@ -49,6 +49,9 @@ pub enum Error {
     /// The file server cannot work with the options.
     #[error(transparent)]
     Files(#[from] files::Error),
+    /// The repositories of pillar cannot be used with the options.
+    #[error(transparent)]
+    Git(#[from] git::Error),
     /// Pillar cannot be made with the options.
     #[error(transparent)]
     Pillar(#[from] pillar::Error),

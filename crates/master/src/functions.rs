@@ -52,7 +52,7 @@ pub fn for_minion(shared: Arc<Shared>, fun: String, call: Call) -> Answer {
 }
 
 /// What functions see of the running master.
-fn context(shared: &Arc<Shared>) -> RunnerContext {
+pub(crate) fn context(shared: &Arc<Shared>) -> RunnerContext {
     let stores = &shared.stores;
     RunnerContext::new(stores.config.clone(), stores.rt.clone(), Events::Bus(shared.bus.clone()))
         .with_connected(Arc::new(Live(shared.clone())))

@@ -6,6 +6,7 @@
 mod books;
 mod credentials;
 mod error;
+mod fetching;
 mod functions;
 mod goodbye;
 mod introductions;
@@ -15,6 +16,7 @@ mod maintenance;
 mod plugins;
 mod presence;
 mod requests;
+mod schedule;
 mod start;
 mod state;
 mod stores;
@@ -65,17 +67,25 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let said_goodbye = CancellationToken::new();
     let requests = rt.spawn(desk.attend(master.requests, said_goodbye.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
+    let fetching = fetching::start(&master.shared, &stop);
     let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();
+    let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready();
     stop.cancelled().await;
     debug!("stopping");
+    if !fetching.is_empty() {
+        // Threads that wait for a remote would hold up the end.
+        git::end_all();
+    }
     goodbye::say(&shared).await;
     said_goodbye.cancel();
     // What was acknowledged is on disk already; the rest will be sent again.
     let _ = tokio::time::timeout(FAREWELL, requests).await;
     care.abort();
+    scheduled.abort();
+    fetching.iter().for_each(tokio::task::JoinHandle::abort);
     jobs.inspect(tokio::task::JoinHandle::abort);
     introductions.inspect(tokio::task::JoinHandle::abort);
     master.bus.close().await;

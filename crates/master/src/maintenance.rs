@@ -133,8 +133,8 @@ fn give_memory_back() {
 fn give_memory_back() {}
 
 fn update_files(shared: &Shared) {
-    match shared.stores.files.update() {
-        Ok(update)
+    match shared.stores.files.update_roots() {
+        Ok(Some(update))
             if !update.is_empty() && shared.stores.config.raw.get("fileserver_events").is_some_and(Value::truthy) =>
         {
             shared.fire("salt/fileserver/roots/update", update.to_event());

@@ -11,14 +11,13 @@ pub fn warn(config: &Master) {
 }
 
 /// Options whose values are Python plug-ins, with what they would do. Any value but an empty one is a complaint.
-const PLUGINS: [(&str, &str); 8] = [
+const PLUGINS: [(&str, &str); 7] = [
     ("engines", "engines are Python plug-ins"),
     ("reactor", "reactions to events need Python renderers"),
     ("event_return", "returners of events are Python plug-ins"),
     ("master_tops", "master tops are Python plug-ins"),
     ("ext_job_cache", "minions store their returns there themselves; the master does not save the jobs"),
     ("external_auth", "external authentication is not supported yet; requests that use it are refused"),
-    ("schedule", "the master's own schedule is not supported yet"),
     ("cluster_id", "master clusters are not supported yet"),
 ];
 
@@ -35,7 +34,11 @@ fn complaints(config: &Master) -> Vec<String> {
     let mut all: Vec<String> = plugins
         .map(|(name, why)| format!("option '{name}'{} has no effect here: {why}", named(option(name))))
         .collect();
-    let unknown = config.files.fileserver_backend.iter().filter(|name| *name != "roots");
+    if config.files.fileserver_backend.iter().any(|name| name == "minionfs") && !config.files.file_recv {
+        all.push("option 'fileserver_backend': minionfs serves nothing while 'file_recv' is off".into());
+    }
+    let unknown =
+        config.files.fileserver_backend.iter().filter(|name| !["roots", "gitfs", "minionfs"].contains(&name.as_str()));
     all.extend(unknown.map(|name| format!("option 'fileserver_backend': {name} is not supported; it is passed over")));
     for (name, built_in) in BUILT_IN {
         let Some(value) = option(name).and_then(Value::as_str).filter(|value| !built_in.contains(value)) else {
@@ -73,11 +76,11 @@ mod tests {
             "master_job_cache" => "mysql",
             "cache" => "localfs",
             "reactor" => list![],
-            "fileserver_backend" => list!["roots", "git"],
+            "fileserver_backend" => list!["roots", "git", "hg"],
         };
         let found = complaints(&Master::from_options(options).unwrap());
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].contains("'engines' (http_logstash)"), "{found:?}");
-        assert!(found[1].contains("gitfs") && found[2].contains("mysql"), "{found:?}");
+        assert!(found[1].contains("hgfs") && found[2].contains("mysql"), "{found:?}");
     }
 }

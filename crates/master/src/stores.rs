@@ -42,6 +42,8 @@ pub struct Stores {
     pub inbox: Inbox,
     /// Makes pillar.
     pub pillar: pillar::Compiler,
+    /// Repositories pillar is made from.
+    pub git_pillar: Arc<pillar::GitExternal>,
 }
 
 impl Stores {
@@ -53,6 +55,7 @@ impl Stores {
         let cachedir = config.paths.cachedir.clone();
         let layout = Layout::default();
         let hash = config.keys.hash_type.parse().map_err(|_| Error::option("hash_type", &config.keys.hash_type))?;
+        let git_pillar = Arc::new(pillar::GitExternal::of_master(&config)?);
         Ok(Stores {
             keys: LiveKeys::new(KeyStore::of_master(&config)),
             jobs: JobCache::new(&cachedir, hash),
@@ -60,9 +63,12 @@ impl Stores {
             tokens: TokenStore::new(&config.paths.token_dir, layout),
             sessions: SessionKeys::new(&cachedir, session_life(config.keys.publish_session)),
             publish_auth: PublishAuth::new(&cachedir),
-            files: FileServer::new(&config.files, &cachedir)?,
+            files: FileServer::new(&config.files, &config.raw, &cachedir)?,
             inbox: Inbox::new(&config.files, &cachedir),
-            pillar: pillar::Compiler::new(&config)?,
+            pillar: pillar::Compiler::new(&config)?
+                .with_world(modules::templates::world(Vec::new()))
+                .with_external(git_pillar.clone()),
+            git_pillar,
             config: Arc::new(config),
             rt,
         })

@@ -153,7 +153,8 @@ impl RunnerContext {
 
     /// The file server.
     pub fn files(&self) -> Result<FileServer> {
-        FileServer::new(&self.config.files, self.cachedir()).map_err(|error| Error::execution(error.to_string()))
+        FileServer::new(&self.config.files, &self.config.raw, self.cachedir())
+            .map_err(|error| Error::execution(error.to_string()))
     }
 
     /// Changes keys; what that causes on the bus has to be sent afterwards with [`Effects::send`].

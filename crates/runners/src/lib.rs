@@ -12,6 +12,7 @@ mod events;
 mod local;
 mod low;
 mod minions;
+mod orchestrate;
 mod refusal;
 mod run;
 pub mod runners;

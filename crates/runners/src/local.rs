@@ -69,7 +69,7 @@ impl Ask {
             Outcome::Answer(answer) => answers.returned.push(answer),
             Outcome::Silent(ids) => answers.silent.extend(ids),
             // Nothing is held for runners.
-            Outcome::Waiting(_) => {}
+            Outcome::Step(_) | Outcome::Waiting(_) => {}
         };
         client.gather(&mut bus, &ticket, patience, take).await?;
         Ok(answers)

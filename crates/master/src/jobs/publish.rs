@@ -14,7 +14,8 @@ use super::{CannotHold, Opening};
 use crate::{Shared, Stores};
 
 /// Fields of `kwargs` that minions get, in the order of the load.
-const PASSED_ON: [&str; 5] = ["ret_config", "metadata", "module_executors", "executor_opts", "ret_kwargs"];
+const PASSED_ON: [&str; 6] =
+    ["ret_config", "metadata", "module_executors", "executor_opts", "ret_kwargs", "state_events"];
 
 /// Whom a publication is for.
 pub struct Target {

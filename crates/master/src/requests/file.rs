@@ -26,7 +26,8 @@ pub fn serve(ask: Ask) -> Answer {
         return files::Chunk::default().into_map().into();
     };
     let level = ask.load.get("gzip").and_then(Value::as_i64).and_then(|level| u32::try_from(level).ok());
-    let wanted = ChunkRequest { path: &path, env: &env, offset, gzip: level.filter(|level| *level > 0) };
+    let reader = ask.id.as_ref().map(wire::MinionId::as_str);
+    let wanted = ChunkRequest { path: &path, env: &env, offset, gzip: level.filter(|level| *level > 0), reader };
     match ask.shared.stores.files.serve(&wanted) {
         Ok(chunk) => chunk.into_map().into(),
         Err(failure) => {

@@ -3,9 +3,11 @@
 use tracing::error;
 use value::{Map, Value, map};
 
+use store::LocalFs;
+use wire::MinionId;
+
 use super::{Answer, Ask};
 use crate::Shared;
-use wire::MinionId;
 
 /// Makes the pillar of a minion and remembers it with its grains.
 pub fn handle(ask: Ask) -> Answer {
@@ -16,15 +18,29 @@ pub fn handle(ask: Ask) -> Answer {
     grains.insert("id", &id);
     let text = |name: &str| load.get(name).filter(|value| value.truthy()).map(Value::to_string);
     let (saltenv, pillarenv) = (text("saltenv"), text("pillarenv"));
-    let pillar = shared.stores.pillar.compile(&pillar::Request {
-        id: id.as_str(),
-        grains: Some(&grains),
-        saltenv: saltenv.as_deref(),
-        pillarenv: pillarenv.as_deref(),
-        pillar_override: load.get("pillar_override").and_then(Value::as_map),
-        ext: load.get("ext").and_then(Value::as_map),
+    let config = &shared.stores.config;
+    let cache_env = pillarenv.clone().or_else(|| config.pillar.pillarenv.clone()).filter(|env| !env.is_empty());
+    let over = load.get("pillar_override").and_then(Value::as_map).filter(|over| !over.is_empty());
+    let keeps = config.jobs.minion_data_cache || config.pillar.pillar_cache;
+    let fresh = load.get("clean_cache").is_some_and(Value::truthy);
+    let kept = if fresh { None } else { cached(&shared, &id, cache_env.as_deref()) };
+    let mut pillar = kept.unwrap_or_else(|| {
+        let pillar = shared.stores.pillar.compile(&pillar::Request {
+            id: id.as_str(),
+            grains: Some(&grains),
+            saltenv: saltenv.as_deref(),
+            pillarenv: pillarenv.as_deref(),
+            // What is kept for others to see is made without what one call gave.
+            pillar_override: over.filter(|_| !keeps),
+            ext: load.get("ext").and_then(Value::as_map),
+            extra_minion_data: load.get("extra_minion_data").and_then(Value::as_map),
+        });
+        remember(&shared, &id, grains, &pillar, cache_env.as_deref());
+        pillar
     });
-    remember(&shared, &id, grains, &pillar, pillarenv.as_deref());
+    if let Some(over) = over.filter(|_| keeps) {
+        pillar = shared.stores.pillar.overridden(pillar, over);
+    }
     let old_protocol = shared.stores.config.raw.get("pillar_version").and_then(Value::as_i64) == Some(1);
     match old_protocol && load.get_str("ver") != Some("2") {
         true => pillar.into(),
@@ -32,9 +48,32 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
+/// Returns the pillar that was made before, if the option `pillar_cache` allows it and it is not too old.
+fn cached(shared: &Shared, id: &MinionId, pillarenv: Option<&str>) -> Option<Map> {
+    let settings = &shared.stores.config.pillar;
+    if !settings.pillar_cache {
+        return None;
+    }
+    let cache = LocalFs::new(&shared.stores.config.paths.cachedir);
+    let key = pillarenv.map_or_else(|| id.to_string(), |env| format!("{id}:{env}"));
+    let now = shared.stores.rt.now();
+    let found = cache.updated("pillar", &key).and_then(|since| Ok((since, cache.fetch("pillar", &key, now)?)));
+    match found {
+        Ok((Some(since), Some(Value::Map(pillar)))) => {
+            let age = now.duration_since(since).unwrap_or_default();
+            (age.as_secs() < settings.pillar_cache_ttl && !pillar.is_empty()).then_some(pillar)
+        }
+        Ok(_) => None,
+        Err(failure) => {
+            error!(minion = %id, "failed to read the cached pillar of {id}: {failure}");
+            None
+        }
+    }
+}
+
 fn remember(shared: &Shared, id: &MinionId, grains: Map, pillar: &Map, pillarenv: Option<&str>) {
     let jobs = &shared.stores.config.jobs;
-    if !jobs.minion_data_cache {
+    if !jobs.minion_data_cache && !shared.stores.config.pillar.pillar_cache {
         return;
     }
     if let Err(failure) = shared.stores.data.store(id, grains, pillar.clone(), pillarenv) {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use exec::{KwArgs, Result, function};
+use git::{Group, LockType, Role};
+use pillar::GitExternal;
 use store::{LocalFs, Precondition, Store};
 use targeting::MinionData;
 use value::{Map, Value, map};
@@ -12,6 +14,7 @@ use wire::msgpack::{Packing, pack};
 use crate::context::failed;
 use crate::minions::Minions;
 use crate::refusal::refuse;
+use crate::texts::split_input;
 use crate::{Module, RunnerContext};
 
 /// The module.
@@ -259,20 +262,60 @@ async fn clear_all(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] t
     clear(ctx, tgt, tgt_type, || Clear { pillar: true, grains: true, mine: true, ..Clear::default() }).await
 }
 
-/// Removes locks of git repositories. There is no backend that has any.
+/// Removes locks of the repositories of `gitfs` or `git_pillar`, all or those whose address fits the pattern `remote`;
+/// `type` is one or several of `update`, `checkout` and `mountpoint`.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run cache.clear_git_lock gitfs
+///     salt-run cache.clear_git_lock git_pillar type=update,checkout
 #[function]
-async fn clear_git_lock(_ctx: &RunnerContext, role: String, remote: Option<String>, kwargs: KwArgs) -> Result<String> {
-    let _ = (remote, kwargs);
-    if !["gitfs", "git_pillar", "winrepo"].contains(&role.as_str()) {
-        return Err(exec::Error::invocation(format!("Invalid role '{role}'")));
+async fn clear_git_lock(
+    ctx: &RunnerContext,
+    role: String,
+    remote: Option<String>,
+    mut kwargs: KwArgs,
+) -> Result<Value> {
+    let kinds = kwargs.0.remove("type").filter(Value::truthy).map(|kinds| split_input(&kinds));
+    if let Some(name) = kwargs.given().text_keys().next() {
+        return Err(exec::Error::invocation(format!("The following keyword arguments are not valid: {name}")));
     }
-    Ok("No locks were removed".into())
+    let all = || LockType::ALL.iter().map(|kind| kind.name().to_owned()).collect();
+    let kinds: Vec<LockType> =
+        kinds.unwrap_or_else(all).iter().filter_map(|name| LockType::from_name(name.trim())).collect();
+    ctx.blocking(move |ctx| match role.as_str() {
+        "gitfs" => {
+            let remotes = ctx.config.raw.get("gitfs_remotes").and_then(Value::as_list).unwrap_or_default();
+            let group = Group::new(Role::GitFs, remotes, &ctx.config.raw, ctx.cachedir()).map_err(failed)?;
+            Ok(clear_locks([&group], remote.as_deref(), &kinds))
+        }
+        "git_pillar" => {
+            let sources = GitExternal::of_master(&ctx.config).map_err(failed)?.sources();
+            Ok(clear_locks(sources.iter().map(|source| source.group()), remote.as_deref(), &kinds))
+        }
+        "winrepo" => refuse("winrepo"),
+        _ => Err(exec::Error::invocation(format!("Invalid role '{role}'"))),
+    })
+    .await
+}
+
+fn clear_locks<'a>(groups: impl IntoIterator<Item = &'a Group>, remote: Option<&str>, kinds: &[LockType]) -> Value {
+    let (mut cleared, mut errors) = (Vec::new(), Vec::new());
+    for group in groups {
+        for kind in kinds {
+            let (done, failed) = group.clear_lock(remote, *kind);
+            cleared.extend(done);
+            errors.extend(failed);
+        }
+    }
+    if cleared.is_empty() && errors.is_empty() {
+        return "No locks were removed".into();
+    }
+    let mut said = map! { "cleared" => cleared, "errors" => errors };
+    said.retain(|_, said| said.truthy());
+    said.into()
 }
 
 /// Returns what is remembered of machines in clouds. Not supported: there is no salt-cloud.

@@ -1,8 +1,8 @@
 //! `fileserver` — what the file server serves.
 
 use exec::{Error, KwArgs, Result, function};
-use files::{FileServer, Lists};
-use value::{Map, Value, map};
+use files::{Chosen, FileServer, Lists};
+use value::{Map, Value};
 
 use crate::context::failed;
 use crate::texts::split_input;
@@ -26,19 +26,9 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Says whether the backend `roots`, which is the only one there is, is meant.
-///
-/// Names with a minus sign in front take backends away, unless there are others without.
-fn roots_meant(ctx: &RunnerContext, backend: Option<&Value>) -> bool {
-    let enabled = ctx.config.files.fileserver_backend.iter().any(|name| name == "roots");
-    let named = backend.map(split_input).unwrap_or_default();
-    if named.iter().all(String::is_empty) {
-        return enabled;
-    }
-    if named.iter().all(|name| name.starts_with('-')) {
-        return enabled && !named.iter().any(|name| name == "-roots");
-    }
-    named.iter().any(|name| name == "roots")
+/// The backends a runner is to use.
+fn chosen(server: &FileServer, backend: Option<&Value>) -> Chosen {
+    server.choose(&backend.filter(|backend| backend.truthy()).map(split_input).unwrap_or_default())
 }
 
 /// Returns the names of the environments.
@@ -51,11 +41,18 @@ fn roots_meant(ctx: &RunnerContext, backend: Option<&Value>) -> bool {
 ///     salt-run fileserver.envs backend=roots
 #[function]
 async fn envs(ctx: &RunnerContext, backend: Option<Value>, #[default(false)] sources: bool) -> Result<Vec<String>> {
-    if !roots_meant(ctx, backend.as_ref()) {
-        return Ok(Vec::new());
-    }
-    // Salt returns the sorted names of the sources, then.
-    if sources { Ok(vec!["roots".into()]) } else { Ok(ctx.files()?.envs()) }
+    ctx.blocking(move |ctx| {
+        let server = ctx.files()?;
+        let chosen = chosen(&server, backend.as_ref());
+        // Salt returns the sorted names of the sources, then.
+        Ok(if sources { sorted(chosen.names()) } else { server.envs_of(&chosen) })
+    })
+    .await
+}
+
+fn sorted(names: Vec<&str>) -> Vec<String> {
+    let names: std::collections::BTreeSet<_> = names.into_iter().map(str::to_owned).collect();
+    names.into_iter().collect()
 }
 
 async fn listed<T>(
@@ -68,10 +65,9 @@ where
     T: Send + 'static,
 {
     ctx.blocking(move |ctx| {
-        if !roots_meant(ctx, backend.as_ref()) {
-            return Ok(pick(Lists::default()));
-        }
-        Ok(pick(ctx.files()?.lists(&saltenv.to_string()).map_err(failed)?))
+        let server = ctx.files()?;
+        let chosen = chosen(&server, backend.as_ref());
+        Ok(pick(server.lists_of(&chosen, &saltenv.to_string()).map_err(failed)?))
     })
     .await
 }
@@ -129,31 +125,40 @@ async fn empty_dir_list(
     listed(ctx, saltenv, backend, |lists| lists.empty_dirs.into_iter().collect()).await
 }
 
-/// Looks for changes in all files, and tells the event bus if the options say so.
+/// Brings backends up to date: looks for changes in all files, fetches repositories; and tells the event bus if the
+/// options say so. `remotes` are the names of the repositories to fetch; all without.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run fileserver.update
+///     salt-run fileserver.update backend=roots,git
+///     salt-run fileserver.update backend=git remotes=myrepo,yourrepo
 #[function]
 async fn update(ctx: &RunnerContext, backend: Option<Value>, kwargs: KwArgs) -> Result<bool> {
     let given = kwargs.given();
-    if let Some(name) = given.keys().next() {
+    if let Some(name) = given.text_keys().find(|name| *name != "remotes") {
         let text = format!("update() got an unexpected keyword argument '{name}'");
         return Err(Error::Arguments(text));
     }
-    if !roots_meant(ctx, backend.as_ref()) {
-        return Ok(true);
-    }
-    let change = ctx.blocking(|ctx| ctx.files()?.update().map_err(failed)).await?;
+    let remotes = given.get("remotes").filter(|remotes| remotes.truthy()).map(split_input).unwrap_or_default();
+    let updated = ctx
+        .blocking(move |ctx| {
+            let server = ctx.files()?;
+            server.update(&chosen(&server, backend.as_ref()), &remotes).map_err(failed)
+        })
+        .await?;
     if ctx.config.raw.get("fileserver_events").is_some_and(Value::truthy) {
-        ctx.events.fire("salt/fileserver/roots/update", change.to_event()).await;
+        for updated in updated {
+            ctx.events.fire(&updated.tag(), updated.event).await;
+        }
     }
     Ok(true)
 }
 
-/// Forgets lists of files, so that they are made anew, and returns of which environments.
+/// Forgets lists of files, so that they are made anew, and returns of which environments. Only the backend `roots` keeps
+/// such lists.
 ///
 /// CLI Example:
 ///
@@ -164,64 +169,68 @@ async fn update(ctx: &RunnerContext, backend: Option<Value>, kwargs: KwArgs) -> 
 #[function]
 async fn clear_file_list_cache(ctx: &RunnerContext, saltenv: Option<Value>, backend: Option<Value>) -> Result<Map> {
     ctx.blocking(move |ctx| {
-        if !roots_meant(ctx, backend.as_ref()) {
-            return Ok(Map::new());
-        }
-        let mut cleared = clear_lists(&ctx.files()?, saltenv.as_ref())?;
-        cleared.sort();
-        Ok(if cleared.is_empty() {
-            Map::new()
-        } else {
-            map! { "roots" => cleared }
-        })
+        let server = ctx.files()?;
+        let envs = saltenv.as_ref().map(split_input);
+        server.clear_lists(&chosen(&server, backend.as_ref()), envs.as_deref()).map_err(failed)
     })
     .await
 }
 
-fn clear_lists(server: &FileServer, saltenv: Option<&Value>) -> Result<Vec<String>> {
-    let Some(saltenv) = saltenv else { return server.clear_lists(None).map_err(failed) };
-    let mut cleared = Vec::new();
-    for env in split_input(saltenv) {
-        cleared.extend(server.clear_lists(Some(&env)).map_err(failed)?);
-    }
-    Ok(cleared)
+/// Returns what a backend did, or Salt's words for nothing.
+fn or_nothing(said: Map, nothing: &str) -> Value {
+    if said.is_empty() { nothing.into() } else { said.into() }
 }
 
-/// Forgets what backends fetched from elsewhere. The backend `roots` fetches nothing.
+/// Forgets what backends fetched from elsewhere. It is fetched again at the next update.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run fileserver.clear_cache
+///     salt-run fileserver.clear_cache backend=git
 #[function]
-async fn clear_cache(_ctx: &RunnerContext, backend: Option<Value>) -> Result<String> {
-    let _ = backend;
-    Ok("No cache was cleared".into())
+async fn clear_cache(ctx: &RunnerContext, backend: Option<Value>) -> Result<Value> {
+    ctx.blocking(move |ctx| {
+        let server = ctx.files()?;
+        Ok(or_nothing(server.clear_cache(&chosen(&server, backend.as_ref())), "No cache was cleared"))
+    })
+    .await
 }
 
-/// Removes locks of backends. The backend `roots` has none.
+/// Removes locks of repositories, of all or of those whose address fits the pattern `remote`.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run fileserver.clear_lock
+///     salt-run fileserver.clear_lock backend=git remote='*github.com*'
 #[function]
-async fn clear_lock(_ctx: &RunnerContext, backend: Option<Value>, remote: Option<Value>) -> Result<String> {
-    let _ = (backend, remote);
-    Ok("No locks were removed".into())
+async fn clear_lock(ctx: &RunnerContext, backend: Option<Value>, remote: Option<Value>) -> Result<Value> {
+    ctx.blocking(move |ctx| {
+        let server = ctx.files()?;
+        let remote = remote.filter(Value::truthy).map(|remote| remote.to_string());
+        let said = server.clear_lock(&chosen(&server, backend.as_ref()), remote.as_deref());
+        Ok(or_nothing(said, "No locks were removed"))
+    })
+    .await
 }
 
-/// Sets locks of backends. The backend `roots` has none.
+/// Locks repositories, all or those whose address fits the pattern `remote`, so that they are not fetched until the lock is
+/// cleared.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run fileserver.lock
+///     salt-run fileserver.lock backend=git remote='*github.com*'
 #[function]
-async fn lock(_ctx: &RunnerContext, backend: Option<Value>, remote: Option<Value>) -> Result<String> {
-    let _ = (backend, remote);
-    Ok("No locks were set".into())
+async fn lock(ctx: &RunnerContext, backend: Option<Value>, remote: Option<Value>) -> Result<Value> {
+    ctx.blocking(move |ctx| {
+        let server = ctx.files()?;
+        Ok(or_nothing(server.lock(&chosen(&server, backend.as_ref()), remote.as_ref()), "No locks were set"))
+    })
+    .await
 }

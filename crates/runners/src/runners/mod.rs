@@ -6,6 +6,7 @@ pub mod doc;
 pub mod error;
 pub mod event;
 pub mod fileserver;
+pub mod git_pillar;
 pub mod jobs;
 pub mod manage;
 pub mod match_;
@@ -28,6 +29,7 @@ pub static RUNNERS: &[&Module] = &[
     &error::MODULE,
     &event::MODULE,
     &fileserver::MODULE,
+    &git_pillar::MODULE,
     &jobs::MODULE,
     &manage::MODULE,
     &match_::MODULE,

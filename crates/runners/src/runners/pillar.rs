@@ -1,7 +1,9 @@
 //! `pillar` — pillar as the master makes it.
 
+use std::sync::Arc;
+
 use exec::{KwArgs, Result, function};
-use pillar::{Compiler, Request};
+use pillar::{Compiler, GitExternal, Request};
 use store::{LocalFs, Store};
 use targeting::MinionData;
 use value::{Map, Value, map};
@@ -68,8 +70,30 @@ async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs
     .await
 }
 
+/// Returns the pillar of the master itself.
+///
+/// # Errors
+/// When the compiler cannot be made of the options.
+pub(crate) async fn own(ctx: &RunnerContext, saltenv: Option<String>, pillarenv: Option<String>) -> Result<Map> {
+    ctx.blocking(move |ctx| {
+        let id = ctx.config.id.clone();
+        let grains = map! { "id" => id.as_str() };
+        let request = Request {
+            id: &id,
+            grains: Some(&grains),
+            saltenv: saltenv.as_deref(),
+            pillarenv: pillarenv.as_deref(),
+            ..Request::default()
+        };
+        Ok(compiler(ctx)?.compile(&request))
+    })
+    .await
+}
+
 fn compiler(ctx: &RunnerContext) -> Result<Compiler> {
-    Compiler::new(&ctx.config).map_err(failed)
+    let git = GitExternal::of_master(&ctx.config).map_err(failed)?;
+    let compiler = Compiler::new(&ctx.config).map_err(failed)?;
+    Ok(compiler.with_world(modules::templates::world(Vec::new())).with_external(Arc::new(git)))
 }
 
 fn is_cached(ctx: &RunnerContext) -> bool {

@@ -1,19 +1,19 @@
-//! `state` — the event bus on the screen. What orchestrates states comes later and is refused.
+//! `state` — orchestrations, and the event bus on the screen.
 
 use exec::{Error, KwArgs, Result, VarArgs, function};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
-use value::{Map, Value};
+use value::{Map, Value, map};
 
 use crate::context::failed;
 use crate::refusal::refuse;
 use crate::texts::expr_match;
-use crate::{Events, Module, RunnerContext};
+use crate::{Events, Module, RunnerContext, orchestrate};
 
 /// The module.
 pub static MODULE: Module = Module::new(
     "state",
-    "The event bus on the screen.",
+    "Orchestrations, and the event bus on the screen.",
     &[
         &EVENT,
         &GRAPH,
@@ -123,6 +123,201 @@ impl Formatter for Spaced {
     }
 }
 
+/// What an orchestration is given.
+struct Given {
+    saltenv: Value,
+    test: Option<Value>,
+    exclude: Option<Value>,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+}
+
+impl Given {
+    /// As named arguments, with the environments of the configuration where none are given.
+    fn named(self, ctx: &RunnerContext) -> Map {
+        let option = |name: &str| ctx.config.raw.get(name).cloned();
+        let saltenv = if self.saltenv.is_null() { option("saltenv").unwrap_or_default() } else { self.saltenv };
+        let pillarenv = self.pillarenv.or_else(|| option("pillarenv"));
+        map! {
+            "saltenv" => saltenv, "test" => self.test, "exclude" => self.exclude, "pillar" => self.pillar,
+            "pillarenv" => pillarenv, "pillar_enc" => self.pillar_enc,
+        }
+    }
+}
+
+/// Applies SLS files on the master: ``salt.state``, ``salt.function``, ``salt.runner`` and ``salt.wheel`` in them reach
+/// minions and the master.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.orchestrate webserver
+///     salt-run state.orchestrate webserver saltenv=dev test=True
+#[function(name = "orchestrate")]
+async fn orchestrate(
+    ctx: &RunnerContext,
+    mods: Value,
+    #[default("base")] saltenv: Value,
+    test: Option<Value>,
+    exclude: Option<Value>,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+    orchestration_jid: Option<String>,
+) -> Result<Map> {
+    let given = Given { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
+    orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
+}
+
+/// The same as ``state.orchestrate``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.orch webserver
+///     salt-run state.orch webserver saltenv=dev test=True
+#[function(name = "orch")]
+async fn orch(
+    ctx: &RunnerContext,
+    mods: Value,
+    #[default("base")] saltenv: Value,
+    test: Option<Value>,
+    exclude: Option<Value>,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+    orchestration_jid: Option<String>,
+) -> Result<Map> {
+    let given = Given { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
+    orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
+}
+
+/// The same as ``state.orchestrate``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.sls webserver
+///     salt-run state.sls webserver saltenv=dev test=True
+#[function(name = "sls")]
+async fn sls(
+    ctx: &RunnerContext,
+    mods: Value,
+    #[default("base")] saltenv: Value,
+    test: Option<Value>,
+    exclude: Option<Value>,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+    orchestration_jid: Option<String>,
+) -> Result<Map> {
+    let given = Given { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
+    orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
+}
+
+/// Returns the high data of SLS files as an orchestration sees them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.orchestrate_show_sls webserver
+#[function(name = "orchestrate_show_sls")]
+async fn orchestrate_show_sls(
+    ctx: &RunnerContext,
+    mods: Value,
+    #[default("base")] saltenv: Value,
+    test: Option<Value>,
+    #[default(false)] queue: Value,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+) -> Result<Map> {
+    let _ = queue;
+    let given = Given { saltenv, test, exclude: None, pillar, pillarenv, pillar_enc };
+    let mut kwargs = given.named(ctx);
+    kwargs.insert("mods", mods);
+    orchestrate::other(ctx, "state.show_sls", kwargs).await
+}
+
+/// The same as ``state.orchestrate_show_sls``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.orch_show_sls webserver
+#[function(name = "orch_show_sls")]
+async fn orch_show_sls(
+    ctx: &RunnerContext,
+    mods: Value,
+    #[default("base")] saltenv: Value,
+    test: Option<Value>,
+    #[default(false)] queue: Value,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+) -> Result<Map> {
+    let _ = queue;
+    let given = Given { saltenv, test, exclude: None, pillar, pillarenv, pillar_enc };
+    let mut kwargs = given.named(ctx);
+    kwargs.insert("mods", mods);
+    orchestrate::other(ctx, "state.show_sls", kwargs).await
+}
+
+/// Applies one state on the master.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.orchestrate_single fun=salt.wheel name=key.list_all
+#[function]
+async fn orchestrate_single(
+    ctx: &RunnerContext,
+    fun: Value,
+    name: Value,
+    test: Option<Value>,
+    #[default(false)] queue: Value,
+    pillar: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = queue;
+    let mut all = kwargs.given();
+    all.update(map! { "fun" => fun, "name" => name, "test" => test, "pillar" => pillar });
+    let ret = orchestrate::other(ctx, "state.single", all).await?;
+    ctx.progress(map! { "data" => ret.clone(), "outputter" => "highstate" }).await;
+    Ok(ret)
+}
+
+/// Applies high data on the master.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.orchestrate_high '{stage_one: {salt.state: [{tgt: "db*"}, {sls: [stage_one]}]}}'
+#[function]
+async fn orchestrate_high(
+    ctx: &RunnerContext,
+    data: Value,
+    test: Option<Value>,
+    #[default(false)] queue: Value,
+    pillar: Option<Value>,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = queue;
+    let mut all = kwargs.given();
+    all.update(map! { "data" => data, "test" => test, "pillar" => pillar });
+    let ret = orchestrate::other(ctx, "state.high", all).await?;
+    ctx.progress(map! { "data" => ret.clone(), "outputter" => "highstate" }).await;
+    Ok(ret)
+}
+
 macro_rules! not_yet {
     ($($(#[$doc:meta])* $name:ident),*) => { $(
         $(#[$doc])*
@@ -157,54 +352,6 @@ not_yet! {
     ///
     /// .. code-block:: bash
     ///
-    ///     salt-run state.orch
-    orch,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.orch_show_sls
-    orch_show_sls,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.orchestrate
-    orchestrate,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.orchestrate_high
-    orchestrate_high,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.orchestrate_show_sls
-    orchestrate_show_sls,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.orchestrate_single
-    orchestrate_single,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
     ///     salt-run state.pause
     pause,
     /// Not supported yet: there are no states on the master.
@@ -231,14 +378,6 @@ not_yet! {
     ///
     ///     salt-run state.set_pause
     set_pause,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.sls
-    sls,
     /// Not supported yet: there are no states on the master.
     ///
     /// CLI Example:

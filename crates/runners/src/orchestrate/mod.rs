@@ -1,0 +1,88 @@
+//! States on the master: an orchestration is a run of states like any other, with the master's own files and pillar and with
+//! `saltutil.cmd`, `saltutil.runner` and `saltutil.wheel` that reach its minions and itself.
+
+mod agent;
+mod functions;
+
+use std::sync::Arc;
+
+use exec::{Call, Context, Error, Result};
+use value::{Map, Value, map};
+
+use crate::RunnerContext;
+use crate::success::check_result;
+use agent::MasterMinion;
+
+/// Returns the runner a function was called by.
+fn owner(ctx: &Context) -> Result<RunnerContext> {
+    agent::owner(ctx).ok_or_else(|| Error::execution("this function belongs to an orchestration of the master"))
+}
+
+/// Makes the context states and functions of the master run in.
+async fn context(runner: &RunnerContext, orchestration_jid: &str) -> Result<Context> {
+    let mut opts = runner.config.raw.clone();
+    opts.update(map! {
+        "id" => runner.config.id.clone(), "file_client" => "local", "__role" => "master",
+        "cachedir" => runner.config.paths.cachedir.to_string_lossy(), "__orchestration_jid__" => orchestration_jid,
+    });
+    let gathered = opts.clone();
+    let grains = tokio::task::spawn_blocking(move || grains::collect(&gathered)).await;
+    let grains = grains.map_err(|error| Error::Other(error.to_string()))?;
+    let agent = MasterMinion::shared(runner.clone(), &grains);
+    let load = map! { "jid" => orchestration_jid, "user" => runner.job.user.clone() };
+    Ok(Context {
+        opts: Arc::new(opts),
+        grains: Arc::new(grains),
+        pillar: Arc::new(Map::new()),
+        job: Arc::new(exec::Job::new(load)),
+        agent,
+        memo: Arc::default(),
+        state: None,
+    })
+}
+
+/// Calls a function of `state` on the master; orchestrations run side by side.
+async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Map) -> Result<Value> {
+    check_pillar(kwargs.get("pillar"))?;
+    let jid = match jid.filter(|jid| !jid.is_empty()) {
+        Some(jid) => jid,
+        None => crate::run::new_jid(runner).await,
+    };
+    let ctx = context(runner, &jid).await?;
+    let mut all = map! { "__pub_jid" => jid.clone() };
+    // A single state would take further arguments for its own.
+    if fun != "state.single" {
+        all.update(map! { "concurrent" => true, "orchestration_jid" => jid });
+    }
+    all.update(kwargs);
+    all.retain(|key, value| !value.is_null() || key.as_str() == Some("pillarenv"));
+    ctx.call_with(fun, Call { args: Vec::new(), kwargs: all }).await
+}
+
+fn check_pillar(pillar: Option<&Value>) -> Result<()> {
+    match pillar {
+        None | Some(Value::Null | Value::Map(_)) => Ok(()),
+        Some(_) => Err(Error::invocation("Pillar data must be formatted as a dictionary")),
+    }
+}
+
+/// Applies SLS files on the master.
+///
+/// # Errors
+/// For a pillar that is no map, and when there is no place among the runs.
+pub(crate) async fn sls(runner: &RunnerContext, mods: Value, jid: Option<String>, mut kwargs: Map) -> Result<Map> {
+    kwargs.insert("mods", mods);
+    let running = call(runner, "state.sls", jid, kwargs).await?;
+    let data = map! { runner.config.id.as_str() => running };
+    let code = i64::from(!check_result(&Value::from(data.clone())));
+    Ok(map! { "data" => data, "outputter" => "highstate", "retcode" => code })
+}
+
+/// Calls another function of `state` on the master and returns its result under the master's id.
+///
+/// # Errors
+/// As [`sls`].
+pub(crate) async fn other(runner: &RunnerContext, fun: &str, kwargs: Map) -> Result<Map> {
+    let running = call(runner, fun, None, kwargs).await?;
+    Ok(map! { runner.config.id.as_str() => running })
+}

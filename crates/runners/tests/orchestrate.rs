@@ -1,0 +1,90 @@
+//! Orchestrations on a master without minions: states, runners and wheel functions, its own files and pillar.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use exec::Call;
+use rt::Rt;
+use runners::{Events, Kind, Outcome, Request, RunnerContext};
+use saltern_runners as runners;
+use value::{Map, Value, list, map};
+
+const SLS: &str = "
+changes:
+  test.succeed_with_changes: []
+told:
+  test.show_notification:
+    - text: {{ pillar['over'] }} {{ pillar['own'] }} {{ opts['__role'] }}
+    - require:
+      - test: changes
+asks a runner:
+  salt.runner:
+    - name: test.arg
+    - x: 1
+asks the wheel:
+  salt.wheel:
+    - name: config.values
+";
+
+fn context(root: &Path) -> RunnerContext {
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let shown = root.display();
+    write(
+        "etc/master",
+        &format!("root_dir: {shown}\nfile_roots:\n  base: [{shown}/srv]\npillar_roots:\n  base: [{shown}/pillar]\n"),
+    );
+    write("srv/orch/deploy.sls", SLS);
+    write("srv/broken.sls", "a:\n  no.such: []\n");
+    write("pillar/top.sls", "base:\n  '*':\n    - own\n");
+    write("pillar/own.sls", "own: mine\n");
+    let source = config::Source { path: root.join("etc/master") };
+    let config = Arc::new(config::Master::load(&source, &config::LoadOptions::default()).unwrap());
+    let events = Events::of_master(&config, Rt::real());
+    RunnerContext::new(config, Rt::real(), events)
+}
+
+async fn run(context: &RunnerContext, fun: &str, args: Value, kwargs: Map) -> Outcome {
+    let call = Call { args: args.into_list().unwrap(), kwargs };
+    let jid = runners::new_jid(context).await;
+    runners::run(context, Request { store: false, ..Request::new(Kind::Runner, fun, call, jid, "root") }).await
+}
+
+#[tokio::test]
+async fn states_runners_and_wheel_functions_run_on_the_master() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let kwargs = map! { "pillar" => map! { "over" => "given" } };
+    let outcome = run(&context, "state.orchestrate", list!["orch.deploy"], kwargs).await;
+    let ret = &outcome.ret;
+    assert_eq!(outcome.out.as_deref(), Some("highstate"), "{ret}");
+    assert_eq!(ret.get("retcode"), Some(&0.into()), "{ret}");
+    let states = ret.get("data").and_then(|data| data.get(&context.config.id)).and_then(Value::as_map).unwrap();
+    let state = |tag: &str| states.get(tag).unwrap_or_else(|| panic!("{tag} is not in {states:?}"));
+    let told = state("test_|-told_|-told_|-show_notification");
+    assert_eq!(told.get("comment"), Some(&"given mine master".into()));
+    let runner = state("salt_|-asks a runner_|-test.arg_|-runner");
+    assert_eq!(runner.get("comment"), Some(&"Runner function 'test.arg' executed.".into()));
+    assert_eq!(runner.traverse("changes:return:kwargs:x", ":"), Some(&1.into()), "{runner}");
+    let wheel = state("salt_|-asks the wheel_|-config.values_|-wheel");
+    assert_eq!(wheel.get("comment"), Some(&"Wheel function 'config.values' executed.".into()), "{wheel}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let outcome = run(&context, "state.orch", list!["broken"], map! {}).await;
+    assert_eq!(outcome.ret.get("retcode"), Some(&1.into()), "{}", outcome.ret);
+    let outcome = run(&context, "state.orch", list!["none.such"], map! {}).await;
+    assert!(outcome.ret.to_string().contains("none.such"), "{}", outcome.ret);
+    let outcome = run(&context, "state.orch", list!["orch.deploy"], map! { "pillar" => 5 }).await;
+    assert!(outcome.ret.to_string().contains("Pillar data must be formatted as a dictionary"), "{}", outcome.ret);
+    let single = map! { "fun" => "test.nop", "name" => "x" };
+    let outcome = run(&context, "state.orchestrate_single", list![], single).await;
+    let done = outcome.ret.get(&context.config.id).and_then(|states| states.get("test_|-x_|-x_|-nop"));
+    assert_eq!(done.and_then(|state| state.get("result")), Some(&true.into()), "{}", outcome.ret);
+}
