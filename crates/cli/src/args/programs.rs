@@ -145,9 +145,14 @@ const fn timeout(setting: &'static str, seconds: i64) -> Flag {
         .value_name("TIMEOUT")
 }
 
-const SALT: [Flag; 24] = [
+const SALT: [Flag; 25] = [
     Flag::on(&["-s", "--static"], "static", "Print all returns together when the last one is there."),
     Flag::on(&["-p", "--progress"], "progress", "Show a progress bar on the error output while returns come in."),
+    Flag::on(
+        &["--state-events"],
+        "state_events",
+        "During a run of states, show for each minion on the error output how far it is. Minions of Saltern only.",
+    ),
     Flag::on(&["--failhard"], "failhard", "In a batch: stop at the first bad return."),
     Flag::on(&["--async"], "async", "Print the job id and stop, without waiting for returns."),
     Flag::text(

@@ -172,7 +172,7 @@ impl Run<'_> {
                         part.asked(question);
                     }
                     Action::Refused => anyhow::bail!(client::Error::Refused("Authorization error occurred".into())),
-                    Action::Finished => {}
+                    Action::Step(_) | Action::Finished => {}
                 }
             }
         }

@@ -5,6 +5,7 @@ mod docs;
 mod hold;
 pub mod job;
 mod printer;
+mod progress;
 mod silence;
 mod summary;
 
@@ -215,6 +216,10 @@ impl Session {
         extra.insert("show_timeout", self.flag("show_timeout"));
         extra.insert("show_jid", self.flag("show_jid"));
         extra.insert("delimiter", self.delimiter());
+        if self.flag("state_events") {
+            // Minions of ours then tell of each state, whatever their own option says.
+            extra.insert("state_events", true);
+        }
         for (flag, name) in [
             ("return_config", "ret_config"),
             ("return_kwargs", "ret_kwargs"),
@@ -290,6 +295,9 @@ impl Session {
         let mut printer = Printer::new(&self.settings, &silence, self.flag("show_timeout"));
         if self.flag("progress") {
             printer = printer.with_progress(ticket.minions.len());
+        }
+        if self.flag("progress") || self.flag("state_events") {
+            printer = printer.with_steps();
         }
         let patience = client::settings::patience(&self.prepared.config, self.timeout());
         match &ticket.held {

@@ -1,12 +1,11 @@
 //! Prints what minions return.
 
-use std::io::Write;
-
 use anyhow::Result;
 use client::Outcome;
 use client::gather::Return;
 use value::{Map, Value, map};
 
+use super::progress::Progress;
 use super::summary::{Summary, retcode};
 use crate::outputters::{self, Settings};
 
@@ -22,7 +21,7 @@ pub struct Printer<'a> {
     silence: &'a dyn Silence,
     /// Whether silent minions are printed (`show_timeout`).
     show_silent: bool,
-    progress: Option<Progress>,
+    progress: Progress,
     /// The highest return code so far.
     worst: i64,
     printed: usize,
@@ -37,7 +36,7 @@ impl<'a> Printer<'a> {
             settings,
             silence,
             show_silent,
-            progress: None,
+            progress: Progress::default(),
             worst: 0,
             printed: 0,
             summary: Summary::default(),
@@ -47,9 +46,13 @@ impl<'a> Printer<'a> {
 
     /// Draws a bar for so many minions instead of printing returns.
     pub fn with_progress(mut self, minions: usize) -> Self {
-        let progress = Progress { minions, returned: 0 };
-        progress.draw();
-        self.progress = Some(progress);
+        self.progress.count(minions);
+        self
+    }
+
+    /// Draws a line for each minion that tells how far it is with its states.
+    pub fn with_steps(mut self) -> Self {
+        self.progress.show_steps();
         self
     }
 
@@ -62,6 +65,7 @@ impl<'a> Printer<'a> {
                     self.silent(&id);
                 }
             }
+            Outcome::Step(step) => self.progress.step(&step),
             Outcome::Waiting(ids) => eprintln!("{}", super::hold::waiting(&ids)),
         }
     }
@@ -72,10 +76,7 @@ impl<'a> Printer<'a> {
         let entry = map! { "ret" => result.clone(), "retcode" => data.get("retcode").cloned().unwrap_or_default() };
         let out = data.get_str("out").map(str::to_owned);
         self.entry(&id, result, out.as_deref(), &entry);
-        if let Some(progress) = &mut self.progress {
-            progress.returned += 1;
-            progress.draw();
-        }
+        self.progress.returned(&id);
     }
 
     fn silent(&mut self, id: &str) {
@@ -96,43 +97,18 @@ impl<'a> Printer<'a> {
         self.summary.count(id, entry);
         self.printed += 1;
         let shown = Value::from(Map::from_iter([(id, result)]));
-        if let Err(error) = outputters::display(&shown, out, self.settings, code) {
+        let display = || outputters::display(&shown, out, self.settings, code);
+        if let Err(error) = self.progress.around(display) {
             self.trouble.get_or_insert(error);
         }
     }
 
     /// Ends the printing. Returns the highest return code, or nothing if no minion was told of.
     pub fn finish(mut self) -> Result<(Option<i64>, Summary)> {
-        if let Some(progress) = self.progress.take() {
-            progress.end();
-        }
+        self.progress.end();
         match self.trouble {
             Some(error) => Err(anyhow::Error::new(error).context("failed to write the output")),
             None => Ok(((self.printed > 0).then_some(self.worst), self.summary)),
         }
-    }
-}
-
-/// A bar on the error output.
-struct Progress {
-    minions: usize,
-    returned: usize,
-}
-
-impl Progress {
-    const WIDTH: usize = 40;
-
-    fn draw(&self) {
-        let minions = self.minions.max(self.returned).max(1);
-        let filled = Self::WIDTH * self.returned / minions;
-        let percent = 100 * self.returned / minions;
-        let bar = format!("{}{}", "#".repeat(filled), " ".repeat(Self::WIDTH - filled));
-        let mut err = std::io::stderr().lock();
-        // The bar is a courtesy; a terminal that went away needs none.
-        let _ = write!(err, "\r{percent:3}% |{bar}| Returns: [{}/{minions}]", self.returned).and_then(|()| err.flush());
-    }
-
-    fn end(self) {
-        eprintln!();
     }
 }

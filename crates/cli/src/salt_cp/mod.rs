@@ -188,7 +188,7 @@ impl Copy {
                 }
             }
             // Copies are not held.
-            Outcome::Waiting(_) => {}
+            Outcome::Step(_) | Outcome::Waiting(_) => {}
         };
         self.client.gather(bus, &ticket, patience, collect).await?;
         Ok(answers)
