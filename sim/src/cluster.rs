@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rt::sim::Sim;
 use store::jobs::JobCache;
@@ -68,6 +69,9 @@ pub struct Cluster {
     directory: TempDir,
     running: Mutex<BTreeMap<String, CancellationToken>>,
 }
+
+/// How often each minion runs its scheduled job.
+pub const BEAT: Duration = Duration::from_secs(300);
 
 /// The host from which jobs are published.
 pub const OPERATOR: &str = "operator";
@@ -199,6 +203,7 @@ impl Cluster {
             "id" => host, "user" => user(), "ipc_mode" => "tcp", "transport" => self.plan.transport,
             "master" => Value::List(masters), "master_heartbeat" => self.plan.heartbeat, "mine_enabled" => false,
             "grains" => map! { "os" => "Simulated" },
+            "schedule" => map! { "beat" => map! { "function" => "test.ping", "seconds" => BEAT.as_secs() as i64 } },
         };
         if self.plan.mode == Mode::Failover {
             options.insert("master_type", "failover");

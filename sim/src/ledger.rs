@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, Mode};
+use crate::cluster::{BEAT, Cluster, Mode};
 use crate::operator::Job;
 
 /// The book of one storm.
@@ -158,6 +158,41 @@ impl Ledger {
         }
     }
 
+    /// Looks at the scheduled jobs of all minions: each ran once when it was due, and its return can be read at a master.
+    fn check_schedules(&mut self, cluster: &Cluster) {
+        let second = Duration::from_secs(1);
+        for minion in cluster.minions() {
+            let ran = cluster.ear.scheduled(&minion);
+            for (jid, at) in &ran {
+                let done = cluster.ear.done(jid, &minion);
+                if !is_readable(cluster, jid, &minion) && !self.may_lose(&minion, *at, done) {
+                    self.wrongs.push(format!("the return of {minion} for the scheduled job {jid} came to no master"));
+                }
+            }
+            for pair in ran.windows(2) {
+                let (from, to) = (pair[0].1, pair[1].1);
+                // A minion that starts runs its jobs at once, and counts from there.
+                if self.died(&minion, from, to) || cluster.ear.started(&minion, from, to) {
+                    continue;
+                }
+                if to - from < BEAT - second {
+                    self.wrongs.push(format!("{minion} ran its scheduled job twice within {:?}", to - from));
+                }
+                if to - from > BEAT + second && self.is_well(&minion, from, to) {
+                    self.wrongs.push(format!("{minion} ran no scheduled job for {:?}", to - from));
+                }
+            }
+            let now = cluster.sim.elapsed();
+            let since = now.saturating_sub(BEAT + CHANGE);
+            if ran.last().is_none_or(|(_, at)| *at < since)
+                && self.is_well(&minion, since, now)
+                && !self.died(&minion, since, now)
+            {
+                self.wrongs.push(format!("{minion} has stopped to run its scheduled job: {ran:?}"));
+            }
+        }
+    }
+
     /// Looks at all jobs when the storm is over and everything has healed.
     pub fn check_end(&mut self, cluster: &Cluster) {
         for (jid, minion) in cluster.ear.begun_twice() {
@@ -167,6 +202,7 @@ impl Ledger {
             self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new by {times:?}"));
         }
         self.check_queues(cluster);
+        self.check_schedules(cluster);
         for job in &self.jobs {
             for minion in &job.targets {
                 let begun = cluster.ear.begun(&job.jid, minion);
@@ -191,6 +227,12 @@ impl Ledger {
             }
         }
     }
+}
+
+/// Says whether the return of a minion for a job that nobody published can be read anywhere.
+fn is_readable(cluster: &Cluster, jid: &str, minion: &str) -> bool {
+    let Ok(id) = wire::MinionId::new(minion) else { return false };
+    cluster.masters().iter().any(|master| matches!(cluster.jobs(master).return_of(jid, &id), Ok(Some(_))))
 }
 
 /// Says whether the return of a minion can be read where the job was published.

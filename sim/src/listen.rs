@@ -18,6 +18,12 @@ const BEGUN: &str = "Starting a new job ";
 /// What a minion says when it has done a job.
 const DONE: &str = "Returning information for job: ";
 
+/// What a minion says when it starts.
+const STARTING: &str = "The Salt Minion is starting up";
+
+/// What a minion says when it begins a scheduled job.
+const SCHEDULED: &str = "Running scheduled job: ";
+
 /// What a master says when it tells of a return.
 const TOLD: &str = "Got return from ";
 
@@ -30,6 +36,10 @@ pub struct Ear {
     begun: Mutex<Times>,
     /// When a minion had done a job.
     done: Mutex<Times>,
+    /// The scheduled jobs of each minion that were begun: their ids, and when.
+    scheduled: Mutex<BTreeMap<String, Vec<(String, Duration)>>>,
+    /// When each minion started.
+    started: Mutex<BTreeMap<String, Vec<Duration>>>,
     /// Which masters told of a return as new, and when, by job and minion.
     told: Mutex<BTreeMap<(String, String), Told>>,
 }
@@ -59,7 +69,15 @@ impl Visit for Said {
 impl Ear {
     pub(crate) fn new(sim: Sim, root: &Path) -> Arc<Self> {
         let root = root.display().to_string();
-        Arc::new(Ear { sim, root, begun: Mutex::default(), done: Mutex::default(), told: Mutex::default() })
+        Arc::new(Ear {
+            sim,
+            root,
+            begun: Mutex::default(),
+            done: Mutex::default(),
+            scheduled: Mutex::default(),
+            started: Mutex::default(),
+            told: Mutex::default(),
+        })
     }
 
     /// Listens on this thread for as long as the guard lives.
@@ -86,6 +104,17 @@ impl Ear {
         done.get(&(jid.to_owned(), minion.to_owned()))?.first().copied()
     }
 
+    /// The scheduled jobs a minion began: their ids, and when.
+    pub fn scheduled(&self, minion: &str) -> Vec<(String, Duration)> {
+        self.scheduled.lock().unwrap_or_else(PoisonError::into_inner).get(minion).cloned().unwrap_or_default()
+    }
+
+    /// Says whether a minion started in this time.
+    pub fn started(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.get(minion).is_some_and(|times| times.iter().any(|at| (from..=to).contains(at)))
+    }
+
     /// All returns that masters told of as new more than once, by job and minion, with the masters and the times.
     pub fn told_twice(&self) -> Vec<((String, String), Told)> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,6 +124,14 @@ impl Ear {
     fn note(&self, host: &str, message: &str) {
         if let Some(jid) = message.strip_prefix(BEGUN).and_then(|rest| rest.split(' ').next()) {
             self.enter(&self.begun, jid, host);
+        }
+        if let Some(jid) = message.strip_prefix(SCHEDULED).and_then(|rest| rest.rsplit(' ').next()) {
+            let mut scheduled = self.scheduled.lock().unwrap_or_else(PoisonError::into_inner);
+            scheduled.entry(host.to_owned()).or_default().push((jid.to_owned(), self.sim.elapsed()));
+        }
+        if message == STARTING {
+            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            started.entry(host.to_owned()).or_default().push(self.sim.elapsed());
         }
         // What is kept in place of another master is told in other words.
         if let Some((id, jid)) = message.strip_prefix(TOLD).and_then(|rest| rest.split_once(" for job "))

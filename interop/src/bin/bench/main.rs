@@ -1,10 +1,12 @@
 //! The benchmark: the real Salt and ours in the same run, on the same machine, taking turns.
 //!
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and what is wanted. The exit
-//! code is 1 when a row misses what is wanted.
+//! code is 1 when a row misses what is wanted. `cargo xtask bench states` measures state runs instead.
 
+mod cost;
 mod local;
 mod side;
+mod states;
 mod table;
 
 use std::time::Duration;
@@ -28,13 +30,20 @@ const FILE: usize = 200 << 20;
 const REST: Duration = Duration::from_secs(5);
 
 fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let measure = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => bench,
+        ["states"] => states::bench,
+        [cost::MARK, ..] => return cost::tell(&args[1..]),
+        _ => bail!("usage: bench [states]"),
+    };
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
     let ours = Salt::ours()?;
     // Nothing else of ours runs meanwhile.
     let _alone = Slot::all()?;
     let sandbox = Sandbox::new()?;
-    let result = bench(&sandbox, &real, &ours);
+    let result = measure(&sandbox, &real, &ours);
     if result.is_err() {
         sandbox.show_logs();
     }
