@@ -201,6 +201,22 @@ async fn what_was_published_before_a_sign_in_with_new_keys_is_read_after_it() {
 }
 
 #[tokio::test]
+async fn a_word_after_a_rotation_opens_with_either_key() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    let first = minion.credentials().unwrap();
+    let word = || map! { "saltern" => map! { "goodbye" => true } };
+    let said = |server: &Server| server.seal_publication(word(), &server.number_word()).unwrap();
+    master.server.rotate(Rotation::Age);
+    assert_eq!(minion.open(&said(&master.server)).await.unwrap(), Some(word()));
+    assert!(Arc::ptr_eq(&first, &minion.credentials().unwrap()), "it was opened without the new key");
+    minion.sign_in().await.unwrap();
+    assert_eq!(minion.open(&said(&master.server)).await.unwrap(), Some(word()));
+}
+
+#[tokio::test]
 async fn requests_with_the_old_keys_count_after_a_rotation_by_age_only() {
     let pki = tempfile::tempdir().unwrap();
     let master = master(private_key(), true, transport::Kind::Zeromq).await;

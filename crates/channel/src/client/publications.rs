@@ -18,6 +18,31 @@ impl MasterChannel {
     /// # Errors
     /// When it is not a publication, is not signed as demanded, or does not open.
     pub async fn open(&self, payload: &Bytes) -> Result<Option<Map>, Error> {
+        let message = self.admit_publication(payload)?;
+        let credentials = self.credentials();
+        if let Some(opened) = self.open_with_known(credentials.as_deref(), &message.load) {
+            return opened;
+        }
+        if let Some(before) = &message.before {
+            let message = self.admit_publication(before)?;
+            if let Some(opened) = self.open_with_known(credentials.as_deref(), &message.load) {
+                return opened;
+            }
+        }
+        self.hesitate().await;
+        let credentials: Arc<Credentials> = self.renew(credentials.as_ref()).await?;
+        open_with(&credentials, &message.load)
+    }
+
+    /// Opens with the keys that are at hand; `None` when they are not those it was sealed with.
+    fn open_with_known(&self, current: Option<&Credentials>, sealed: &[u8]) -> Option<Result<Option<Map>, Error>> {
+        let fits = |opened: &Result<_, Error>| !matches!(opened, Err(Error::Authentication(_)));
+        let opened = current.map(|credentials| open_with(credentials, sealed)).filter(fits);
+        // A request may have signed in anew before everything was read that was published earlier.
+        opened.or_else(|| self.previous().map(|previous| open_with(&previous, sealed)).filter(fits))
+    }
+
+    fn admit_publication(&self, payload: &Bytes) -> Result<PublicationMessage, Error> {
         let message = PublicationMessage::decode(payload).map_err(|error| Error::Malformed(error.to_string()))?;
         if message.enc != "aes" {
             return Err(Error::Malformed(format!("publication with the encoding {:?}", message.enc)));
@@ -25,23 +50,7 @@ impl MasterChannel {
         if self.settings.sign_pub_messages {
             self.check_publication(&message)?;
         }
-        let credentials = self.credentials();
-        if let Some(credentials) = &credentials {
-            match open_with(credentials, &message.load) {
-                Err(Error::Authentication(_)) => {}
-                other => return other,
-            }
-        }
-        // A request may have signed in anew before everything was read that was published earlier.
-        if let Some(previous) = self.previous() {
-            match open_with(&previous, &message.load) {
-                Err(Error::Authentication(_)) => {}
-                other => return other,
-            }
-        }
-        self.hesitate().await;
-        let credentials: Arc<Credentials> = self.renew(credentials.as_ref()).await?;
-        open_with(&credentials, &message.load)
+        Ok(message)
     }
 
     fn check_publication(&self, message: &PublicationMessage) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use value::{Map, map};
-use wire::msgpack::{self, Packing};
+use value::Map;
+use wire::loads::PublicationMessage;
 
 use super::{Generation, Server};
 
@@ -15,14 +15,26 @@ use super::{Generation, Server};
 pub struct Numbered {
     generation: Arc<Generation>,
     serial: u64,
+    /// The same under the key before, for those that have not fetched the new one.
+    before: Option<Box<Numbered>>,
+}
+
+impl Numbered {
+    fn next(generation: Arc<Generation>) -> Self {
+        Numbered { serial: generation.next_serial(), generation, before: None }
+    }
 }
 
 impl Server {
     /// Numbers the next publication.
     pub fn number_publication(&self) -> Numbered {
-        let generation = self.aes.current();
-        let serial = generation.next_serial();
-        Numbered { generation, serial }
+        Numbered::next(self.aes.current())
+    }
+
+    /// Numbers the next publication if only minions of ours get it: soon after a rotation the old key opens it as well.
+    pub fn number_word(&self) -> Numbered {
+        let before = self.aes.previous().map(Numbered::next).map(Box::new);
+        Numbered { before, ..self.number_publication() }
     }
 
     /// Packs, seals and signs a publication. The result is the payload every subscriber gets.
@@ -30,15 +42,16 @@ impl Server {
     /// # Errors
     /// When the master's key cannot sign.
     pub fn seal_publication(&self, mut load: Map, number: &Numbered) -> Result<Bytes, crypto::RsaError> {
+        let before = number.before.as_deref().map(|before| self.seal_publication(load.clone(), before)).transpose()?;
         load.insert("serial", number.serial);
         let sealed = number.generation.crypticle().seal(&load.into(), None);
-        let mut message = map! { "enc" => "aes", "load" => sealed.clone() };
+        let mut message = PublicationMessage { before, ..PublicationMessage::unsigned(sealed.clone()) };
         if self.settings.sign_pub_messages {
             let algorithm = self.settings.publish_signing_algorithm;
             let sig = self.identity.key.sign(algorithm, &sealed)?;
-            message.insert("sig_algo", algorithm.name());
-            message.insert("sig", Bytes::from(sig));
+            message.sig_algo = Some(algorithm.name().to_owned());
+            message.sig = Some(sig.into());
         }
-        Ok(msgpack::pack(&message.into(), Packing::Wire).into())
+        Ok(message.encode())
     }
 }

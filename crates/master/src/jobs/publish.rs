@@ -186,7 +186,10 @@ pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> 
     if ours.is_empty() {
         return Ok(());
     }
-    send(shared, map! { OURS => word }, &Audience::Minions(ours))
+    let (turn, number) = shared.order.take(|| shared.channel.number_word());
+    let payload = shared.channel.seal_publication(map! { OURS => word }, &number)?;
+    turn.pass(|| shared.publisher.publish(&payload, &Audience::Minions(ours)));
+    Ok(())
 }
 
 fn clear(load: Map) -> Value {

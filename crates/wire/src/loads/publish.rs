@@ -88,13 +88,16 @@ load! {
         pub sig_algo: Option<String>,
         /// PKCS #1 v1.5 by the master's key over `load`; missing with `sign_pub_messages: False`.
         pub sig: Option<Bytes>,
+        /// The same publication as a payload of its own, sealed with the key before the last rotation. Only minions of
+        /// Saltern get publications with it.
+        pub before: Option<Bytes>,
     }
 }
 
 impl PublicationMessage {
     /// Returns the message without a signature.
     pub fn unsigned(load: Bytes) -> Self {
-        PublicationMessage { enc: "aes".into(), load, sig_algo: None, sig: None, extra: Map::new() }
+        PublicationMessage { enc: "aes".into(), load, sig_algo: None, sig: None, before: None, extra: Map::new() }
     }
 
     /// Reads the message from the payload of a publication.
