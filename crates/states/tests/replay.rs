@@ -23,6 +23,9 @@ fn replay_apart(test: &str, file: &str) {
         .env(INSIDE, "1")
         .env("RUST_BACKTRACE", "0")
         .env("HOME", home.path())
+        // As where the cases were recorded: the shell that commands are run by when none is named, and how texts are quoted.
+        .env("SHELL", "/bin/bash")
+        .env("LC_ALL", "C.UTF-8")
         .envs(git_environment())
         .output()
         .unwrap();
