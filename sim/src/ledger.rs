@@ -48,6 +48,11 @@ pub fn disk(host: &str) -> String {
     format!("the disk of {host}")
 }
 
+/// The name of the clock of a host.
+pub fn clock(host: &str) -> String {
+    format!("the clock of {host}")
+}
+
 impl Ledger {
     /// Trouble begins.
     pub fn trouble(&mut self, what: &str, now: Duration) {
@@ -122,12 +127,17 @@ impl Ledger {
 
     /// Says whether a minion was well connected for long enough while a job was still to be delivered.
     fn had_a_chance(&self, job: &Job, minion: &str) -> bool {
-        // What a minion had confirmed when it died is not sent again: it might have begun.
-        let moment = Duration::from_secs(1);
-        if self.died(minion, job.accepted.saturating_sub(moment), job.accepted + moment) {
+        // What a minion had confirmed when it died is not sent again: it might have begun. Over a slow way job, receipt and
+        // answer need half a second each.
+        let (moment, journeys) = (Duration::from_secs(1), Duration::from_secs(3));
+        if self.died(minion, job.accepted.saturating_sub(moment), job.accepted + journeys) {
             return false;
         }
         let end = job.accepted + job.valid;
+        // A master that starts with a wrong clock cannot know for how much longer a job counts.
+        if self.died(&job.master, job.accepted, end) && !self.is_well(&clock(&job.master), job.accepted, end) {
+            return false;
+        }
         let mut from = job.accepted.saturating_sub(RECOVERY);
         while from + RECOVERY + BOUND <= end {
             if self.calm(&job.master, minion, from, from + RECOVERY + BOUND) {

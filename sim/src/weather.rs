@@ -6,7 +6,7 @@ use rt::sim::Sim;
 use value::{Map, Value, map};
 
 use crate::cluster::{Cluster, Mode, Plan};
-use crate::ledger::{BOUND, Ledger, disk, way};
+use crate::ledger::{BOUND, Ledger, clock, disk, way};
 
 /// How long a storm lasts.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -321,8 +321,9 @@ impl Fault {
             | Fault::NoName(host)
             | Fault::Stop(host) => vec![host.clone()],
             Fault::DiskFull(host) => vec![disk(host)],
-            // Nobody minds the time of day, or new keys.
-            Fault::Clock(..) | Fault::Rotate(_) => Vec::new(),
+            Fault::Clock(host, _) => vec![clock(host)],
+            // Nobody minds new keys.
+            Fault::Rotate(_) => Vec::new(),
         }
     }
 }
