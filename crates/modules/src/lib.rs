@@ -25,6 +25,7 @@ pub mod hashutil;
 pub mod hosts;
 pub mod http;
 pub mod ini;
+pub mod iptables;
 pub mod jinja;
 pub mod key;
 pub mod kmod;
@@ -43,6 +44,8 @@ pub mod pkg_resource;
 pub mod ps;
 pub mod publish;
 pub mod random;
+#[cfg(test)]
+mod replay;
 pub mod saltern;
 pub mod saltutil;
 pub mod schedule;
@@ -87,6 +90,7 @@ pub static ALL: &[&exec::Module] = &[
     &hosts::MODULE,
     &http::MODULE,
     &ini::MODULE,
+    &iptables::MODULE,
     &jinja::MODULE,
     &key::MODULE,
     &kmod::MODULE,

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, Result};
 use value::{Map, Value};
 
+/// Says whether an argument of a state is one that the engine takes for itself.
+pub use state::keywords::is_internal;
+
 /// Reads an argument that is a list or a text with commas; nothing when it was not given.
 pub fn split_input(value: &Value) -> Vec<String> {
     match value {
@@ -45,6 +48,17 @@ pub fn which(name: &str) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin:/sbin:/usr/sbin:/usr/local/bin".into());
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| is_executable(path))
+}
+
+/// Finds a program for a function that runs it. In tests all programs are there but those that the test takes away.
+pub fn program(ctx: &Context, name: &str) -> Option<String> {
+    if cfg!(test)
+        && let Some(missing) = ctx.opts.get("__missing_programs")
+    {
+        let missing = missing.as_list().is_some_and(|list| list.contains(&name.into()));
+        return (!missing).then(|| format!("/usr/sbin/{name}"));
+    }
+    which(name).map(|path| path.to_string_lossy().into_owned())
 }
 
 /// Returns an option as `config.get` finds it: options, grains, pillar, and the master's options in the pillar.

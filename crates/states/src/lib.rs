@@ -18,6 +18,7 @@ pub mod group;
 pub mod host;
 pub mod http;
 pub mod ini;
+pub mod iptables;
 pub mod kmod;
 pub mod locale;
 pub mod module;
@@ -60,6 +61,7 @@ pub static ALL: &[&exec::Module] = &[
     &host::MODULE,
     &http::MODULE,
     &ini::MODULE,
+    &iptables::MODULE,
     &kmod::MODULE,
     &locale::MODULE,
     &module::MODULE,

@@ -178,6 +178,7 @@ macro_rules! recordings {
 recordings! {
     account_cases 150
     host_cases 150
+    iptables_cases 150
     pkg_cases 400
     pkgrepo_cases 100
     service_cases 200

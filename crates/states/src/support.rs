@@ -126,3 +126,13 @@ pub fn items(value: &Value) -> Vec<Value> {
 pub fn equal(a: &Value, b: &Value) -> bool {
     value::python::equal(a, b)
 }
+
+/// Says why a module does not work: none of its programs is there.
+///
+/// # Errors
+/// The reason, as Salt words it.
+pub fn needs(programs: &[&str], otherwise: &str) -> std::result::Result<(), String> {
+    // Tests replay what functions answered, without the programs behind them.
+    let there = cfg!(test) || programs.iter().any(|program| modules::util::which(program).is_some());
+    if there { Ok(()) } else { Err(otherwise.to_owned()) }
+}

@@ -1,0 +1,245 @@
+//! Changing tables, and asking for what is in them.
+
+use exec::{Context, Error, Result, function};
+use value::{Map, Value};
+
+use super::{NO_CHAIN, program, rules_now, said, wait};
+
+const NO_RULE: &str = "Error: Rule needs to be specified";
+
+/// An argument that was given and says something.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// Runs a command on a table and returns what the program complains about.
+async fn change(ctx: &Context, family: &str, table: &str, what: &str) -> Result<String> {
+    let wait = wait(ctx, family).await?;
+    said(ctx, "cmd.run_stderr", &format!("{} {wait} -t {table} {what}", program(ctx, family)?)).await
+}
+
+/// True, or the complaint.
+fn silent(text: String) -> Value {
+    if text.is_empty() { true.into() } else { text.into() }
+}
+
+/// Sets what becomes of packets that no rule of a chain is about. Returns the program's complaint; empty when it worked.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.set_policy filter INPUT ACCEPT
+#[function]
+async fn set_policy(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    policy: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<String> {
+    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(policy) = given(policy) else { return Ok("Error: Policy needs to be specified".into()) };
+    change(ctx, &family, &table, &format!("-P {chain} {policy}")).await
+}
+
+async fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &str) -> Result<bool> {
+    if !super::has_option(ctx, "--check", family).await? {
+        return Err(Error::execution("not supported: this version of iptables has no option --check"));
+    }
+    let line = format!("{} -t {table} -C {chain} {rule}", program(ctx, family)?);
+    let kwargs = value::map! { "output_loglevel" => "quiet" };
+    ctx.call_with("cmd.run_stderr", exec::Call { args: vec![line.into()], kwargs }).await?;
+    Ok(ctx.job.retcode() == 0)
+}
+
+/// Says whether a chain has a rule.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.check filter INPUT rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
+#[function]
+async fn check(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    rule: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
+    is_there(ctx, &table, &chain, &rule, &family).await.map(Value::from)
+}
+
+/// Says whether a table has a chain.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.check_chain filter INPUT
+#[function]
+async fn check_chain(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let text = said(ctx, "cmd.run_stdout", &format!("{}-save -t {table}", program(ctx, &family)?)).await?;
+    Ok(text.contains(&format!(":{chain} ")).into())
+}
+
+/// Makes a chain; returns True, or what the program complains about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.new_chain filter CUSTOM_CHAIN
+#[function]
+async fn new_chain(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    match given(chain) {
+        Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-N {chain}")).await?)),
+        None => Ok(NO_CHAIN.into()),
+    }
+}
+
+/// Takes a chain away; returns True, or what the program complains about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.delete_chain filter CUSTOM_CHAIN
+#[function]
+async fn delete_chain(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    match given(chain) {
+        Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-X {chain}")).await?)),
+        None => Ok(NO_CHAIN.into()),
+    }
+}
+
+/// Adds a rule at the end of a chain that does not have it. Says whether it was added.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.append filter INPUT rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
+#[function]
+async fn append(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    rule: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
+    let wait = wait(ctx, &family).await?;
+    if is_there(ctx, &table, &chain, &rule, &family).await? {
+        return Ok(false.into());
+    }
+    let line = format!("{} {wait} -t {table} -A {chain} {rule}", program(ctx, &family)?);
+    Ok(said(ctx, "cmd.run_stderr", &line).await?.is_empty().into())
+}
+
+/// The place counted from the end: -1 is in front of the last rule.
+fn from_the_end(rules: &Map, table: &str, chain: &str, position: i64) -> Result<i64> {
+    let chain_entry = rules.get(table).and_then(|table| table.get(chain));
+    let rules = chain_entry.and_then(|chain| chain.get("rules")?.as_list());
+    let size = rules.ok_or_else(|| Error::execution(format!("there is no chain '{chain}' in table '{table}'")))?.len();
+    let place = i64::try_from(size).unwrap_or(i64::MAX).saturating_add(position).saturating_add(1);
+    Ok(if place == 0 { 1 } else { place })
+}
+
+/// Puts a rule into a chain that does not have it; a negative position counts from the end. Returns what the program
+/// complains about, or False.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.insert filter INPUT position=3 rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
+#[function]
+async fn insert(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    position: Option<i64>,
+    rule: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(mut position) = position.filter(|position| *position != 0) else {
+        return Ok("Error: Position needs to be specified or use append (-A)".into());
+    };
+    let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
+    if position < 0 {
+        position = from_the_end(&rules_now(ctx, &family).await?, &table, &chain, position)?;
+    }
+    let wait = wait(ctx, &family).await?;
+    if is_there(ctx, &table, &chain, &rule, &family).await? {
+        return Ok(false.into());
+    }
+    let line = format!("{} {wait} -t {table} -I {chain} {position} {rule}", program(ctx, &family)?);
+    Ok(said(ctx, "cmd.run_stderr", &line).await?.into())
+}
+
+/// Takes a rule out of a chain, named by itself or its position. Returns what the program complains about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.delete filter INPUT position=3
+///     salt '*' iptables.delete filter INPUT rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
+#[function]
+async fn delete(
+    ctx: &Context,
+    table: String,
+    chain: Option<String>,
+    position: Option<i64>,
+    rule: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<String> {
+    let position = position.filter(|position| *position != 0);
+    let rule = match (position, given(rule)) {
+        (Some(_), Some(_)) => return Ok("Error: Only specify a position or a rule, not both".into()),
+        (Some(position), None) => position.to_string(),
+        (None, Some(rule)) => rule,
+        (None, None) => return Ok(NO_RULE.into()),
+    };
+    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    change(ctx, &family, &table, &format!("-D {chain} {rule}")).await
+}
+
+/// Takes all rules out of a chain, or out of all chains of a table. Returns what the program complains about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.flush filter INPUT
+#[function]
+async fn flush(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    #[default("")] chain: String,
+    #[default("ipv4")] family: String,
+) -> Result<String> {
+    change(ctx, &family, &table, &format!("-F {chain}")).await
+}

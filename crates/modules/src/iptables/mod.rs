@@ -1,0 +1,230 @@
+//! `iptables` — the rules of the kernel's packet filter.
+//!
+//! [`rule`] writes rules from arguments, [`saved`] reads what `iptables-save` prints, [`change`] changes tables.
+
+mod change;
+mod rule;
+mod saved;
+
+use std::path::Path;
+
+use exec::{Call, Context, Error, Module, Result, function};
+use value::{Map, Value, map};
+
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "iptables",
+    "Functions that look at the rules of the kernel's packet filter and change them.",
+    &[
+        &change::APPEND,
+        &rule::BUILD_RULE,
+        &change::CHECK,
+        &change::CHECK_CHAIN,
+        &change::DELETE,
+        &change::DELETE_CHAIN,
+        &change::FLUSH,
+        &GET_POLICY,
+        &GET_RULES,
+        &GET_SAVED_POLICY,
+        &GET_SAVED_RULES,
+        &change::INSERT,
+        &change::NEW_CHAIN,
+        &SAVE,
+        &change::SET_POLICY,
+        &VERSION,
+    ],
+)
+.only_if(|_| match util::which("iptables") {
+    Some(_) => Ok(()),
+    None => Err("The iptables execution module cannot be loaded: iptables not installed.".into()),
+});
+
+/// The program of a protocol family.
+fn program(ctx: &Context, family: &str) -> Result<String> {
+    let name = if family == "ipv6" { "ip6tables" } else { "iptables" };
+    util::program(ctx, name).ok_or_else(|| Error::CommandNotFound(name.into()))
+}
+
+async fn said(ctx: &Context, fun: &str, line: &str) -> Result<String> {
+    Ok(ctx.call(fun, vec![line.into()]).await?.to_string())
+}
+
+/// Says whether the program has an option.
+async fn has_option(ctx: &Context, option: &str, family: &str) -> Result<bool> {
+    let args = vec![format!("{} --help", program(ctx, family)?).into()];
+    let help = ctx.call_with("cmd.run_stdout", Call { args, kwargs: map! { "output_loglevel" => "quiet" } }).await?;
+    Ok(help.to_string().contains(option))
+}
+
+/// The option that makes the program wait for others that hold its lock.
+async fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
+    Ok(if has_option(ctx, "--wait", family).await? { "--wait" } else { "" })
+}
+
+/// Where a distribution keeps the rules that are loaded at each start.
+fn file_of_rules(grains: &Map, family: &str) -> Result<&'static str> {
+    let grain = |name: &str| grains.get_str(name).unwrap_or_default();
+    let (v4, v6) = match (grain("os_family"), grain("os")) {
+        ("RedHat", _) => ("/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables"),
+        ("Arch" | "Void", _) => ("/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules"),
+        ("Debian", _) => ("/etc/iptables/rules.v4", "/etc/iptables/rules.v6"),
+        (_, "Gentoo") => ("/var/lib/iptables/rules-save", "/var/lib/ip6tables/rules-save"),
+        ("Suse", _) => ("/etc/sysconfig/scripts/SuSEfirewall2-custom", "/etc/sysconfig/scripts/SuSEfirewall2-custom"),
+        (_, "Alpine") => ("/etc/iptables/rules-save", "/etc/iptables/rules6-save"),
+        ("NILinuxRT", _) => ("/etc/natinst/share/iptables.conf", "/etc/natinst/share/ip6tables.conf"),
+        (_, os) => {
+            return Err(Error::Other(format!(
+                "Saving iptables to file is not supported on {os}. Please file an issue with SaltStack"
+            )));
+        }
+    };
+    Ok(if family == "ipv6" { v6 } else { v4 })
+}
+
+fn chosen_file(ctx: &Context, file: Option<String>, family: &str) -> Result<String> {
+    match file.filter(|file| !file.is_empty()) {
+        Some(file) => Ok(file),
+        None => file_of_rules(&ctx.grains, family).map(str::to_owned),
+    }
+}
+
+async fn rules_now(ctx: &Context, family: &str) -> Result<Map> {
+    saved::parsed(&said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, family)?)).await?)
+}
+
+async fn rules_in(ctx: &Context, file: Option<String>, family: &str) -> Result<Map> {
+    let file = chosen_file(ctx, file, family)?;
+    ctx.blocking(move || {
+        let text = std::fs::read_to_string(&file).map_err(|error| Error::io("read", &file, &error))?;
+        saved::parsed(&text)
+    })
+    .await?
+}
+
+fn policy_of(rules: &Map, table: &str, chain: &str) -> Value {
+    let chain = rules.get(table).and_then(|table| table.get(chain));
+    chain.and_then(|chain| chain.get("policy")).cloned().unwrap_or_default()
+}
+
+/// Returns the rules that are in force, by table and chain.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.get_rules
+///     salt '*' iptables.get_rules family=ipv6
+#[function]
+async fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<Map> {
+    rules_now(ctx, &family).await
+}
+
+/// Returns the rules in a file, by table and chain; without one, in the file that is loaded at each start.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.get_saved_rules
+///     salt '*' iptables.get_saved_rules family=ipv6
+#[function]
+async fn get_saved_rules(ctx: &Context, conf_file: Option<String>, #[default("ipv4")] family: String) -> Result<Map> {
+    rules_in(ctx, conf_file, &family).await
+}
+
+const NO_CHAIN: &str = "Error: Chain needs to be specified";
+
+/// Returns what becomes of packets that no rule of a chain is about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.get_policy filter INPUT
+#[function]
+async fn get_policy(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    match chain.filter(|chain| !chain.is_empty()) {
+        Some(chain) => Ok(policy_of(&rules_now(ctx, &family).await?, &table, &chain)),
+        None => Ok(NO_CHAIN.into()),
+    }
+}
+
+/// Returns the same as a file says it.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.get_saved_policy filter INPUT conf_file=/etc/iptables.saved
+#[function]
+async fn get_saved_policy(
+    ctx: &Context,
+    #[default("filter")] table: String,
+    chain: Option<String>,
+    conf_file: Option<String>,
+    #[default("ipv4")] family: String,
+) -> Result<Value> {
+    match chain.filter(|chain| !chain.is_empty()) {
+        Some(chain) => Ok(policy_of(&rules_in(ctx, conf_file, &family).await?, &table, &chain)),
+        None => Ok(NO_CHAIN.into()),
+    }
+}
+
+/// The lines that no filter of option ``iptables.save_filters`` fits.
+fn filtered(text: &str, filters: &Value) -> String {
+    let patterns: Vec<String> = match filters {
+        Value::List(filters) => filters.iter().map(Value::to_string).collect(),
+        Value::Null => Vec::new(),
+        single => vec![single.to_string()],
+    };
+    let compiled = patterns.iter().filter_map(|pattern| match targeting::PyRegex::search(pattern) {
+        Ok(compiled) => Some(compiled),
+        Err(error) => {
+            tracing::warn!("Skipping regex rule: '{pattern}': {error}");
+            None
+        }
+    });
+    let compiled: Vec<_> = compiled.collect();
+    text.split_inclusive('\n').filter(|line| !compiled.iter().any(|pattern| pattern.is_match(line))).collect()
+}
+
+/// Writes the rules that are in force to a file; without one, to the file that is loaded at each start. Lines that fit
+/// a pattern of option ``iptables.save_filters`` are left out.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.save /etc/sysconfig/iptables
+///     salt '*' iptables.save /etc/sysconfig/ip6tables family=ipv6
+#[function]
+async fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: String) -> Result<Value> {
+    let filename = chosen_file(ctx, filename, &family)?;
+    if let Some(parent) = Path::new(&filename).parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, &error))?;
+    }
+    let text = said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?)).await?;
+    let filters = util::config_get(ctx, "iptables.save_filters").unwrap_or_default();
+    ctx.call("file.write", vec![filename.into(), filtered(&text, &filters).into()]).await
+}
+
+/// Returns the version of the program.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' iptables.version
+#[function]
+async fn version(ctx: &Context, #[default("ipv4")] family: String) -> Result<String> {
+    let text = said(ctx, "cmd.run_stdout", &format!("{} --version", program(ctx, &family)?)).await?;
+    let unknown = || Error::execution(format!("iptables did not tell its version: '{text}'"));
+    text.split_whitespace().nth(1).map(str::to_owned).ok_or_else(unknown)
+}

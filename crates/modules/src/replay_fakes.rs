@@ -1,0 +1,8 @@
+fakes! {
+    "cmd.retcode"
+    "cmd.run"
+    "cmd.run_all"
+    "cmd.run_stderr"
+    "cmd.run_stdout"
+    "cmd.shell"
+}

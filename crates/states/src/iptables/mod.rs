@@ -1,0 +1,158 @@
+//! `iptables`: rules of the kernel's packet filter.
+
+mod aggregate;
+mod rules;
+
+use exec::{Context, Error, KwArgs, Module, Result, function};
+use value::{Map, Value, map};
+
+use crate::support::{call, needs, salt};
+use crate::{Ret, args};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "iptables",
+    "Rules, chains and policies of the kernel's packet filter.",
+    &[
+        &rules::APPEND,
+        &CHAIN_ABSENT,
+        &CHAIN_PRESENT,
+        &rules::DELETE,
+        &FLUSH,
+        &rules::INSERT,
+        &aggregate::MOD_AGGREGATE,
+        &SET_POLICY,
+    ],
+)
+.only_if(|_| needs(&["iptables"], "iptables module could not be loaded"));
+
+/// An argument without which the state makes no sense, named as Python names a key that is not there.
+fn wanted(args: &Map, name: &str) -> Result<Value> {
+    args.get(name).cloned().ok_or_else(|| Error::Other(format!("'{name}'")))
+}
+
+/// The file rules are saved to, when they are to be saved: none means the usual one.
+fn file_to_save(args: &Map) -> Option<Value> {
+    let save = args.get("save").filter(|save| save.truthy())?;
+    Some(if *save == Value::Bool(true) { Value::Null } else { save.clone() })
+}
+
+async fn save(ctx: &Context, file: Value, family: &str) -> Result<Value> {
+    salt(ctx, "iptables.save", map! { "filename" => file, "family" => family }).await
+}
+
+/// Makes sure that a table has a chain.
+#[function]
+async fn chain_present(
+    ctx: &Context,
+    name: String,
+    #[default("filter")] table: String,
+    #[default("ipv4")] family: String,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let place = args![table.as_str(), name.as_str(), family.as_str()];
+    if call(ctx, "iptables.check_chain", place.clone(), Map::new()).await? == Value::Bool(true) {
+        return Ok(ret.ok(format!("iptables {name} chain is already exist in {table} table for {family}")));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("iptables {name} chain in {table} table needs to be set for {family}")));
+    }
+    let said = call(ctx, "iptables.new_chain", place, Map::new()).await?;
+    if said == Value::Bool(true) {
+        let text = format!("iptables {name} chain in {table} table create success for {family}");
+        return Ok(ret.ok(text).changed(map! { "locale" => name }));
+    }
+    let said = said.to_string();
+    Ok(ret.fail(format!("Failed to create {name} chain in {table} table: {} for {family}", said.trim())))
+}
+
+/// Makes sure that a table does not have a chain.
+#[function]
+async fn chain_absent(
+    ctx: &Context,
+    name: String,
+    #[default("filter")] table: String,
+    #[default("ipv4")] family: String,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let place = args![table.as_str(), name.as_str(), family.as_str()];
+    if !call(ctx, "iptables.check_chain", place.clone(), Map::new()).await?.truthy() {
+        return Ok(ret.ok(format!("iptables {name} chain is already absent in {table} table for {family}")));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("iptables {name} chain in {table} table needs to be removed {family}")));
+    }
+    let failed = |doing: &str, said: &Value| {
+        let said = said.to_string();
+        format!("Failed to {doing} {name} chain in {table} table: {} for {family}", said.trim())
+    };
+    let flushed = call(ctx, "iptables.flush", place.clone(), Map::new()).await?;
+    if flushed.truthy() {
+        return Ok(ret.fail(failed("flush", &flushed)));
+    }
+    let said = call(ctx, "iptables.delete_chain", place, Map::new()).await?;
+    if said == Value::Bool(true) {
+        let text = format!("iptables {name} chain in {table} table delete success for {family}");
+        return Ok(ret.ok(text).changed(map! { "locale" => name.as_str() }));
+    }
+    Ok(ret.fail(failed("delete", &said)))
+}
+
+/// Sets what becomes of packets that no rule of a chain is about.
+#[function]
+async fn set_policy(
+    ctx: &Context,
+    name: String,
+    #[default("filter")] table: String,
+    #[default("ipv4")] family: String,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let given = kwargs.given();
+    let (chain, policy) = (wanted(&given, "chain")?, wanted(&given, "policy")?);
+    let (table, family) = (table.as_str(), family.as_str());
+    if call(ctx, "iptables.get_policy", args![table, chain.clone(), family], Map::new()).await? == policy {
+        return Ok(ret.ok(format!(
+            "iptables default policy for chain {chain} on table {table} for {family} already set to {policy}"
+        )));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!(
+            "iptables default policy for chain {chain} on table {table} for {family} needs to be set to {policy}"
+        )));
+    }
+    let place = args![table, chain.clone(), policy.clone(), family];
+    if call(ctx, "iptables.set_policy", place, Map::new()).await?.truthy() {
+        return Ok(ret.fail("Failed to set iptables default policy"));
+    }
+    let ret = ret.changed(map! { "locale" => name.as_str() });
+    let Some(file) = file_to_save(&given) else {
+        return Ok(ret.ok(format!("Set default policy for {chain} to {policy} family {family}")));
+    };
+    save(ctx, file, family).await?;
+    Ok(ret.ok(format!("Set and saved default policy for {chain} to {policy} family {family}")))
+}
+
+/// Takes all rules out of a chain, or out of all chains of a table.
+#[function]
+async fn flush(
+    ctx: &Context,
+    name: String,
+    #[default("filter")] table: String,
+    #[default("ipv4")] family: String,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let chain = kwargs.given().get("chain").cloned().unwrap_or("".into());
+    if ctx.is_test() {
+        return Ok(
+            ret.would(format!("iptables rules in {name} table {table} chain {family} family needs to be flushed"))
+        );
+    }
+    let place = args![table.as_str(), chain.clone(), family.as_str()];
+    if call(ctx, "iptables.flush", place, Map::new()).await?.truthy() {
+        return Ok(ret.fail("Failed to flush iptables rules"));
+    }
+    let text = format!("Flush iptables rules in {table} table {chain} chain {family} family");
+    Ok(ret.ok(text).changed(map! { "locale" => name.as_str() }))
+}
