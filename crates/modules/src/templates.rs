@@ -36,11 +36,12 @@ impl Loader for Served {
     fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
         let asked = self.0.memo.get::<Asked>();
         let lock = || asked.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
         let key = (path.to_owned(), saltenv.to_owned());
         if let Some(known) = lock().get(&key) {
             return Ok(known.clone());
         }
-        let place = wait(crate::cp::cache(&self.0, &format!("salt://{path}"), saltenv));
+        let place = wait(crate::cp::cache(&self.0, &format!("salt://{}", path.trim_start_matches('/')), saltenv));
         let source = match place.map_err(|error| error.to_string())? {
             Some(place) => Some(read(place)?),
             None => None,

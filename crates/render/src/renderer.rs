@@ -11,13 +11,13 @@ use crate::pipe::{Limits, Step, pipeline};
 use crate::steps::{self, gpg::Gpg};
 use crate::{Error, Loader, python};
 
-/// Renders texts for one minion: with its options, grains and pillar, and the functions its templates may call. What templates
-/// need more than once is kept while it lives, so one is made for each run of states and each compilation of a pillar.
+/// Renders texts for one minion: with its options, grains and pillar, and the functions its templates may call. What all
+/// templates of a run see is made once for the run ([`exec::Memo`]).
 pub struct Renderer {
     pub(crate) ctx: Context,
     pub(crate) loader: Arc<dyn Loader>,
     limits: Limits,
-    names: OnceLock<Names>,
+    names: OnceLock<Arc<Names>>,
 }
 
 /// An SLS file, or another text that names its renderers.
@@ -73,7 +73,7 @@ impl Renderer {
 
     /// Returns what all its templates see.
     pub(crate) fn names(&self) -> &Names {
-        self.names.get_or_init(|| Names::new(&self.ctx))
+        self.names.get_or_init(|| Names::shared(&self.ctx))
     }
 
     /// Runs a text through its renderers. The result is data, or text when no renderer made data of it.

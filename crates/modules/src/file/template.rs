@@ -1,10 +1,9 @@
 //! Contents that are templates.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use exec::{Context, Error, Result, function};
-use render::{Loader, Renderer, Source, Template};
+use render::Template;
 use value::{Map, Value, map};
 
 /// What is to be rendered with what.
@@ -54,7 +53,7 @@ async fn run(
     let (engine, saltenv) = (order.engine.to_owned(), order.saltenv.to_owned());
     let mut context = order.known;
     context.update(order.context);
-    let renderer = Renderer::new(ctx.clone(), Arc::new(FromServer(ctx.clone())));
+    let renderer = crate::templates::renderer(ctx);
     let rendered = ctx.blocking(move || {
         let template = Template {
             text: &text,
@@ -66,23 +65,6 @@ async fn run(
         renderer.template(&template)
     });
     Ok(rendered.await?.map_err(|error| error.to_string()))
-}
-
-/// The files of the file server, which templates import and include.
-struct FromServer(Context);
-
-impl Loader for FromServer {
-    fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
-        let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
-        let address = files::url::create(path.trim_start_matches('/'), Some(saltenv));
-        let found = render::wait(crate::cp::cache(&self.0, &address, saltenv)).map_err(|error| error.to_string())?;
-        let Some(path) = found else { return Ok(None) };
-        let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Ok(Some(Source { text: text.into(), path })),
-            Err(_) => Err(format!("{} is not valid UTF-8", path.display())),
-        }
-    }
 }
 
 /// Renders text as a template; a map with result and comment where there is no such engine.

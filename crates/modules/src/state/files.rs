@@ -7,15 +7,15 @@ use ::state::gather::{Failed, Sls, Sources};
 use exec::{Context, Error, Result};
 use files::FileClient;
 use futures_util::future::BoxFuture;
-use render::{Loader, Renderer, Request, Source};
+use render::{Renderer, Request};
 use value::{Map, Value, map};
 
-use crate::cp;
+use crate::{cp, templates};
 
 /// SLS files through the file client and the renderer, for one run.
 pub struct Files {
     ctx: Context,
-    client: Arc<FileClient>,
+    client: FileClient,
     renderer: Arc<Renderer>,
     /// The path of the top file below the roots.
     top: String,
@@ -24,9 +24,7 @@ pub struct Files {
 impl Files {
     /// Those that a context can see.
     pub fn new(ctx: &Context) -> Result<Self> {
-        let client = Arc::new(cp::client(ctx)?);
-        let loader = Arc::new(Templates { ctx: ctx.clone(), client: client.clone() });
-        let renderer = Arc::new(Renderer::new(ctx.clone(), loader));
+        let (client, renderer) = (cp::client(ctx)?, Arc::new(templates::renderer(ctx)));
         let top = ctx.opt_str("state_top").unwrap_or("top.sls");
         let top = top.strip_prefix("salt://").unwrap_or(top).trim_start_matches('/').to_owned();
         Ok(Files { ctx: ctx.clone(), client, renderer, top })
@@ -109,27 +107,5 @@ impl Sources for Files {
             let answer = self.ctx.agent.request(load, None).await.map_err(|error| error.to_string())?;
             Ok(answer.into_map().unwrap_or_default())
         })
-    }
-}
-
-/// What templates import and include, through the file client.
-struct Templates {
-    ctx: Context,
-    client: Arc<FileClient>,
-}
-
-impl Loader for Templates {
-    fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
-        let address = format!("salt://{}", path.trim_start_matches('/'));
-        let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
-        let fetching = cp::within(&self.ctx, self.client.cache_file(&address, saltenv, None));
-        let Some(path) = render::wait(fetching).map_err(|error| error.to_string())? else {
-            return Ok(None);
-        };
-        let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            format!("{} is not valid UTF-8 at byte {}", path.display(), error.utf8_error().valid_up_to())
-        })?;
-        Ok(Some(Source { text: text.into(), path }))
     }
 }

@@ -10,21 +10,51 @@ use jinja::{Error, Loaded, State, Str, Value};
 
 use super::convert;
 use crate::{Loader, Renderer, Source};
+use value::Map;
 
 /// The name, which no template can write, under which a rendering keeps its session.
 pub(super) const NAME: &str = "\0session";
 
-/// Values that all renderings of a renderer see; a template that changes one of them changes it for those after it.
+/// Values that all renderings of a run see; a template that changes one of them changes it for those after it.
 pub(crate) struct Names {
     pub grains: Value,
     pub pillar: Value,
     pub opts: Value,
+    /// What they were made of. A run that looks at other data, such as a new pillar, gets other names.
+    made_of: [Arc<Map>; 3],
 }
 
+/// The names of a run: one for each of the few sets of data it looks at.
+#[derive(Default)]
+struct OfRun(Mutex<Vec<Arc<Names>>>);
+
+/// Sets of data whose names are kept: with those of a state that has options of its own, and of what calls what.
+const MAX_NAMES: usize = 8;
+
 impl Names {
-    pub fn new(ctx: &Context) -> Self {
+    /// Returns the names of the run that a context belongs to.
+    pub fn shared(ctx: &Context) -> Arc<Self> {
+        let of_run = ctx.memo.get::<OfRun>();
+        let mut known = of_run.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(names) = known.iter().find(|names| names.fit(ctx)) {
+            return Arc::clone(names);
+        }
+        if known.len() >= MAX_NAMES {
+            known.remove(0);
+        }
+        let names = Arc::new(Names::new(ctx));
+        known.push(Arc::clone(&names));
+        names
+    }
+
+    fn new(ctx: &Context) -> Self {
         let dict = |map| Value::Dict(convert::seen_map(map));
-        Names { grains: dict(&ctx.grains), pillar: dict(&ctx.pillar), opts: dict(&ctx.opts) }
+        let made_of = [&ctx.grains, &ctx.pillar, &ctx.opts].map(Arc::clone);
+        Names { grains: dict(&ctx.grains), pillar: dict(&ctx.pillar), opts: dict(&ctx.opts), made_of }
+    }
+
+    fn fit(&self, ctx: &Context) -> bool {
+        self.made_of.iter().zip([&ctx.grains, &ctx.pillar, &ctx.opts]).all(|(one, other)| Arc::ptr_eq(one, other))
     }
 }
 
