@@ -2,24 +2,28 @@
 
 use std::path::Path;
 
-use exec::{Call, Context, Error, KwArgs, Result, function};
-use modules::file::address::{self, is_foreign};
+use exec::{Context, KwArgs, Result, function};
+use modules::file::address::is_foreign;
 use modules::file::diff::Ignore;
-use modules::file::extract::{SourceHash, refuse_unverified, source_sum};
-use modules::file::manage::{self, Order};
-use modules::file::managed::{self as fetching, Asked, Meant};
+use modules::file::extract::refuse_unverified;
 use modules::file::paths::expand_user;
-use modules::file::perms::{self, Report, Wanted, normalize_mode};
+use modules::file::perms::normalize_mode;
 use modules::file::selinux::Selinux;
 use modules::file::signature::Signature;
 use modules::file::template;
-use modules::file::{hash, sources};
-use value::{Map, Value, map};
+use value::{Map, Value};
 
-use super::accumulated;
 use super::common::{check_user, environment, start, user_or_owner};
 use super::contents::Given;
 use crate::Ret;
+
+mod check_cmd;
+mod settle;
+
+use check_cmd::CheckCmd;
+use settle::File;
+
+pub use check_cmd::{MOD_RUN_CHECK_CMD, run_check};
 
 /// Makes sure that a file holds what a source or `contents` say, and whose it is.
 #[function]
@@ -112,40 +116,20 @@ pub async fn managed(
     }
     let template = Some(template).filter(Value::truthy).map(|template| template.to_string());
     let env = environment(ctx);
-    let mut contents = match given.read(ctx, template.is_some())? {
+    let contents = match given.read(ctx, template.is_some())? {
+        Ok(contents) => rendered(ctx, contents, template.as_deref(), &env, [&defaults, &context]).await?,
+        Err(wrong) => Err(wrong),
+    };
+    let contents = match contents {
         Ok(contents) => contents,
         Err(wrong) => return Ok(ret.fail(wrong)),
     };
-    if let Some(engine) = template.as_deref().filter(|_| !contents.is_null()) {
-        if !template::is_known(engine) {
-            return Ok(ret.fail(format!("Specified template format {engine} is not supported")));
-        }
-        let mut known = defaults.as_map().cloned().unwrap_or_default();
-        known.update(context.as_map().cloned().unwrap_or_default());
-        let order = template::Order { engine, saltenv: &env, context: known, known: Map::new() };
-        match template::source(ctx, &contents.to_string(), order).await? {
-            Ok(text) => contents = text.into(),
-            Err(wrong) => return Ok(ret.fail(format!("Unable to manage file: {wrong}"))),
-        }
-    }
     let user = user_or_owner(user, &kwargs);
     if !create && !Path::new(&name).is_file() {
         return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
     }
-    if let Some(wrong) = check_user(ctx, &user, &group) {
+    if let Some(wrong) = check_user(ctx, &user, &group).or_else(|| refusal(&name, &context, &defaults)) {
         return Ok(ret.fail(wrong));
-    }
-    if !name.starts_with('/') {
-        return Ok(ret.fail(format!("Specified file {name} is not an absolute path")));
-    }
-    if Path::new(&name).is_dir() {
-        return Ok(ret.fail(format!("Specified target {name} is a directory")));
-    }
-    if !context.is_null() && context.as_map().is_none() {
-        return Ok(ret.fail("Context must be formed as a dict"));
-    }
-    if defaults.truthy() && defaults.as_map().is_none() {
-        return Ok(ret.fail("Defaults must be formed as a dict"));
     }
     let part = |key: &str| selinux.get(key).filter(|part| part.truthy()).map(Value::to_string);
     let file = File {
@@ -191,343 +175,44 @@ pub async fn managed(
     file.settle(ctx, ret, replace, &check).await
 }
 
-/// A command that looks at a file before it takes its place.
-struct CheckCmd {
-    command: Value,
-    tmp_dir: Option<String>,
-    tmp_ext: String,
-}
-
-/// A file and what it is to be.
-struct File {
-    name: String,
-    source: Value,
-    source_hash: Value,
-    source_hash_name: Option<String>,
-    template: Option<String>,
-    user: Value,
-    group: Value,
-    mode: Option<String>,
-    attrs: Option<String>,
-    env: String,
-    context: Map,
-    defaults: Option<Map>,
+/// Returns the contents with their template rendered, if they are one; inside, what the state says when that fails.
+async fn rendered(
+    ctx: &Context,
     contents: Value,
-    keep_mode: bool,
-    keep_source: bool,
-    skip_verify: bool,
-    use_etag: bool,
-    signature: Signature,
-    selinux: Selinux,
-    follow_symlinks: bool,
-    ignore: Ignore,
-    new_file_diff: bool,
-    show_changes: bool,
-    backup: Value,
-    makedirs: bool,
-    dir_mode: Value,
-    encoding: Option<String>,
-    encoding_errors: String,
-    more: Map,
+    engine: Option<&str>,
+    saltenv: &str,
+    names: [&Value; 2],
+) -> Result<std::result::Result<Value, String>> {
+    let Some(engine) = engine.filter(|_| !contents.is_null()) else { return Ok(Ok(contents)) };
+    if !template::is_known(engine) {
+        return Ok(Err(format!("Specified template format {engine} is not supported")));
+    }
+    let mut context = Map::new();
+    names.iter().filter_map(|names| names.as_map()).for_each(|names| context.update(names.clone()));
+    let order = template::Order { engine, saltenv, context, known: Map::new() };
+    let text = template::source(ctx, &contents.to_string(), order).await?;
+    Ok(text.map(Value::from).map_err(|wrong| format!("Unable to manage file: {wrong}")))
 }
 
-/// Lets an ending job end, and makes a comment of any other failure.
-fn unless_terminated(ret: &Ret, error: Error, what: &str) -> Result<Ret> {
-    match error {
-        Error::Terminated => Err(Error::Terminated),
-        error => Ok(Ret { changes: Map::new(), ..ret.clone() }.fail(format!("{what}: {error}"))),
+/// Says why such a file cannot be managed.
+fn refusal(name: &str, context: &Value, defaults: &Value) -> Option<String> {
+    if !name.starts_with('/') {
+        return Some(format!("Specified file {name} is not an absolute path"));
     }
-}
-
-impl File {
-    async fn settle(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
-        let mut replace = replace;
-        if replace
-            && self.contents.is_null()
-            && self.template.is_none()
-            && self.source.truthy()
-            && !self.skip_verify
-            && Path::new(&self.name).exists()
-        {
-            match self.is_there(ctx).await {
-                Ok(there) => replace = !there,
-                Err(Error::Terminated) => return Err(Error::Terminated),
-                Err(error) => {
-                    tracing::error!("Failed checking existing file's hash against specified source_hash: {error}");
-                }
-            }
-        }
-        if !replace && Path::new(&self.name).exists() {
-            return self.only_metadata(ctx, ret).await;
-        }
-        if let Some(texts) = accumulated::for_file(ctx, &self.name) {
-            self.context.insert("accumulator", texts);
-        }
-        match sources::choose(ctx, &self.source, &self.source_hash, &self.env).await {
-            Ok((source, hash)) => (self.source, self.source_hash) = (source, hash),
-            Err(Error::Terminated) => return Err(Error::Terminated),
-            Err(error) => return Ok(ret.fail(format!("Unable to manage file: {error}"))),
-        }
-        if ctx.is_test() {
-            return self.check(ctx, ret).await;
-        }
-        let fetched = match fetching::fetch(ctx, &self.asked()).await {
-            Ok(fetched) => fetched,
-            Err(error) => return unless_terminated(&ret, error, "Unable to manage file"),
-        };
-        let order = self.order(&fetched);
-        let done = self.write(ctx, ret, order, &fetched.trouble, check).await;
-        if !self.keep_source {
-            self.forget_source(ctx, &fetched.place);
-        }
-        done
+    if Path::new(name).is_dir() {
+        return Some(format!("Specified target {name} is a directory"));
     }
-
-    /// Says whether the file already is what a web server's checksum says.
-    async fn is_there(&mut self, ctx: &Context) -> Result<bool> {
-        let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env).await?;
-        (self.source, self.source_hash) = (source, hash);
-        let source = self.source.to_string();
-        let local = ["salt", "file"].contains(&address::parse(&source).scheme) || source.starts_with('/');
-        if local || !self.source.truthy() || !self.source_hash.truthy() {
-            return Ok(false);
-        }
-        let asked = SourceHash {
-            file_name: &self.name,
-            source: &source,
-            hash: &self.source_hash,
-            name: self.source_hash_name.as_deref(),
-            saltenv: &self.env,
-            signature: &self.signature,
-        };
-        let sum = source_sum(ctx, &asked).await?;
-        Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
+    if !context.is_null() && context.as_map().is_none() {
+        return Some("Context must be formed as a dict".to_owned());
     }
-
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone(),
-            attrs: self.attrs.clone(),
-            follow_symlinks: self.follow_symlinks,
-            selinux: self.selinux.clone(),
-        }
-    }
-
-    async fn only_metadata(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
-        let name = &self.name;
-        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.wanted()).await?;
-        let mut ret = Ret::from(report);
-        if ctx.is_test() {
-            let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
-            ret.comment = match self.mode.as_ref().filter(|mode| **mode != now) {
-                Some(mode) => {
-                    format!("File {name} will be updated with permissions {mode} from its current state of {now}")
-                }
-                None => format!("File {name} not updated"),
-            }
-            .into();
-        } else if ret.changes.is_empty() && ret.result == Some(true) {
-            ret.comment = format!("File {name} exists with proper permissions. No changes made.").into();
-        }
-        Ok(ret)
-    }
-
-    fn asked(&self) -> Asked {
-        Asked {
-            name: self.name.clone(),
-            template: self.template.clone(),
-            source: self.source.as_str().map(str::to_owned),
-            source_hash: self.source_hash.clone(),
-            source_hash_name: self.source_hash_name.clone(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone().into(),
-            attrs: self.attrs.clone().into(),
-            saltenv: self.env.clone(),
-            context: Some(self.context.clone()),
-            defaults: self.defaults.clone(),
-            skip_verify: self.skip_verify,
-            use_etag: self.use_etag,
-            signature: self.signature.clone(),
-            more: self.more.clone(),
-        }
-    }
-
-    /// Tells what would change.
-    async fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
-        let name = &self.name;
-        let meant = Meant {
-            name: name.clone(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone().into(),
-            attrs: self.attrs.clone(),
-            contents: fetching::given_contents(&self.contents),
-            selinux: self.selinux.clone(),
-            follow_symlinks: self.follow_symlinks,
-            ignore: self.ignore.clone(),
-            new_file_diff: self.new_file_diff,
-            ..Meant::default()
-        };
-        let (changes, counts) = match fetching::check(ctx, &self.asked(), meant, self.keep_mode).await? {
-            Ok(found) => found,
-            Err(wrong) => return Ok(ret.fail(wrong)),
-        };
-        ret.changes = changes;
-        if ret.changes.is_empty() {
-            return Ok(ret.ok(format!("The file {name} is in the correct state")));
-        }
-        if ret.changes.contains_key("diff") && !self.show_changes {
-            ret.changes.insert("diff", "<show_changes=False>");
-        }
-        if self.ignore.any() && !counts {
-            ret.more.insert("skip_req", true);
-        }
-        Ok(ret.would(format!(
-            "The file {name} is set to be changed\nNote: No changes made, actual changes may\nbe different due to \
-             other states."
-        )))
-    }
-
-    fn order(&self, fetched: &fetching::Fetched) -> Order {
-        Order {
-            name: self.name.clone(),
-            place: fetched.place.clone(),
-            source: self.source.as_str().filter(|source| !source.is_empty()).map(str::to_owned),
-            sum: fetched.sum.clone(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone().into(),
-            attrs: self.attrs.clone(),
-            saltenv: self.env.clone(),
-            backup: self.backup.clone(),
-            makedirs: self.makedirs,
-            show_changes: self.show_changes,
-            contents: self.contents.clone(),
-            dir_mode: self.dir_mode.clone(),
-            follow_symlinks: self.follow_symlinks,
-            skip_verify: self.skip_verify,
-            keep_mode: self.keep_mode,
-            encoding: self.encoding.clone(),
-            encoding_errors: self.encoding_errors.clone(),
-            selinux: self.selinux.clone(),
-            use_etag: self.use_etag,
-            signature: self.signature.clone(),
-            ignore: self.ignore.clone(),
-            new_file_diff: self.new_file_diff,
-        }
-    }
-
-    async fn write(&self, ctx: &Context, ret: Ret, mut order: Order, trouble: &str, check: &CheckCmd) -> Result<Ret> {
-        let mut ret = ret;
-        let mut beside = None;
-        if check.command.truthy() {
-            let trial = check.file()?;
-            let place = trial.to_string_lossy().into_owned();
-            if Path::new(&self.name).is_file()
-                && let Err(error) = std::fs::copy(&self.name, &trial)
-            {
-                return Ok(ret.fail(format!("Unable to copy file {} to {place}: {error}", self.name)));
-            }
-            let trial_order = Order { name: place.clone(), ..order.clone() };
-            let report: Report = ret.clone().into();
-            let tried = match manage::manage(ctx, trial_order, Some(report)).await {
-                Ok(tried) => tried,
-                Err(error) => return unless_terminated(&ret, error, "Unable to check_cmd file"),
-            };
-            ret = start(&self.name);
-            if !tried.changes.is_empty() {
-                if self.ignore.any() {
-                    ret.more.insert("skip_req", true);
-                }
-                if let Err(refused) = run_check(ctx, &check.command.to_string(), &place).await? {
-                    return Ok(refused.onto(ret));
-                }
-                order.place = place;
-                beside = Some(trial);
-            }
-        }
-        if !trouble.is_empty() && self.contents.is_null() {
-            return Ok(ret.fail(format!("Unable to manage file: {trouble}")));
-        }
-        let report: Report = ret.clone().into();
-        let done = manage::manage(ctx, order, Some(report)).await;
-        drop(beside);
-        match done {
-            Ok(report) => Ok(report.into()),
-            Err(error) => unless_terminated(&ret, error, "Unable to manage file"),
-        }
-    }
-
-    fn forget_source(&self, ctx: &Context, place: &str) {
-        let mut place = place.to_owned();
-        if let Some(source) = self.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://")) {
-            let cached = modules::cp::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
-            place = cached.unwrap_or_default();
-        }
-        if !place.is_empty()
-            && let Err(error) = std::fs::remove_file(&place)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!("failed to remove {place}: {error}");
-        }
-    }
-}
-
-impl CheckCmd {
-    /// Makes the file the command looks at.
-    fn file(&self) -> Result<tempfile::TempPath> {
-        let directory = self.tmp_dir.clone().map_or_else(std::env::temp_dir, Into::into);
-        let made = tempfile::Builder::new().suffix(&self.tmp_ext).tempfile_in(&directory);
-        made.map(tempfile::NamedTempFile::into_temp_path)
-            .map_err(|error| Error::execution(format!("failed to make a file in {}: {error}", directory.display())))
-    }
-}
-
-/// A command that refused a file.
-pub struct Refused(String);
-
-impl Refused {
-    /// Makes the state fail with what the command said.
-    pub fn onto(self, mut ret: Ret) -> Ret {
-        ret.more.insert("skip_watch", true);
-        ret.fail(self.0)
-    }
-}
-
-/// Runs a command with a file as its last word.
-pub async fn run_check(ctx: &Context, command: &str, file: &str) -> Result<std::result::Result<(), Refused>> {
-    let mut kwargs = Map::new();
-    if let Some(shell) = ctx.grains.get("shell") {
-        kwargs.insert("shell", shell.clone());
-    }
-    let call = Call { args: vec![format!("{command} {file}").into()], kwargs };
-    let said = ctx.call_with("cmd.run_all", call).await?;
-    if said.get("retcode").and_then(Value::as_i64) == Some(0) {
-        return Ok(Ok(()));
-    }
-    let mut comment = "check_cmd execution failed".to_owned();
-    for part in ["stdout", "stderr"].iter().filter_map(|part| said.get(part)).filter(|part| part.truthy()) {
-        comment.push_str(&format!("\n{part}"));
-    }
-    Ok(Err(Refused(comment)))
-}
-
-/// Runs a command with a file as its last word; True, or why the file is refused.
-#[function]
-pub async fn mod_run_check_cmd(ctx: &Context, cmd: String, filename: String, check_cmd_opts: KwArgs) -> Result<Value> {
-    let _ = check_cmd_opts;
-    Ok(match run_check(ctx, &cmd, &filename).await? {
-        Ok(()) => Value::Bool(true),
-        Err(refused) => map! { "comment" => refused.0, "skip_watch" => true, "result" => false }.into(),
-    })
+    (defaults.truthy() && defaults.as_map().is_none()).then(|| "Defaults must be formed as a dict".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+
+    use value::map;
 
     use super::*;
 

@@ -1,0 +1,299 @@
+//! What `file.managed` does once its arguments are understood.
+
+use std::path::Path;
+
+use exec::{Context, Error, Result};
+use modules::file::address;
+use modules::file::diff::Ignore;
+use modules::file::extract::{SourceHash, source_sum};
+use modules::file::manage::{self, Order};
+use modules::file::managed::{self as fetching, Asked, Meant};
+use modules::file::perms::{self, Report, Wanted};
+use modules::file::selinux::Selinux;
+use modules::file::signature::Signature;
+use modules::file::{hash, sources};
+use value::{Map, Value};
+
+use super::check_cmd::{CheckCmd, run_check};
+use crate::Ret;
+use crate::file::accumulated;
+use crate::file::common::start;
+
+/// A file and what it is to be.
+pub struct File {
+    pub name: String,
+    pub source: Value,
+    pub source_hash: Value,
+    pub source_hash_name: Option<String>,
+    pub template: Option<String>,
+    pub user: Value,
+    pub group: Value,
+    pub mode: Option<String>,
+    pub attrs: Option<String>,
+    pub env: String,
+    pub context: Map,
+    pub defaults: Option<Map>,
+    pub contents: Value,
+    pub keep_mode: bool,
+    pub keep_source: bool,
+    pub skip_verify: bool,
+    pub use_etag: bool,
+    pub signature: Signature,
+    pub selinux: Selinux,
+    pub follow_symlinks: bool,
+    pub ignore: Ignore,
+    pub new_file_diff: bool,
+    pub show_changes: bool,
+    pub backup: Value,
+    pub makedirs: bool,
+    pub dir_mode: Value,
+    pub encoding: Option<String>,
+    pub encoding_errors: String,
+    pub more: Map,
+}
+
+/// Lets an ending job end, and makes a comment of any other failure.
+fn unless_terminated(ret: &Ret, error: Error, what: &str) -> Result<Ret> {
+    match error {
+        Error::Terminated => Err(Error::Terminated),
+        error => Ok(Ret { changes: Map::new(), ..ret.clone() }.fail(format!("{what}: {error}"))),
+    }
+}
+
+impl File {
+    /// Makes the file what it is to be, or says what would change.
+    pub async fn settle(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
+        let mut replace = replace;
+        if replace
+            && self.contents.is_null()
+            && self.template.is_none()
+            && self.source.truthy()
+            && !self.skip_verify
+            && Path::new(&self.name).exists()
+        {
+            match self.is_there(ctx).await {
+                Ok(there) => replace = !there,
+                Err(Error::Terminated) => return Err(Error::Terminated),
+                Err(error) => {
+                    tracing::error!("Failed checking existing file's hash against specified source_hash: {error}");
+                }
+            }
+        }
+        if !replace && Path::new(&self.name).exists() {
+            return self.only_metadata(ctx, ret).await;
+        }
+        if let Some(texts) = accumulated::for_file(ctx, &self.name) {
+            self.context.insert("accumulator", texts);
+        }
+        match sources::choose(ctx, &self.source, &self.source_hash, &self.env).await {
+            Ok((source, hash)) => (self.source, self.source_hash) = (source, hash),
+            Err(Error::Terminated) => return Err(Error::Terminated),
+            Err(error) => return Ok(ret.fail(format!("Unable to manage file: {error}"))),
+        }
+        if ctx.is_test() {
+            return self.check(ctx, ret).await;
+        }
+        let fetched = match fetching::fetch(ctx, &self.asked()).await {
+            Ok(fetched) => fetched,
+            Err(error) => return unless_terminated(&ret, error, "Unable to manage file"),
+        };
+        let order = self.order(&fetched);
+        let done = self.write(ctx, ret, order, &fetched.trouble, check).await;
+        if !self.keep_source {
+            self.forget_source(ctx, &fetched.place);
+        }
+        done
+    }
+
+    /// Says whether the file already is what a web server's checksum says.
+    async fn is_there(&mut self, ctx: &Context) -> Result<bool> {
+        let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env).await?;
+        (self.source, self.source_hash) = (source, hash);
+        let source = self.source.to_string();
+        let local = ["salt", "file"].contains(&address::parse(&source).scheme) || source.starts_with('/');
+        if local || !self.source.truthy() || !self.source_hash.truthy() {
+            return Ok(false);
+        }
+        let asked = SourceHash {
+            file_name: &self.name,
+            source: &source,
+            hash: &self.source_hash,
+            name: self.source_hash_name.as_deref(),
+            saltenv: &self.env,
+            signature: &self.signature,
+        };
+        let sum = source_sum(ctx, &asked).await?;
+        Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            user: self.user.clone(),
+            group: self.group.clone(),
+            mode: self.mode.clone(),
+            attrs: self.attrs.clone(),
+            follow_symlinks: self.follow_symlinks,
+            selinux: self.selinux.clone(),
+        }
+    }
+
+    async fn only_metadata(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+        let name = &self.name;
+        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.wanted()).await?;
+        let mut ret = Ret::from(report);
+        if ctx.is_test() {
+            let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
+            ret.comment = match self.mode.as_ref().filter(|mode| **mode != now) {
+                Some(mode) => {
+                    format!("File {name} will be updated with permissions {mode} from its current state of {now}")
+                }
+                None => format!("File {name} not updated"),
+            }
+            .into();
+        } else if ret.changes.is_empty() && ret.result == Some(true) {
+            ret.comment = format!("File {name} exists with proper permissions. No changes made.").into();
+        }
+        Ok(ret)
+    }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            name: self.name.clone(),
+            template: self.template.clone(),
+            source: self.source.as_str().map(str::to_owned),
+            source_hash: self.source_hash.clone(),
+            source_hash_name: self.source_hash_name.clone(),
+            user: self.user.clone(),
+            group: self.group.clone(),
+            mode: self.mode.clone().into(),
+            attrs: self.attrs.clone().into(),
+            saltenv: self.env.clone(),
+            context: Some(self.context.clone()),
+            defaults: self.defaults.clone(),
+            skip_verify: self.skip_verify,
+            use_etag: self.use_etag,
+            signature: self.signature.clone(),
+            more: self.more.clone(),
+        }
+    }
+
+    /// Tells what would change.
+    async fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+        let name = &self.name;
+        let meant = Meant {
+            name: name.clone(),
+            user: self.user.clone(),
+            group: self.group.clone(),
+            mode: self.mode.clone().into(),
+            attrs: self.attrs.clone(),
+            contents: fetching::given_contents(&self.contents),
+            selinux: self.selinux.clone(),
+            follow_symlinks: self.follow_symlinks,
+            ignore: self.ignore.clone(),
+            new_file_diff: self.new_file_diff,
+            ..Meant::default()
+        };
+        let (changes, counts) = match fetching::check(ctx, &self.asked(), meant, self.keep_mode).await? {
+            Ok(found) => found,
+            Err(wrong) => return Ok(ret.fail(wrong)),
+        };
+        ret.changes = changes;
+        if ret.changes.is_empty() {
+            return Ok(ret.ok(format!("The file {name} is in the correct state")));
+        }
+        if ret.changes.contains_key("diff") && !self.show_changes {
+            ret.changes.insert("diff", "<show_changes=False>");
+        }
+        if self.ignore.any() && !counts {
+            ret.more.insert("skip_req", true);
+        }
+        Ok(ret.would(format!(
+            "The file {name} is set to be changed\nNote: No changes made, actual changes may\nbe different due to \
+             other states."
+        )))
+    }
+
+    fn order(&self, fetched: &fetching::Fetched) -> Order {
+        Order {
+            name: self.name.clone(),
+            place: fetched.place.clone(),
+            source: self.source.as_str().filter(|source| !source.is_empty()).map(str::to_owned),
+            sum: fetched.sum.clone(),
+            user: self.user.clone(),
+            group: self.group.clone(),
+            mode: self.mode.clone().into(),
+            attrs: self.attrs.clone(),
+            saltenv: self.env.clone(),
+            backup: self.backup.clone(),
+            makedirs: self.makedirs,
+            show_changes: self.show_changes,
+            contents: self.contents.clone(),
+            dir_mode: self.dir_mode.clone(),
+            follow_symlinks: self.follow_symlinks,
+            skip_verify: self.skip_verify,
+            keep_mode: self.keep_mode,
+            encoding: self.encoding.clone(),
+            encoding_errors: self.encoding_errors.clone(),
+            selinux: self.selinux.clone(),
+            use_etag: self.use_etag,
+            signature: self.signature.clone(),
+            ignore: self.ignore.clone(),
+            new_file_diff: self.new_file_diff,
+        }
+    }
+
+    async fn write(&self, ctx: &Context, ret: Ret, mut order: Order, trouble: &str, check: &CheckCmd) -> Result<Ret> {
+        let mut ret = ret;
+        let mut beside = None;
+        if check.command.truthy() {
+            let trial = check.file()?;
+            let place = trial.to_string_lossy().into_owned();
+            if Path::new(&self.name).is_file()
+                && let Err(error) = std::fs::copy(&self.name, &trial)
+            {
+                return Ok(ret.fail(format!("Unable to copy file {} to {place}: {error}", self.name)));
+            }
+            let trial_order = Order { name: place.clone(), ..order.clone() };
+            let report: Report = ret.clone().into();
+            let tried = match manage::manage(ctx, trial_order, Some(report)).await {
+                Ok(tried) => tried,
+                Err(error) => return unless_terminated(&ret, error, "Unable to check_cmd file"),
+            };
+            ret = start(&self.name);
+            if !tried.changes.is_empty() {
+                if self.ignore.any() {
+                    ret.more.insert("skip_req", true);
+                }
+                if let Err(refused) = run_check(ctx, &check.command.to_string(), &place).await? {
+                    return Ok(refused.onto(ret));
+                }
+                order.place = place;
+                beside = Some(trial);
+            }
+        }
+        if !trouble.is_empty() && self.contents.is_null() {
+            return Ok(ret.fail(format!("Unable to manage file: {trouble}")));
+        }
+        let report: Report = ret.clone().into();
+        let done = manage::manage(ctx, order, Some(report)).await;
+        drop(beside);
+        match done {
+            Ok(report) => Ok(report.into()),
+            Err(error) => unless_terminated(&ret, error, "Unable to manage file"),
+        }
+    }
+
+    fn forget_source(&self, ctx: &Context, place: &str) {
+        let mut place = place.to_owned();
+        if let Some(source) = self.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://")) {
+            let cached = modules::cp::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
+            place = cached.unwrap_or_default();
+        }
+        if !place.is_empty()
+            && let Err(error) = std::fs::remove_file(&place)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!("failed to remove {place}: {error}");
+        }
+    }
+}
