@@ -12,7 +12,7 @@ mod test;
 
 use std::process::ExitCode;
 
-use run::{Failure, cargo, program_under_test};
+use run::{Failure, cargo, optimised_program};
 
 const HELP: &str = "\
 Usage: cargo xtask <CHORE>
@@ -70,7 +70,7 @@ fn storm(rest: &[String]) -> Result<(), Failure> {
 fn demo(rest: &[String]) -> Result<(), Failure> {
     packages::ensure(&[packages::BUILD])?;
     cargo(&["build", "--release", "--package", "saltern-cli"]).run()?;
-    run::Step::new(program_under_test()).arg("demo").args(rest).run()
+    run::Step::new(optimised_program()).arg("demo").args(rest).run()
 }
 
 /// Runs a program of `interop` that measures the real Salt and ours.
@@ -81,6 +81,6 @@ fn measured(name: &str, features: &[&str], rest: &[String]) -> Result<(), Failur
     let mut args = vec!["run", "--quiet", "--release", "--package", "saltern-interop"];
     args.extend(features);
     args.extend(["--bin", name, "--"]);
-    let program = cargo(&args).env("SALTERN_BIN", program_under_test());
+    let program = cargo(&args).env("SALTERN_BIN", optimised_program());
     program.env("SALTERN_SALT_DIR", real_salt::folder()).args(rest).run()
 }

@@ -33,8 +33,13 @@ pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// The optimised program the tests run.
-pub fn program_under_test() -> PathBuf {
+/// The program as the tests build it.
+pub fn checked_program() -> PathBuf {
+    target_dir().join("debug/saltern")
+}
+
+/// The optimised program, which benchmarks and the demonstration run.
+pub fn optimised_program() -> PathBuf {
     target_dir().join("release/saltern")
 }
 

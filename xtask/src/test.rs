@@ -1,6 +1,6 @@
 //! The test command: everything that can be checked, ending with one line of counts.
 
-use crate::run::{Failure, Step, cargo, program_under_test};
+use crate::run::{Failure, Step, cargo, checked_program};
 use crate::tally::Tally;
 use crate::{fuzz, packages, real_salt};
 
@@ -27,7 +27,8 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
         "warnings",
     ])));
     follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
-    let built = checked(cargo(&["build", "--release", "--package", "saltern-cli"]));
+    // Whole runs use the program with its checks for overflows and assertions; it is built already, in most parts.
+    let built = checked(cargo(&["build", "--package", "saltern-cli"]));
     tally.check(built);
     if fuzzing {
         fuzz::all(fuzz::SECONDS, &mut tally)?;
@@ -47,7 +48,7 @@ fn install_real_salt() -> Result<(), Failure> {
 
 fn interop(tally: &mut Tally) -> Result<(), Failure> {
     let step = cargo(&["test", "--package", "saltern-interop", "--no-fail-fast"]);
-    follow(tally, step.env("SALTERN_BIN", program_under_test()).env("SALTERN_SALT_DIR", real_salt::folder()))
+    follow(tally, step.env("SALTERN_BIN", checked_program()).env("SALTERN_SALT_DIR", real_salt::folder()))
 }
 
 /// A developer may work without the real Salt; the judge of a change may not.

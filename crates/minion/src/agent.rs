@@ -12,6 +12,7 @@ use wire::msgpack::Decode;
 
 use crate::bus;
 use crate::masters::{self, Link};
+use crate::stand_in::{Servers, away};
 use crate::world::World;
 
 /// How long a refresh of the pillar may take before its asker stops waiting.
@@ -21,18 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct LinkAgent {
     world: Arc<World>,
     link: Arc<Link>,
+    servers: Servers,
 }
 
 impl LinkAgent {
     /// The minion for jobs of this link.
     pub fn new(world: Arc<World>, link: Arc<Link>) -> Self {
-        LinkAgent { world, link }
-    }
-
-    async fn ask(&self, load: Map, timeout: Option<Duration>, decode: Decode) -> Result<Value> {
-        let away = || Error::execution(format!("not connected to the master {}", self.link.settings.address));
-        let channel = self.link.channel().ok_or_else(away)?;
-        channel.request(load, timeout, decode).await.map_err(|error| Error::execution(error.to_string()))
+        LinkAgent { servers: Servers::of(link.clone()), world, link }
     }
 }
 
@@ -46,11 +42,11 @@ impl Agent for LinkAgent {
     }
 
     fn request<'a>(&'a self, load: Map, timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>> {
-        Box::pin(self.ask(load, timeout, Decode::Default))
+        Box::pin(self.servers.ask(&self.world.links, load, timeout, Decode::Default))
     }
 
     fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<Value>> {
-        Box::pin(self.ask(load, None, Decode::Raw))
+        Box::pin(self.servers.ask(&self.world.links, load, None, Decode::Raw))
     }
 
     fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>> {
@@ -92,8 +88,7 @@ impl Agent for LinkAgent {
 
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>> {
         Box::pin(async move {
-            let away = || Error::execution(format!("not connected to the master {}", self.link.settings.address));
-            let channel = self.link.channel().ok_or_else(away)?;
+            let channel = self.link.channel().ok_or_else(|| away(&self.link))?;
             self.world.ask_pillar(&self.link, &channel, request).await.map_err(Error::Execution)
         })
     }

@@ -20,6 +20,7 @@ mod periodic;
 mod ping;
 mod returns;
 mod schedule;
+mod stand_in;
 mod world;
 
 use std::sync::Arc;

@@ -98,7 +98,19 @@ impl Output {
 }
 
 impl FileClient {
+    /// Fetches a file. When its server is lost in the midst of it, it is fetched once more from the beginning: perhaps another
+    /// one answers.
     pub(super) async fn download(&self, wanted: &Wanted<'_>, target: &Target) -> Result<()> {
+        match self.download_once(wanted, target).await {
+            Err(Error::Remote { what, source }) => {
+                tracing::debug!("{what} is fetched once more: {source}");
+                self.download_once(wanted, target).await
+            }
+            done => done,
+        }
+    }
+
+    async fn download_once(&self, wanted: &Wanted<'_>, target: &Target) -> Result<()> {
         let output = target.open()?;
         let first = self.piece(wanted, 0).await?;
         let size = first.len() as u64;

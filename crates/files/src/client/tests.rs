@@ -20,6 +20,8 @@ struct Counting {
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
     garbled: AtomicUsize,
+    /// Pieces behind the first that are not answered any more.
+    lost: AtomicUsize,
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = std::result::Result<Value, RemoteError>> + Send + 'a>>;
@@ -35,11 +37,16 @@ impl Remote for Counting {
             let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_at_once.fetch_max(now, Ordering::SeqCst);
             tokio::task::yield_now().await;
+            let is_first = load.get("loc").and_then(Value::as_i64) == Some(0);
             let answer = self.inner.call(load, reply).await;
             self.at_once.fetch_sub(1, Ordering::SeqCst);
             if self.garbled.load(Ordering::SeqCst) > 0 {
                 self.garbled.fetch_sub(1, Ordering::SeqCst);
                 return Ok("what?".into());
+            }
+            if !is_first && self.lost.load(Ordering::SeqCst) > 0 {
+                self.lost.fetch_sub(1, Ordering::SeqCst);
+                return Err("the server is gone".into());
             }
             answer
         })
@@ -68,6 +75,7 @@ fn fixture(files: &[(&str, &[u8])]) -> Fixture {
         at_once: AtomicUsize::new(0),
         most_at_once: AtomicUsize::new(0),
         garbled: AtomicUsize::new(0),
+        lost: AtomicUsize::new(0),
     });
     let client = FileClient::new(asked.clone(), &dir.path().join("minion"), "sha256").unwrap();
     Fixture { dir, asked, client }
@@ -208,6 +216,20 @@ async fn directories_come_whole() {
     assert_eq!(f.client.envs().await.unwrap(), ["base", "dev"]);
     assert_eq!(f.client.cache_master("base").await.unwrap().len(), 6);
     assert_eq!(f.client.file_local_list("base").len(), 6);
+}
+
+#[tokio::test]
+async fn a_file_whose_server_is_lost_is_fetched_again_from_its_beginning() {
+    let content = bytes(5500);
+    let f = fixture(&[("big", &content)]);
+    f.asked.lost.store(1, Ordering::SeqCst);
+    let cached = f.cache("salt://big").await.unwrap();
+    assert_eq!(std::fs::read(cached).unwrap(), content);
+    f.asked.lost.store(2000, Ordering::SeqCst);
+    std::fs::write(f.at("srv/big"), bytes(5501)).unwrap();
+    let refused = f.client.cache_file("salt://big", "base", None).await.unwrap_err().to_string();
+    assert!(refused.contains("big"), "{refused}");
+    assert_eq!(std::fs::read(f.at("minion/files/base/big")).unwrap(), content, "the old copy stays");
 }
 
 /// A master that only takes pushed files.
