@@ -175,8 +175,7 @@ async fn differences(recorded: &Map) -> Option<String> {
     for (name, text) in &files {
         let path = root.join(name.to_string());
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, recorded.get("files").unwrap().get(&name.to_string()).unwrap().to_string()).unwrap();
-        let _ = text;
+        std::fs::write(path, text.to_string()).unwrap();
     }
     let mut grains = map! {
         "os" => "Debian", "os_family" => "Debian", "kernel" => "Linux", "osarch" => "amd64", "osmajorrelease" => 12,
@@ -263,4 +262,5 @@ macro_rules! recordings {
 
 recordings! {
     iptables_cases 200
+    mount_cases 100
 }

@@ -5,4 +5,9 @@ fakes! {
     "cmd.run_stderr"
     "cmd.run_stdout"
     "cmd.shell"
+    "cp.cache_file"
+    "file.mkdir"
+    "file.replace"
+    "mount.active"
+    "mount.swaps"
 }

@@ -93,7 +93,7 @@ class Recorder(dict):
         return given
 
     def program(self, command):
-        line = " ".join(command) if isinstance(command, (list, tuple)) else command
+        line = " ".join(map(str, command)) if isinstance(command, (list, tuple)) else command
         for number, (pattern, said) in enumerate(self.says):
             if re.search(pattern, line):
                 said = self.next(("says", number), said)

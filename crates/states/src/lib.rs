@@ -22,6 +22,7 @@ pub mod iptables;
 pub mod kmod;
 pub mod locale;
 pub mod module;
+pub mod mount;
 pub mod pkg;
 pub mod pkgrepo;
 pub mod process;
@@ -65,6 +66,7 @@ pub static ALL: &[&exec::Module] = &[
     &kmod::MODULE,
     &locale::MODULE,
     &module::MODULE,
+    &mount::MODULE,
     &pkg::MODULE,
     &pkgrepo::MODULE,
     &process::MODULE,

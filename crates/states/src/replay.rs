@@ -179,6 +179,7 @@ recordings! {
     account_cases 150
     host_cases 150
     iptables_cases 150
+    mount_cases 200
     pkg_cases 400
     pkgrepo_cases 100
     service_cases 200

@@ -1,5 +1,9 @@
 //! `mount` — what is mounted where.
 
+mod act;
+mod cache;
+mod fstab;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -11,8 +15,26 @@ use crate::file::{facts, paths};
 /// The module.
 pub static MODULE: Module = Module::new(
     "mount",
-    "Functions that look at mounted file systems and at the table of those to be mounted.",
-    &[&ACTIVE, &FSTAB, &GET_DEVICE_FROM_PATH, &GET_MOUNT_FROM_PATH, &IS_MOUNTED, &SWAPS],
+    "Functions that look at mounted file systems and at the table of those to be mounted, and change both.",
+    &[
+        &ACTIVE,
+        &cache::DELETE_MOUNT_CACHE,
+        &FSTAB,
+        &GET_DEVICE_FROM_PATH,
+        &GET_MOUNT_FROM_PATH,
+        &act::IS_FUSE_EXEC,
+        &IS_MOUNTED,
+        &act::MOUNT,
+        &cache::READ_MOUNT_CACHE,
+        &act::REMOUNT,
+        &fstab::RM_FSTAB,
+        &fstab::SET_FSTAB,
+        &act::SWAPOFF,
+        &act::SWAPON,
+        &SWAPS,
+        &act::UMOUNT,
+        &cache::WRITE_MOUNT_CACHE,
+    ],
 );
 
 fn read(path: &str) -> Result<String> {

@@ -1,0 +1,201 @@
+//! Mounting, unmounting, and switching swap spaces on and off.
+
+use exec::{Call, Context, Error, Result, function};
+use value::{Map, Value, map};
+
+use crate::util;
+
+/// Options as a list; a text has commas between them.
+fn list(opts: Value) -> Vec<Value> {
+    match opts {
+        Value::List(opts) => opts,
+        Value::Null => Vec::new(),
+        other => other.to_string().split(',').map(Value::from).collect(),
+    }
+}
+
+fn joined(opts: &[Value]) -> String {
+    opts.iter().map(Value::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Runs a command as a user; returns True, or what it complained about.
+async fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
+    let kwargs = map! { "runas" => user, "python_shell" => false };
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![line.into()], kwargs }).await?;
+    let failed = said.get("retcode").is_some_and(Value::truthy);
+    Ok(if failed { said.get("stderr").cloned().unwrap_or_default() } else { true.into() })
+}
+
+/// What is mounted, as `mount.active` or `mount.swaps` tells it.
+async fn asked(ctx: &Context, fun: &str) -> Result<Map> {
+    Ok(ctx.call(fun, Vec::new()).await?.into_map().unwrap_or_default())
+}
+
+struct Wish {
+    name: String,
+    device: Value,
+    mkmnt: bool,
+    fstype: Value,
+    opts: Vec<Value>,
+    user: Option<String>,
+}
+
+impl Wish {
+    fn arguments(&self) -> String {
+        let opts = format!("-o {}", joined(&self.opts));
+        if self.fstype.truthy() { format!("{opts} -t {}", self.fstype) } else { opts }
+    }
+
+    async fn mount(self, ctx: &Context) -> Result<Value> {
+        if self.mkmnt && !std::path::Path::new(&self.name).exists() {
+            let args = vec![self.name.as_str().into()];
+            ctx.call_with("file.mkdir", Call { args, kwargs: map! { "user" => self.user.as_deref() } }).await?;
+        }
+        let line = match self.device.truthy() {
+            true => format!("mount {} '{}' '{}' ", self.arguments(), self.device, self.name),
+            false => format!("mount '{}' ", self.name),
+        };
+        run(ctx, line, self.user.as_deref()).await
+    }
+}
+
+fn only_mount(util: &str) -> Result<()> {
+    match util {
+        "guestfs" | "qemu_nbd" => Err(Error::execution(format!("not supported: mounting images with '{util}'"))),
+        _ => Ok(()),
+    }
+}
+
+/// Mounts a device at a place, which is made on demand. Returns True, or what the program complained about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' mount.mount /mnt/foo /dev/sdz1 True
+#[function]
+async fn mount(
+    ctx: &Context,
+    name: String,
+    #[default(false)] device: Value,
+    #[default(false)] mkmnt: bool,
+    #[default("")] fstype: Value,
+    #[default("defaults")] opts: Value,
+    user: Option<String>,
+    #[default("mount")] util: String,
+) -> Result<Value> {
+    only_mount(&util)?;
+    if util != "mount" {
+        return Ok(false.into());
+    }
+    Wish { name, device, mkmnt, fstype, opts: list(opts), user }.mount(ctx).await
+}
+
+/// Mounts what is mounted already anew with these options; mounts it if it is not. Returns True, or what the program
+/// complained about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' mount.remount /mnt/foo /dev/sdz1 True
+#[function]
+async fn remount(
+    ctx: &Context,
+    name: String,
+    device: Value,
+    #[default(false)] mkmnt: bool,
+    #[default("")] fstype: Value,
+    #[default("defaults")] opts: Value,
+    user: Option<String>,
+) -> Result<Value> {
+    let mut wish = Wish { name, device, mkmnt, fstype, opts: list(opts), user };
+    if !asked(ctx, "mount.active").await?.contains_key(&wish.name) {
+        return wish.mount(ctx).await;
+    }
+    if !wish.opts.contains(&"remount".into()) {
+        wish.opts.push("remount".into());
+    }
+    let line = format!("mount {} '{}' '{}' ", wish.arguments(), wish.device, wish.name);
+    run(ctx, line, wish.user.as_deref()).await
+}
+
+/// Unmounts what is mounted at a place. Returns True, or what the program complained about.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' mount.umount /mnt/foo
+///     salt '*' mount.umount /mnt/foo /dev/xvdc1
+#[function]
+async fn umount(
+    ctx: &Context,
+    name: String,
+    device: Option<String>,
+    user: Option<String>,
+    #[default("mount")] util: String,
+    #[default(false)] lazy: bool,
+) -> Result<Value> {
+    only_mount(&util)?;
+    if !asked(ctx, "mount.active").await?.contains_key(&name) {
+        return Ok(format!("{name} does not have anything mounted").into());
+    }
+    let what = device.filter(|device| !device.is_empty()).unwrap_or(name);
+    let line = format!("umount{} '{what}'", if lazy { " -l" } else { "" });
+    run(ctx, line, user.as_deref()).await
+}
+
+/// Says whether a program mounts file systems through FUSE.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' mount.is_fuse_exec sshfs
+#[function]
+async fn is_fuse_exec(ctx: &Context, cmd: String) -> Result<bool> {
+    let Some(path) = util::program(ctx, &cmd) else { return Ok(false) };
+    if util::program(ctx, "ldd").is_none() {
+        return Err(Error::CommandNotFound("ldd".into()));
+    }
+    Ok(quietly(ctx, format!("ldd {path}")).await?.to_string().contains("libfuse"))
+}
+
+async fn quietly(ctx: &Context, line: String) -> Result<Value> {
+    ctx.call_with("cmd.run", Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } }).await
+}
+
+/// Switches a swap space on. Returns its figures, and whether it is new.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' mount.swapon /root/swapfile
+#[function]
+async fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) -> Result<Map> {
+    let found = |on: &Map, new: bool| on.get(&name).map(|stats| map! { "stats" => stats.clone(), "new" => new });
+    if let Some(found) = found(&asked(ctx, "mount.swaps").await?, false) {
+        return Ok(found);
+    }
+    let priority = if priority.truthy() { format!(" -p {priority}") } else { String::new() };
+    quietly(ctx, format!("swapon '{name}'{priority}")).await?;
+    Ok(found(&asked(ctx, "mount.swaps").await?, true).unwrap_or_default())
+}
+
+/// Switches a swap space off. Says whether it is off; None if it was.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' mount.swapoff /root/swapfile
+#[function]
+async fn swapoff(ctx: &Context, name: String) -> Result<Option<bool>> {
+    if !asked(ctx, "mount.swaps").await?.contains_key(&name) {
+        return Ok(None);
+    }
+    quietly(ctx, format!("swapoff '{name}'")).await?;
+    Ok(Some(!asked(ctx, "mount.swaps").await?.contains_key(&name)))
+}

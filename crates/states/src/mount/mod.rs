@@ -1,0 +1,119 @@
+//! `mount`: file systems, swap spaces, and the table of both.
+
+mod fstab;
+mod mounted;
+mod options;
+mod swap;
+
+use exec::{Context, KwArgs, Module, Result, function};
+use value::{Map, Value, map};
+
+use crate::support::{call, salt};
+use crate::{Ret, args};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "mount",
+    "File systems and swap spaces are in use or not, and in the table of mounts or not.",
+    &[&fstab::FSTAB_ABSENT, &fstab::FSTAB_PRESENT, &MOD_WATCH, &mounted::MOUNTED, &swap::SWAP, &UNMOUNTED],
+);
+
+/// What is mounted, in detail.
+async fn active(ctx: &Context) -> Result<Map> {
+    Ok(salt(ctx, "mount.active", map! { "extended" => true }).await?.into_map().unwrap_or_default())
+}
+
+/// Blanks as the kernel's tables show them.
+fn escaped(path: &str) -> String {
+    path.replace(' ', "\\040")
+}
+
+fn is_true(value: &Value) -> bool {
+    *value == Value::Bool(true)
+}
+
+/// Makes sure that nothing is mounted at a place; `persist` takes it out of the table, too.
+#[function]
+async fn unmounted(
+    ctx: &Context,
+    name: String,
+    device: Option<String>,
+    #[default("/etc/fstab")] config: String,
+    #[default(false)] persist: bool,
+    #[default(Value::Null)] user: Value,
+    kwargs: KwArgs,
+) -> Result<Ret> {
+    let _ = kwargs;
+    let mut ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
+    if name.is_empty() {
+        return Ok(ret.fail("Must provide name to mount.unmounted"));
+    }
+    let device = device.filter(|device| !device.is_empty());
+    if active(ctx).await?.contains_key(&escaped(&name)) {
+        if ctx.is_test() {
+            return Ok(ret.would(format!("Mount point {name} is mounted but should not be")));
+        }
+        let mut place = args![name.as_str()];
+        place.extend(device.as_deref().map(Value::from));
+        let said = call(ctx, "mount.umount", place, map! { "user" => user }).await?;
+        ret = match &said {
+            Value::Str(complaint) => ret.fail(complaint.as_str()),
+            Value::Bool(true) => ret.ok("Target was successfully unmounted").changed(map! { "umount" => true }),
+            _ => ret.ok("Execute set to False, Target was not unmounted"),
+        };
+        call(ctx, "mount.delete_mount_cache", args![name.as_str()], Map::new()).await?;
+    } else {
+        ret.comment = "Target was already unmounted".into();
+    }
+    if persist { forget(ctx, ret, &name, device, &config).await } else { Ok(ret) }
+}
+
+/// Takes a place out of the table.
+async fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>, config: &str) -> Result<Ret> {
+    let table = call(ctx, "mount.fstab", args![config], Map::new()).await?;
+    let said = |ret: &Ret, more: &str| Value::from(format!("{}{more}", ret.comment));
+    let Some(entry) = table.get(name) else {
+        ret.comment = said(&ret, ". fstab entry not found");
+        return Ok(ret);
+    };
+    if let Some(device) =
+        device.as_deref().filter(|device| entry.get("device").and_then(Value::as_str) != Some(*device))
+    {
+        ret.comment = said(&ret, &format!(". fstab entry for device {device} not found"));
+        return Ok(ret);
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!(
+            "Mount point {name} is unmounted but needs to be purged from {config} to be made persistent"
+        )));
+    }
+    if is_true(&call(ctx, "mount.rm_fstab", args![name, Value::from(device), config], Map::new()).await?) {
+        ret.comment = said(&ret, ". Removed target from fstab");
+        ret.changes.insert("persist", "purged");
+    } else {
+        ret.result = Some(false);
+        ret.comment = said(&ret, ". Failed to persist purge");
+    }
+    Ok(ret)
+}
+
+/// Mounts a file system anew when something it watches has changed.
+#[function]
+async fn mod_watch(ctx: &Context, name: String, #[default(Value::Null)] user: Value, kwargs: KwArgs) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let given = kwargs.given();
+    let part = |name: &str| given.get(name).cloned().unwrap_or_default();
+    let fun = part("sfun");
+    if fun.as_str() != Some("mounted") {
+        return Ok(ret.ok(format!("Watch not supported in {fun} at this time")));
+    }
+    let opts = given.get("opts").cloned().unwrap_or("defaults".into());
+    let place = args![name.as_str(), part("device"), false, part("fstype"), opts];
+    let said = call(ctx, "mount.remount", place, map! { "user" => user }).await?;
+    // A complaint is a text; Salt takes it for success.
+    Ok(if is_true(&said) {
+        ret.ok(format!("{name} remounted"))
+    } else {
+        ret.fail(format!("{name} failed to remount: {said}"))
+    })
+}

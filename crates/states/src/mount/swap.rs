@@ -1,0 +1,86 @@
+//! `mount.swap`.
+
+use exec::{Context, Result, function};
+use value::{Map, Value};
+
+use crate::support::call;
+use crate::{Ret, args};
+
+async fn swaps(ctx: &Context) -> Result<Map> {
+    Ok(call(ctx, "mount.swaps", args![], Map::new()).await?.into_map().unwrap_or_default())
+}
+
+/// The device behind a link.
+async fn device(ctx: &Context, name: &str) -> Result<String> {
+    if !call(ctx, "file.is_link", args![name], Map::new()).await?.truthy() {
+        return Ok(name.to_owned());
+    }
+    let target = call(ctx, "file.readlink", args![name], Map::new()).await?.to_string();
+    if target.starts_with('/') {
+        return Ok(target);
+    }
+    Ok(format!("/dev/{}", target.rsplit('/').next().unwrap_or_default()))
+}
+
+/// Makes sure that a swap space is in use, and in the table of mounts.
+#[function]
+async fn swap(
+    ctx: &Context,
+    name: String,
+    #[default(true)] persist: bool,
+    #[default("/etc/fstab")] config: String,
+) -> Result<Ret> {
+    let mut ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
+    let mut on = swaps(ctx).await?;
+    let real = device(ctx, &name).await?;
+    if on.contains_key(&real) {
+        ret.comment = format!("Swap {name} already active").into();
+    } else if ctx.is_test() {
+        ret = ret.would(format!("Swap {name} is set to be activated"));
+    } else {
+        call(ctx, "mount.swapon", args![real.as_str()], Map::new()).await?;
+        on = swaps(ctx).await?;
+        ret = match on.get(&real) {
+            Some(stats) => {
+                let stats = stats.as_map().cloned().unwrap_or_default();
+                ret.ok(format!("Swap {name} activated")).changed(stats)
+            }
+            None => ret.fail(format!("Swap {name} failed to activate")),
+        };
+    }
+    if persist { kept(ctx, ret, &name, &config, &on).await } else { Ok(ret) }
+}
+
+async fn kept(ctx: &Context, mut ret: Ret, name: &str, config: &str, on: &Map) -> Result<Ret> {
+    let table = call(ctx, "mount.fstab", args![config], Map::new()).await?.into_map().unwrap_or_default();
+    if ctx.is_test() {
+        let named = table.values().any(|entry| entry.get("device").and_then(Value::as_str) == Some(name));
+        if !table.contains_key(name) && !named {
+            ret.result = None;
+            if on.contains_key(name) {
+                ret.comment = format!("Swap {name} is set to be added to the fstab and to be activated").into();
+            }
+        }
+        return Ok(ret);
+    }
+    let field = |key: &str| table.get("none").and_then(|entry| entry.get(key)?.as_str());
+    if field("device") == Some(name) && field("fstype") != Some("swap") {
+        return Ok(ret);
+    }
+    let entry = args!["none", name, "swap", value::list!["defaults"], 0, 0, config];
+    let said = call(ctx, "mount.set_fstab", entry, Map::new()).await?;
+    Ok(recorded(ret, &said))
+}
+
+/// Adds what was done to the table of mounts.
+pub(super) fn recorded(mut ret: Ret, said: &Value) -> Ret {
+    let comment = ret.comment.to_string();
+    let (change, text) = match said.as_str() {
+        Some("new") => ("new", ". Added new entry to the fstab."),
+        Some("change") => ("update", ". Updated the entry in the fstab."),
+        _ => return ret,
+    };
+    ret.changes.insert("persist", change);
+    ret.comment = format!("{comment}{text}").into();
+    ret
+}
