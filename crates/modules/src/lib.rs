@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod aliases;
+pub mod alternatives;
 pub mod archive;
 pub mod beacons;
 pub mod cmd;
@@ -12,6 +13,7 @@ pub mod config;
 pub mod cp;
 pub mod cron;
 pub mod data;
+pub mod debconf;
 pub mod defaults;
 pub mod disk;
 pub mod dnsutil;
@@ -49,6 +51,7 @@ mod replay;
 pub mod saltern;
 pub mod saltutil;
 pub mod schedule;
+pub mod selinux;
 pub mod service;
 pub mod shadow;
 #[cfg(test)]
@@ -70,6 +73,7 @@ pub mod util;
 pub static ALL: &[&exec::Module] = &[
     // In alphabetical order.
     &aliases::MODULE,
+    &alternatives::MODULE,
     &archive::MODULE,
     &beacons::MODULE,
     &cmd::MODULE,
@@ -77,6 +81,7 @@ pub static ALL: &[&exec::Module] = &[
     &cp::MODULE,
     &cron::MODULE,
     &data::MODULE,
+    &debconf::MODULE,
     &defaults::MODULE,
     &disk::MODULE,
     &dnsutil::MODULE,
@@ -112,6 +117,7 @@ pub static ALL: &[&exec::Module] = &[
     &saltern::MODULE,
     &saltutil::MODULE,
     &schedule::MODULE,
+    &selinux::MODULE,
     &service::systemd::MODULE,
     &shadow::MODULE,
     &slsutil::MODULE,

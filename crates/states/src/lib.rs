@@ -5,10 +5,12 @@
 //! and `mod_init` are functions among the others.
 
 pub mod alias;
+pub mod alternatives;
 pub mod archive;
 pub mod beacon;
 pub mod cmd;
 pub mod cron;
+pub mod debconf;
 pub mod environ;
 pub mod event;
 pub mod file;
@@ -31,6 +33,7 @@ mod replay;
 mod ret;
 pub mod saltmod;
 pub mod schedule;
+pub mod selinux;
 pub mod service;
 #[cfg(test)]
 mod signatures;
@@ -49,10 +52,12 @@ pub use ret::Ret;
 pub static ALL: &[&exec::Module] = &[
     // In alphabetical order.
     &alias::MODULE,
+    &alternatives::MODULE,
     &archive::MODULE,
     &beacon::MODULE,
     &cmd::MODULE,
     &cron::MODULE,
+    &debconf::MODULE,
     &environ::MODULE,
     &event::MODULE,
     &file::MODULE,
@@ -72,6 +77,7 @@ pub static ALL: &[&exec::Module] = &[
     &process::MODULE,
     &saltmod::MODULE,
     &schedule::MODULE,
+    &selinux::MODULE,
     &service::MODULE,
     &ssh_auth::MODULE,
     &ssh_known_hosts::MODULE,

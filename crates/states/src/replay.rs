@@ -177,11 +177,14 @@ macro_rules! recordings {
 
 recordings! {
     account_cases 150
+    alternatives_cases 40
+    debconf_cases 40
     host_cases 150
     iptables_cases 150
     mount_cases 200
     pkg_cases 400
     pkgrepo_cases 100
+    selinux_cases 150
     service_cases 200
     system_cases 400
 }

@@ -1,0 +1,217 @@
+//! `alternatives` — which of several programs a common name means.
+
+use std::path::Path;
+
+use exec::{Call, Context, Module, Result, function};
+use value::{Map, Value, map};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "alternatives",
+    "Functions that look at which program a common name means, and choose another one.",
+    &[&AUTO, &CHECK_EXISTS, &CHECK_INSTALLED, &DISPLAY, &INSTALL, &REMOVE, &SET, &SHOW_CURRENT, &SHOW_LINK],
+)
+.only_if(|_| match Path::new(LINKS).is_dir() {
+    true => Ok(()),
+    false => Err("Cannot load alternatives module: /etc/alternatives dir not found".into()),
+});
+
+const LINKS: &str = "/etc/alternatives";
+
+/// What the program said.
+struct Said {
+    code: i64,
+    stdout: String,
+    stderr: String,
+}
+
+impl Said {
+    fn failed(&self) -> bool {
+        self.code > 0 && !self.stderr.is_empty()
+    }
+}
+
+async fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
+    let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
+    let program = if redhat { "alternatives" } else { "update-alternatives" };
+    let command: Value = [program].iter().chain(words).map(|word| Value::from(*word)).collect();
+    let mut kwargs = map! { "python_shell" => false };
+    if may_fail {
+        kwargs.insert("ignore_retcode", true);
+    }
+    let said: Map =
+        ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs }).await?.into_map().unwrap_or_default();
+    let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
+    let code = said.get("retcode").and_then(Value::as_i64).unwrap_or_default();
+    Ok(Said { code, stdout: text("stdout"), stderr: text("stderr") })
+}
+
+/// What was said, or what was complained about.
+fn told(said: Said, failed: bool) -> String {
+    if failed { said.stderr } else { said.stdout }
+}
+
+/// Returns what is known about a name.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.display editor
+#[function(out = "txt")]
+async fn display(ctx: &Context, name: String) -> Result<String> {
+    let said = run(ctx, &["--display", &name], true).await?;
+    let failed = said.failed();
+    Ok(told(said, failed))
+}
+
+/// The second line of the file the distributions of the Red Hat family keep for each name.
+fn link_in(text: &str) -> Option<&str> {
+    text.lines().nth(1)
+}
+
+/// Returns the link that has the common name, such as /usr/bin/editor; False if there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.show_link editor
+#[function]
+async fn show_link(ctx: &Context, name: String) -> Result<Value> {
+    let folder = match ctx.grains.get_str("os_family") {
+        Some("RedHat") => "/var/lib/alternatives",
+        Some("Suse") => "/var/lib/rpm/alternatives",
+        _ => {
+            let said = run(ctx, &["--query", &name], true).await?;
+            let block = said.stdout.split("\n\n").next().unwrap_or_default();
+            let link = block.lines().find_map(|line| line.strip_prefix("Link:"));
+            return Ok(link.filter(|_| !said.failed()).map_or(false.into(), |link| link.trim().into()));
+        }
+    };
+    match std::fs::read_to_string(Path::new(folder).join(&name)) {
+        Ok(text) => Ok(link_in(&text).map_or(false.into(), Value::from)),
+        Err(error) => {
+            tracing::error!("alternatives: {name} does not exist: {error}");
+            Ok(false.into())
+        }
+    }
+}
+
+fn target(folder: &str, name: &str) -> Option<String> {
+    let target = std::fs::read_link(Path::new(folder).join(name)).ok()?;
+    Some(target.to_string_lossy().into_owned())
+}
+
+/// Returns what a name means now; False if it means nothing.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.show_current editor
+#[function]
+fn show_current(name: String) -> Result<Value> {
+    let found = target(LINKS, &name);
+    if found.is_none() {
+        tracing::error!("alternative: {name} does not exist");
+    }
+    Ok(found.map_or(false.into(), Value::from))
+}
+
+/// Says whether a path is among those a name can mean.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.check_exists editor /usr/bin/vim
+#[function]
+async fn check_exists(ctx: &Context, name: String, path: String) -> Result<bool> {
+    let said = run(ctx, &["--display", &name], true).await?;
+    Ok(!said.failed() && said.stdout.lines().any(|line| line.starts_with(&path)))
+}
+
+/// Says whether a name means a path now.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.check_installed editor /usr/bin/vim
+#[function]
+fn check_installed(name: String, path: String) -> Result<bool> {
+    Ok(target(LINKS, &name).is_some_and(|found| found == path))
+}
+
+/// Adds a path to those a name can mean; returns what the program said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.install editor /usr/bin/editor /usr/bin/emacs23 50
+#[function(out = "txt")]
+async fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<String> {
+    let said = run(ctx, &["--install", &link, &name, &path, &priority.to_string()], false).await?;
+    let failed = said.failed();
+    Ok(told(said, failed))
+}
+
+/// Takes a path away from those a name can mean; returns what the program said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.remove editor /usr/bin/vim
+#[function(out = "txt")]
+async fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
+    let said = run(ctx, &["--remove", &name, &path], false).await?;
+    let failed = said.code > 0;
+    Ok(told(said, failed))
+}
+
+/// Lets a name mean the path of the highest priority; returns what the program said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.auto editor
+#[function]
+async fn auto(ctx: &Context, name: String) -> Result<String> {
+    let said = run(ctx, &["--auto", &name], false).await?;
+    let failed = said.code > 0;
+    Ok(told(said, failed))
+}
+
+/// Lets a name mean a path; returns what the program said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' alternatives.set editor /usr/bin/vim
+#[function]
+async fn set(ctx: &Context, name: String, path: String) -> Result<String> {
+    let said = run(ctx, &["--set", &name, &path], false).await?;
+    let failed = said.code > 0;
+    Ok(told(said, failed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/usr/bin/vim", folder.path().join("editor")).unwrap();
+        let folder = folder.path().to_str().unwrap();
+        assert_eq!(target(folder, "editor").as_deref(), Some("/usr/bin/vim"));
+        assert_eq!(target(folder, "pager"), None);
+        assert_eq!(link_in("auto\n/usr/bin/editor\n\n"), Some("/usr/bin/editor"));
+        assert_eq!(link_in("auto"), None);
+    }
+}
