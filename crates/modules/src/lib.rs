@@ -20,6 +20,7 @@ pub mod dnsutil;
 pub mod environ;
 pub mod event;
 pub mod file;
+pub mod firewalld;
 pub mod git;
 pub mod grains;
 pub mod group;
@@ -88,6 +89,7 @@ pub static ALL: &[&exec::Module] = &[
     &environ::MODULE,
     &event::MODULE,
     &file::MODULE,
+    &firewalld::MODULE,
     &git::MODULE,
     &grains::MODULE,
     &group::MODULE,

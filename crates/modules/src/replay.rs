@@ -263,6 +263,7 @@ macro_rules! recordings {
 recordings! {
     alternatives_cases 40
     debconf_cases 20
+    firewalld_cases 100
     iptables_cases 200
     mount_cases 100
     selinux_cases 100

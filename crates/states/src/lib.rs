@@ -14,6 +14,7 @@ pub mod debconf;
 pub mod environ;
 pub mod event;
 pub mod file;
+pub mod firewalld;
 pub mod git;
 pub mod grains;
 pub mod group;
@@ -61,6 +62,7 @@ pub static ALL: &[&exec::Module] = &[
     &environ::MODULE,
     &event::MODULE,
     &file::MODULE,
+    &firewalld::MODULE,
     &git::MODULE,
     &grains::MODULE,
     &group::MODULE,

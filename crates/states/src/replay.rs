@@ -179,6 +179,7 @@ recordings! {
     account_cases 150
     alternatives_cases 40
     debconf_cases 40
+    firewalld_cases 100
     host_cases 150
     iptables_cases 150
     mount_cases 200

@@ -1,0 +1,150 @@
+//! Interfaces, sources and rich rules of a zone.
+
+use exec::{Context, Result, function};
+
+use super::{lasting, run, words};
+
+/// Returns the interfaces of a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.get_interfaces zone
+#[function]
+async fn get_interfaces(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent)).await
+}
+
+/// Binds an interface to a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.add_interface zone eth0
+#[function]
+async fn add_interface(
+    ctx: &Context,
+    zone: String,
+    interface: String,
+    #[default(true)] permanent: bool,
+) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent)).await?;
+    if known.contains(&interface) {
+        tracing::info!("Interface is already bound to zone.");
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --add-interface={interface}"), permanent)).await
+}
+
+/// Frees an interface from a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.remove_interface zone eth0
+#[function]
+async fn remove_interface(
+    ctx: &Context,
+    zone: String,
+    interface: String,
+    #[default(true)] permanent: bool,
+) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent)).await?;
+    if !known.contains(&interface) {
+        tracing::info!("Interface is not bound to zone.");
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --remove-interface={interface}"), permanent)).await
+}
+
+/// Returns the sources of a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.get_sources zone
+#[function]
+async fn get_sources(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent)).await
+}
+
+/// Binds a source to a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.add_source zone 192.168.1.0/24
+#[function]
+async fn add_source(ctx: &Context, zone: String, source: String, #[default(true)] permanent: bool) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent)).await?;
+    if known.contains(&source) {
+        tracing::info!("Source is already bound to zone.");
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --add-source={source}"), permanent)).await
+}
+
+/// Frees a source from a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.remove_source zone 192.168.1.0/24
+#[function]
+async fn remove_source(
+    ctx: &Context,
+    zone: String,
+    source: String,
+    #[default(true)] permanent: bool,
+) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent)).await?;
+    if !known.contains(&source) {
+        tracing::info!("Source is not bound to zone.");
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --remove-source={source}"), permanent)).await
+}
+
+/// Returns the rich rules of a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.get_rich_rules zone
+#[function]
+async fn get_rich_rules(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    let text = run(ctx, &lasting(&format!("--zone={zone} --list-rich-rules"), permanent)).await?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// Adds a rich rule to a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.add_rich_rule zone 'rule'
+#[function]
+async fn add_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&format!("--zone={zone} --add-rich-rule='{rule}'"), permanent)).await
+}
+
+/// Takes a rich rule from a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.remove_rich_rule zone 'rule'
+#[function]
+async fn remove_rich_rule(
+    ctx: &Context,
+    zone: String,
+    rule: String,
+    #[default(true)] permanent: bool,
+) -> Result<String> {
+    run(ctx, &lasting(&format!("--zone={zone} --remove-rich-rule='{rule}'"), permanent)).await
+}

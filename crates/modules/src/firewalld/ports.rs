@@ -1,0 +1,162 @@
+//! Ports, forwarded ports and ICMP packets of a zone.
+
+use exec::{Context, Result, function};
+use value::Value;
+
+use super::{forwarded, lasting, masquerades, run, words};
+
+/// Opens a port.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.add_port internal 443/tcp
+#[function]
+async fn add_port(
+    ctx: &Context,
+    zone: String,
+    port: String,
+    #[default(true)] permanent: bool,
+    #[default(false)] force_masquerade: bool,
+) -> Result<String> {
+    if force_masquerade && !masquerades(ctx, Some(zone.clone()), true).await? {
+        run(ctx, &format!("--zone={zone} --add-masquerade --permanent")).await?;
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --add-port={port}"), permanent)).await
+}
+
+/// Closes a port.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.remove_port internal 443/tcp
+#[function]
+async fn remove_port(ctx: &Context, zone: String, port: String, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&format!("--zone={zone} --remove-port={port}"), permanent)).await
+}
+
+/// Returns the open ports of a zone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.list_ports internal
+#[function]
+async fn list_ports(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-ports"), permanent)).await
+}
+
+/// Forwards a port, to another machine when an address is given.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.add_port_fwd public 80 443 tcp
+#[function]
+async fn add_port_fwd(
+    ctx: &Context,
+    zone: String,
+    src: Value,
+    dest: Value,
+    #[default("tcp")] proto: String,
+    #[default("")] dstaddr: String,
+    #[default(true)] permanent: bool,
+    #[default(false)] force_masquerade: bool,
+) -> Result<String> {
+    if force_masquerade && !masquerades(ctx, Some(zone.clone()), true).await? {
+        run(ctx, &format!("--zone={zone} --add-masquerade --permanent")).await?;
+    }
+    let line = format!("--zone={zone} --add-forward-port=port={src}:proto={proto}:toport={dest}:toaddr={dstaddr}");
+    run(ctx, &lasting(&line, permanent)).await
+}
+
+/// Forwards a port no longer.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.remove_port_fwd public 80 443 tcp
+#[function]
+async fn remove_port_fwd(
+    ctx: &Context,
+    zone: String,
+    src: Value,
+    dest: Value,
+    #[default("tcp")] proto: String,
+    #[default("")] dstaddr: String,
+    #[default(true)] permanent: bool,
+) -> Result<String> {
+    let line = format!("--zone={zone} --remove-forward-port=port={src}:proto={proto}:toport={dest}:toaddr={dstaddr}");
+    run(ctx, &lasting(&line, permanent)).await
+}
+
+/// Returns the ports a zone forwards.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.list_port_fwd public
+#[function]
+async fn list_port_fwd(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<Value>> {
+    let text = run(ctx, &lasting(&format!("--zone={zone} --list-forward-ports"), permanent)).await?;
+    text.lines().map(forwarded).collect()
+}
+
+/// Returns the kinds of ICMP packets a zone refuses.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.list_icmp_block zone
+#[function]
+async fn list_icmp_block(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent)).await
+}
+
+/// Refuses a kind of ICMP packets.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.block_icmp zone echo-reply
+#[function]
+async fn block_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
+    if !words(ctx, &lasting("--get-icmptypes", permanent)).await?.contains(&icmp) {
+        tracing::error!("Invalid ICMP type");
+        return Ok(false.into());
+    }
+    if words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent)).await?.contains(&icmp) {
+        tracing::info!("ICMP block already exists");
+        return Ok("success".into());
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --add-icmp-block={icmp}"), permanent)).await.map(Value::from)
+}
+
+/// Lets in a kind of ICMP packets that was refused.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.allow_icmp zone echo-reply
+#[function]
+async fn allow_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
+    if !words(ctx, &lasting("--get-icmptypes", permanent)).await?.contains(&icmp) {
+        tracing::error!("Invalid ICMP type");
+        return Ok(false.into());
+    }
+    if !words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent)).await?.contains(&icmp) {
+        tracing::info!("ICMP Type is already permitted");
+        return Ok("success".into());
+    }
+    run(ctx, &lasting(&format!("--zone={zone} --remove-icmp-block={icmp}"), permanent)).await.map(Value::from)
+}

@@ -1,0 +1,174 @@
+//! Zones, and what is about all of them.
+
+use exec::{Context, Result, function};
+use value::Map;
+
+use super::{all_of, lasting, managed, run, words, zones};
+
+/// Returns the version of firewalld.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.version
+#[function]
+async fn version(ctx: &Context) -> Result<String> {
+    run(ctx, "--version").await
+}
+
+/// Lets lasting settings take effect.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.reload_rules
+#[function]
+async fn reload_rules(ctx: &Context) -> Result<String> {
+    run(ctx, "--reload").await
+}
+
+/// Returns the zone of what belongs to no other.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.default_zone
+#[function]
+async fn default_zone(ctx: &Context) -> Result<String> {
+    run(ctx, "--get-default-zone").await
+}
+
+/// Makes lasting what is in force.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.make_permanent
+#[function]
+async fn make_permanent(ctx: &Context) -> Result<String> {
+    run(ctx, "--runtime-to-permanent").await
+}
+
+/// Returns the names of all zones.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.get_zones
+#[function]
+async fn get_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting("--get-zones", permanent)).await
+}
+
+/// Returns the names of all services.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.get_services
+#[function]
+async fn get_services(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting("--get-services", permanent)).await
+}
+
+/// Returns the names of all kinds of ICMP packets.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.get_icmp_types
+#[function]
+async fn get_icmp_types(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting("--get-icmptypes", permanent)).await
+}
+
+/// Makes a zone; ``restart`` lets it take effect.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.new_zone my_zone
+#[function]
+async fn new_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--new-zone={zone} --permanent"), restart).await
+}
+
+/// Takes a zone away; ``restart`` lets that take effect.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.delete_zone my_zone
+#[function]
+async fn delete_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--delete-zone={zone} --permanent"), restart).await
+}
+
+/// Makes a service; ``restart`` lets it take effect.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.new_service my_service
+#[function]
+async fn new_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--new-service={name} --permanent"), restart).await
+}
+
+/// Takes a service away; ``restart`` lets that take effect.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.delete_service my_service
+#[function]
+async fn delete_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--delete-service={name} --permanent"), restart).await
+}
+
+/// Sets the zone of what belongs to no other.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.set_default_zone damian
+#[function]
+async fn set_default_zone(ctx: &Context, zone: String) -> Result<String> {
+    run(ctx, &format!("--set-default-zone={zone}")).await
+}
+
+/// Returns all zones with all their settings.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.list_zones
+#[function]
+async fn list_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Map> {
+    Ok(zones(&run(ctx, &lasting("--list-all-zones", permanent)).await?))
+}
+
+/// Returns all settings of a zone, by default of the default one.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' firewalld.list_all my_zone
+#[function]
+async fn list_all(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<Map> {
+    all_of(ctx, zone, permanent).await
+}
