@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod aliases;
 pub mod alternatives;
 pub mod archive;
+pub mod at;
 pub mod beacons;
 pub mod cmd;
 pub mod config;
@@ -33,6 +34,7 @@ pub mod jinja;
 pub mod key;
 pub mod kmod;
 pub mod locale;
+pub mod logrotate;
 pub mod logs;
 pub mod lowpkg;
 pub mod match_;
@@ -76,6 +78,7 @@ pub static ALL: &[&exec::Module] = &[
     &aliases::MODULE,
     &alternatives::MODULE,
     &archive::MODULE,
+    &at::MODULE,
     &beacons::MODULE,
     &cmd::MODULE,
     &config::MODULE,
@@ -102,6 +105,7 @@ pub static ALL: &[&exec::Module] = &[
     &key::MODULE,
     &kmod::MODULE,
     &locale::MODULE,
+    &logrotate::MODULE,
     &logs::MODULE,
     &lowpkg::MODULE,
     &match_::MODULE,

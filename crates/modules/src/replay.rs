@@ -262,9 +262,12 @@ macro_rules! recordings {
 
 recordings! {
     alternatives_cases 40
+    at_cases 50
     debconf_cases 20
+    disk_cases 50
     firewalld_cases 100
     iptables_cases 200
+    logrotate_cases 30
     mount_cases 100
     selinux_cases 100
 }

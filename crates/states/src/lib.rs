@@ -7,10 +7,13 @@
 pub mod alias;
 pub mod alternatives;
 pub mod archive;
+pub mod at;
 pub mod beacon;
+pub mod blockdev;
 pub mod cmd;
 pub mod cron;
 pub mod debconf;
+pub mod disk;
 pub mod environ;
 pub mod event;
 pub mod file;
@@ -24,6 +27,7 @@ pub mod ini;
 pub mod iptables;
 pub mod kmod;
 pub mod locale;
+pub mod logrotate;
 pub mod module;
 pub mod mount;
 pub mod pkg;
@@ -55,10 +59,13 @@ pub static ALL: &[&exec::Module] = &[
     &alias::MODULE,
     &alternatives::MODULE,
     &archive::MODULE,
+    &at::MODULE,
     &beacon::MODULE,
+    &blockdev::MODULE,
     &cmd::MODULE,
     &cron::MODULE,
     &debconf::MODULE,
+    &disk::MODULE,
     &environ::MODULE,
     &event::MODULE,
     &file::MODULE,
@@ -72,6 +79,7 @@ pub static ALL: &[&exec::Module] = &[
     &iptables::MODULE,
     &kmod::MODULE,
     &locale::MODULE,
+    &logrotate::MODULE,
     &module::MODULE,
     &mount::MODULE,
     &pkg::MODULE,

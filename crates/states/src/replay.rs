@@ -178,10 +178,13 @@ macro_rules! recordings {
 recordings! {
     account_cases 150
     alternatives_cases 40
+    at_cases 150
     debconf_cases 40
+    disk_cases 150
     firewalld_cases 100
     host_cases 150
     iptables_cases 150
+    logrotate_cases 300
     mount_cases 200
     pkg_cases 400
     pkgrepo_cases 100

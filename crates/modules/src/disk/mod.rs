@@ -1,4 +1,6 @@
-//! `disk` — file systems and how full they are.
+//! `disk` — file systems, how full they are, and the devices they lie on.
+
+mod devices;
 
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
@@ -8,8 +10,19 @@ use crate::cmd;
 /// The module.
 pub static MODULE: Module = Module::new(
     "disk",
-    "Functions that look at file systems and block devices.",
-    &[&BLKID, &FSTYPE, &INODEUSAGE, &PERCENT, &USAGE],
+    "Functions that look at file systems and block devices, and change these.",
+    &[
+        &BLKID,
+        &devices::DUMP,
+        &devices::FORMAT,
+        &FSTYPE,
+        &INODEUSAGE,
+        &PERCENT,
+        &devices::RESIZE2FS,
+        &devices::TUNE,
+        &USAGE,
+        &devices::WIPE,
+    ],
 );
 
 /// Letters that may be handed to `df`.

@@ -1,0 +1,224 @@
+//! `at` — commands that run once, later.
+
+use std::sync::LazyLock;
+
+use exec::{Call, Context, Error, KwArgs, Module, Result, VarArgs, function};
+use regex::Regex;
+use value::{Map, Value, list, map};
+
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "at",
+    "Functions that look at commands that are to run later, add and remove them.",
+    &[&AT, &ATC, &ATQ, &ATRM, &JOBCHECK],
+)
+.only_if(|_| match util::which("at") {
+    Some(_) => Ok(()),
+    None => Err("The at module could not be loaded: at command not found".into()),
+});
+
+fn program(ctx: &Context, name: &str) -> Result<String> {
+    util::program(ctx, name).ok_or_else(|| Error::CommandNotFound(format!("{name}: command not found")))
+}
+
+async fn run(ctx: &Context, name: &str, args: &[&str]) -> Result<String> {
+    let words: Vec<Value> =
+        std::iter::once(program(ctx, name)?.into()).chain(args.iter().map(|arg| Value::from(*arg))).collect();
+    let call = Call { args: vec![words.into()], kwargs: map! { "python_shell" => false } };
+    Ok(ctx.call_with("cmd.run_stdout", call).await?.to_string())
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Date and time of "Thu Dec 11 19:48:47 2014", without the seconds: "2014-12-11" and "19:48:00".
+fn date_and_time(words: &[&str]) -> Option<(String, String)> {
+    let [_, month, day, clock, year] = words else { return None };
+    let month = MONTHS.iter().position(|known| known.eq_ignore_ascii_case(month))? + 1;
+    let day: u8 = day.parse().ok()?;
+    let mut parts = clock.split(':').map(|part| part.parse::<u8>().ok());
+    let (hour, minute) = (parts.next()??, parts.next()??);
+    let year: u16 = year.parse().ok()?;
+    Some((format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:00")))
+}
+
+/// A line of the queue: the job, and its date, time, queue and user.
+fn queued(line: &str, redhat: bool) -> Option<(i64, [String; 4])> {
+    let (job, rest) = line.split_once('\t')?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let fields = if redhat {
+        let [date, time, queue, user, ..] = words[..] else { return None };
+        [date, time, queue, user].map(str::to_owned)
+    } else {
+        let (date, time) = date_and_time(words.get(..5)?)?;
+        [date, time, (*words.get(5)?).to_owned(), (*words.get(6)?).to_owned()]
+    };
+    Some((job.trim().parse().ok()?, fields))
+}
+
+/// The tag in the text of a job.
+fn tag_of(text: &str) -> &str {
+    static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^### SALT: (\w+)").expect("the pattern is constant"));
+    text.lines().filter_map(|line| Some(TAG.captures(line)?.get(1)?.as_str())).next_back().unwrap_or_default()
+}
+
+async fn jobs(ctx: &Context, tag: &Value) -> Result<Vec<Map>> {
+    let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
+    let text = if redhat { run(ctx, "at", &["-l"]).await? } else { run(ctx, "atq", &[]).await? };
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let unread = || Error::execution(format!("failed to read the line '{line}' of the queue"));
+        let (job, [date, time, queue, user]) = queued(line, redhat).ok_or_else(unread)?;
+        let content = run(ctx, "at", &["-c", &job.to_string()]).await?;
+        let own = tag_of(&content);
+        let wanted = tag.to_string();
+        if !tag.truthy() || wanted == own || wanted == job.to_string() {
+            found.push(map! {
+                "job" => job, "date" => date, "time" => time, "queue" => queue, "user" => user, "tag" => own,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn numbers(jobs: &[Map]) -> Vec<String> {
+    jobs.iter().filter_map(|job| job.get("job")).map(Value::to_string).collect()
+}
+
+/// Returns the jobs that wait, all of them or those with a tag or number.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' at.atq
+///     salt '*' at.atq [tag]
+#[function]
+async fn atq(ctx: &Context, #[default(Value::Null)] tag: Value) -> Result<Map> {
+    Ok(map! { "jobs" => jobs(ctx, &tag).await? })
+}
+
+/// Removes jobs by number, all of them, or all with a tag, and returns which.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' at.atrm 5 8
+///     salt '*' at.atrm all [tag]
+#[function]
+async fn atrm(ctx: &Context, args: VarArgs) -> Result<Map> {
+    let args: Vec<String> = args.0.iter().map(Value::to_string).collect();
+    let (removed, tag) = match args.first().map(String::as_str) {
+        None => (Vec::new(), Value::Null),
+        Some("all") => {
+            let tag = args.get(1).map_or(Value::Null, |tag| tag.as_str().into());
+            (numbers(&jobs(ctx, &tag).await?), tag)
+        }
+        Some(_) => {
+            let mut known = numbers(&jobs(ctx, &Value::Null).await?);
+            known.retain(|job| args.contains(job));
+            (known, Value::Null)
+        }
+    };
+    if !removed.is_empty() {
+        let words: Vec<&str> = ["-d"].into_iter().chain(removed.iter().map(String::as_str)).collect();
+        run(ctx, "at", &words).await?;
+    }
+    Ok(map! { "jobs" => map! { "removed" => removed, "tag" => tag } })
+}
+
+/// The number of the job in what ``at`` says, below its warnings.
+fn number(said: &str) -> Option<i64> {
+    let line = said.lines().find(|line| line.starts_with("job "))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Adds a job: when it runs, and the command. ``tag`` and ``runas`` can be given. Returns the job.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' at.at 12:05am '/sbin/reboot' tag=reboot
+///     salt '*' at.at '3:05am +3 days' 'bin/myscript' tag=nightly runas=jim
+#[function]
+async fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let [when, command @ ..] = &args.0[..] else { return Ok(map! { "jobs" => list![] }) };
+    if command.is_empty() {
+        return Ok(map! { "jobs" => list![] });
+    }
+    let given = kwargs.given();
+    let command = command.iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
+    let tag = given.get("tag").map(|tag| format!("### SALT: {tag}\n")).unwrap_or_default();
+    let mut more = map! { "stdin" => format!("{tag}{command}\n"), "python_shell" => false };
+    if let Some(user) = given.get("runas") {
+        more.insert("runas", user.clone());
+    }
+    let words = list![program(ctx, "at")?, when.clone()];
+    let said = ctx.call_with("cmd.run", Call { args: vec![words], kwargs: more }).await?.to_string();
+    if said.ends_with("Garbled time") {
+        return Ok(map! { "jobs" => list![], "error" => "invalid timespec" });
+    }
+    let job = number(&said).ok_or_else(|| Error::execution(format!("at did not take the job: {said}")))?;
+    Ok(map! { "jobs" => jobs(ctx, &job.into()).await? })
+}
+
+/// Returns what a job runs.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' at.atc 5
+#[function]
+async fn atc(ctx: &Context, jobid: Value) -> Result<Value> {
+    let text = run(ctx, "at", &["-c", &jobid.to_string()]).await?;
+    Ok(match text.is_empty() {
+        true => map! { "error" => format!("invalid job id '{jobid}'") }.into(),
+        false => text.into(),
+    })
+}
+
+/// Says whether a job fits what is asked of it.
+fn fits(job: &Map, asked: &Map) -> bool {
+    let part = |name: &str| job.get_str(name).unwrap_or_default();
+    let wanted = |name: &str| asked.get(name).filter(|value| value.truthy()).map(Value::to_string);
+    let two = |name: &str, own: Option<&str>| {
+        wanted(name).is_none_or(|number| {
+            number.trim().parse::<u32>().is_ok_and(|number| Some(format!("{number:02}").as_str()) == own)
+        })
+    };
+    let year = wanted("year").map(|year| if year.len() == 2 { format!("20{year}") } else { year });
+    let (date, time): (Vec<&str>, Vec<&str>) = (part("date").split('-').collect(), part("time").split(':').collect());
+    wanted("runas").is_none_or(|user| user == part("user"))
+        && wanted("tag").is_none_or(|tag| tag == part("tag"))
+        && two("hour", time.first().copied())
+        && two("minute", time.get(1).copied())
+        && two("day", date.get(2).copied())
+        && two("month", date.get(1).copied())
+        && year.is_none_or(|year| Some(year.as_str()) == date.first().copied())
+}
+
+/// Returns the jobs that fit: ``runas``, ``tag``, ``hour``, ``minute``, ``day``, ``month``, ``year``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' at.jobcheck runas=jam day=13
+#[function]
+async fn jobcheck(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    let asked = kwargs.given();
+    if asked.is_empty() {
+        return Ok(map! { "error" => "You have given a condition" });
+    }
+    let all = jobs(ctx, &Value::Null).await?;
+    let none = all.is_empty();
+    let found: Vec<Map> = all.into_iter().filter(|job| fits(job, &asked)).collect();
+    if found.is_empty() && !none {
+        return Ok(map! { "jobs" => list![], "note" => "No match jobs or time format error" });
+    }
+    Ok(map! { "jobs" => found })
+}

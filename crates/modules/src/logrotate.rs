@@ -1,0 +1,263 @@
+//! `logrotate` — how logs are rotated.
+
+use std::path::Path;
+
+use exec::{Call, Context, Error, Module, Result, function};
+use value::{Map, Value, map, python};
+
+/// The module.
+pub static MODULE: Module =
+    Module::new("logrotate", "Functions that look at how logs are rotated, and change it.", &[&GET, &SET, &SHOW_CONF]);
+
+/// Directives that begin a script, which ends with `endscript`.
+const SCRIPTS: [&str; 5] = ["firstaction", "lastaction", "prerotate", "postrotate", "preremove"];
+
+/// How deep files may include each other.
+const DEPTH: u32 = 8;
+
+/// A number, where a text is one.
+fn plain(text: &str) -> Value {
+    text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
+}
+
+fn names_logs(word: &str) -> bool {
+    word.starts_with(['/', '~', '"', '\'']) || word.contains(['*', '?', '['])
+}
+
+/// A configuration as it is read.
+#[derive(Default)]
+struct Reader {
+    found: Map,
+    /// Names that stand on lines of their own in front of a brace.
+    waiting: Vec<String>,
+    /// The block that is open, and the names it belongs to.
+    block: Option<Map>,
+    names: Vec<String>,
+    /// The script that is open.
+    script: Option<(String, Vec<Value>)>,
+}
+
+impl Reader {
+    fn target(&mut self) -> &mut Map {
+        self.block.as_mut().unwrap_or(&mut self.found)
+    }
+
+    fn line(&mut self, line: &str, depth: u32) -> Result<()> {
+        let line = line.trim();
+        if let Some((name, mut body)) = self.script.take() {
+            if line == "endscript" {
+                self.target().insert(name, body);
+            } else {
+                body.push(line.into());
+                self.script = Some((name, body));
+            }
+            return Ok(());
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if line.starts_with('#') || words.is_empty() {
+            return Ok(());
+        }
+        if line.contains('}') {
+            let block = self.block.take().unwrap_or_default();
+            for name in std::mem::take(&mut self.names) {
+                self.found.insert(name, block.clone());
+            }
+            return Ok(());
+        }
+        if line.contains('{') {
+            self.names = std::mem::take(&mut self.waiting);
+            self.names.extend(words.iter().filter(|word| **word != "{").map(|word| (*word).to_owned()));
+            self.block = Some(Map::new());
+            return Ok(());
+        }
+        self.setting(&words, depth)
+    }
+
+    fn setting(&mut self, words: &[&str], depth: u32) -> Result<()> {
+        if let ([word], None) = (words, &self.block) {
+            if names_logs(word) {
+                self.waiting.push((*word).to_owned());
+            } else {
+                self.found.insert(*word, true);
+            }
+            return Ok(());
+        }
+        let value = match words {
+            [name] if SCRIPTS.contains(name) => {
+                self.script = Some(((*name).to_owned(), Vec::new()));
+                return Ok(());
+            }
+            [_] => true.into(),
+            [name, folder] => {
+                if *name == "include" {
+                    self.include(folder, depth)?;
+                }
+                plain(folder)
+            }
+            [_, rest @ ..] => rest.join(" ").into(),
+            [] => return Ok(()),
+        };
+        self.target().insert(words[0], value);
+        Ok(())
+    }
+
+    /// Takes up the files of a directory.
+    fn include(&mut self, folder: &str, depth: u32) -> Result<()> {
+        if depth >= DEPTH {
+            return Err(Error::execution(format!("files include each other too deeply: {folder}")));
+        }
+        let entries = std::fs::read_dir(folder).map_err(|error| Error::io("read", folder, &error))?;
+        let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+        files.sort();
+        let mut all = self.found.remove("include files").and_then(Value::into_map).unwrap_or_default();
+        for file in files {
+            let included = read(&file, depth + 1)?;
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Value::List(keys) = all.entry_or_insert_with(name, || Value::List(Vec::new())) {
+                keys.extend(included.keys().cloned());
+            }
+            self.found.update(included);
+        }
+        self.found.update(map! { "include" => folder, "include files" => all });
+        Ok(())
+    }
+}
+
+fn read(path: &Path, depth: u32) -> Result<Map> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))?;
+    let mut reader = Reader::default();
+    for line in text.lines() {
+        reader.line(line, depth)?;
+    }
+    for name in std::mem::take(&mut reader.waiting) {
+        reader.found.insert(name, true);
+    }
+    Ok(reader.found)
+}
+
+async fn configuration(ctx: &Context, file: &str) -> Result<Map> {
+    let file = file.to_owned();
+    ctx.blocking(move || read(Path::new(&file), 0)).await?
+}
+
+/// Returns the configuration with all it includes.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' logrotate.show_conf
+#[function]
+async fn show_conf(ctx: &Context, #[default("/etc/logrotate.conf")] conf_file: String) -> Result<Map> {
+    configuration(ctx, &conf_file).await
+}
+
+/// Returns a setting, or one of a block; False if there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' logrotate.get rotate
+///     salt '*' logrotate.get /var/log/wtmp rotate
+#[function]
+async fn get(
+    ctx: &Context,
+    key: String,
+    #[default(Value::Null)] value: Value,
+    #[default("/etc/logrotate.conf")] conf_file: String,
+) -> Result<Value> {
+    let found = configuration(ctx, &conf_file).await?.remove(&key).unwrap_or(false.into());
+    if !value.truthy() || !found.truthy() {
+        return Ok(found);
+    }
+    let block = found.into_map().ok_or_else(|| Error::Other(format!("'{key}' is no block")))?;
+    Ok(block.get_value(&value).cloned().unwrap_or(false.into()))
+}
+
+/// A block as it stands in the file.
+fn written(name: &str, block: &Map) -> String {
+    let mut text = String::new();
+    for (setting, value) in block {
+        match value {
+            Value::List(lines) if SCRIPTS.iter().any(|script| setting.as_str() == Some(script)) => {
+                text.push_str(&format!("    {setting}\n"));
+                text.extend(lines.iter().map(|line| format!("        {line}\n")));
+                text.push_str("    endscript\n");
+            }
+            Value::Bool(true) => text.push_str(&format!("    {setting} \n")),
+            value => text.push_str(&format!("    {setting} {value}\n")),
+        }
+    }
+    format!("{name} {{\n{text}}}")
+}
+
+/// What is put in place of what; nothing when all is as it should be.
+fn replacement(conf: &Map, key: &str, value: &Value, setting: &Value) -> Result<Option<Map>> {
+    let current = conf.get(key).cloned().unwrap_or(false.into());
+    if setting.is_null() {
+        if current.as_map().is_some() {
+            return Err(Error::invocation(format!(
+                "Error: {key} includes a dict, and a specific setting inside the dict was not declared"
+            )));
+        }
+        if python::equal(value, &current) {
+            return Ok(None);
+        }
+        let line = match value {
+            Value::Bool(true) => key.to_owned(),
+            value if value.truthy() => format!("{key} {value}"),
+            _ => String::new(),
+        };
+        return Ok(Some(map! {
+            "flags" => 8, "pattern" => format!("^{key}.*"), "prepend_if_not_found" => true, "repl" => line,
+        }));
+    }
+    if current.truthy() && current.as_map().is_none() {
+        return Err(Error::invocation(
+            "Error: A setting for a dict was declared, but the configuration line given is not a dict",
+        ));
+    }
+    let mut block = current.into_map().unwrap_or_default();
+    if python::equal(setting, block.get_value(value).unwrap_or(&false.into())) {
+        return Ok(None);
+    }
+    if setting.truthy() {
+        block.insert(value.clone(), setting.clone());
+    } else {
+        block.remove_value(value);
+    }
+    Ok(Some(map! {
+        "flags" => 24, "pattern" => format!("^{key}.*?{{.*?}}"), "append_if_not_found" => true,
+        "repl" => written(key, &block),
+    }))
+}
+
+/// Sets a setting, or with ``setting`` one of a block: then ``value`` is its name. Says whether it worked.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' logrotate.set rotate 2
+///     salt '*' logrotate.set /var/log/wtmp rotate 2
+#[function]
+async fn set(
+    ctx: &Context,
+    key: String,
+    value: Value,
+    #[default(Value::Null)] setting: Value,
+    #[default("/etc/logrotate.conf")] conf_file: String,
+) -> Result<Value> {
+    let conf = configuration(ctx, &conf_file).await?;
+    let included = conf.get("include files").and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    let holds = |keys: &Value| keys.as_list().is_some_and(|keys| keys.contains(&key.as_str().into()));
+    let file = included.filter(|(_, keys)| holds(keys)).last().map(|(name, _)| name.to_string());
+    let path = match (file, conf.get_str("include")) {
+        (Some(file), Some(folder)) => Path::new(folder).join(file).to_string_lossy().into_owned(),
+        _ => conf_file,
+    };
+    let Some(mut wanted) = replacement(&conf, &key, &value, &setting)? else { return Ok(true.into()) };
+    wanted.update(map! { "backup" => false, "path" => path, "show_changes" => false });
+    ctx.call_with("file.replace", Call { args: Vec::new(), kwargs: wanted }).await
+}
