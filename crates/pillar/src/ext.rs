@@ -4,6 +4,7 @@ mod command;
 mod file_tree;
 mod git;
 mod http;
+mod stack;
 
 use config::Roots;
 use targeting::{Compiled, Context, Facts, TargetType};
@@ -93,8 +94,7 @@ impl ExternalCall<'_> {
 
 /// External pillars of Salt that are not here, or that nobody has added: leaving them out silently would take data away
 /// from minions.
-const MISSING: [&str; 9] =
-    ["git", "libvirt", "mysql", "pillar_ldap", "postgres", "reclass", "saltclass", "stack", "vault"];
+const MISSING: [&str; 8] = ["git", "libvirt", "mysql", "pillar_ldap", "postgres", "reclass", "saltclass", "vault"];
 
 /// Loads one external pillar; `None` when nobody knows it.
 pub(crate) fn load(name: &str, call: &ExternalCall) -> Result<Option<Map>, String> {
@@ -108,6 +108,7 @@ pub(crate) fn load(name: &str, call: &ExternalCall) -> Result<Option<Map>, Strin
         "http_yaml" => http::load(call, "yaml"),
         "file_tree" => file_tree::load(call),
         "nodegroups" => nodegroups(call),
+        "stack" => stack::load(call),
         "extra_minion_data_in_pillar" => extra_minion_data(call),
         "gpg" => gpg(call),
         _ if MISSING.contains(&name) => return Err(format!("not supported: the external pillar '{name}'")),

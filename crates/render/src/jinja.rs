@@ -8,6 +8,7 @@ mod globals;
 mod names;
 pub(crate) mod salt;
 mod session;
+mod stack;
 #[cfg(test)]
 mod tests;
 
@@ -86,6 +87,10 @@ fn variables(renderer: &Renderer, job: &Job, session: &Arc<Session>) -> Vars {
     }
     for (name, value) in job.context.into_iter().flatten() {
         add(&name.to_string(), convert::seen(value));
+    }
+    if let Some(path) = job.context.and_then(|context| context.get("__stack__")?.get("cfg_path")?.as_str()) {
+        vars.insert(Str::from("__salt__"), Value::object(salt::Functions::new(session)));
+        vars.insert(Str::from("__stack__"), Value::object(stack::Stack::new(path)));
     }
     if let Some(sls) = job.sls {
         for (name, value) in names::of(job.path, sls) {
