@@ -21,7 +21,7 @@ use wire::Jid;
 use crate::jobs::{self, Outcome, Publication};
 use crate::masters::{self, Link, Plan};
 use crate::world::{Parts, World};
-use crate::{Error, identity, knowledge};
+use crate::{Error, identity, knowledge, returning};
 
 /// What `salt-call` was asked.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Request {
     pub fun: String,
     /// Its arguments, keyword arguments in a marked map at the end, as a publication has them.
     pub arg: Vec<Value>,
+    /// The arguments as they were typed.
+    pub words: Vec<String>,
     /// Whether the master is told of the result (`--no-return-event` is the opposite).
     pub return_event: bool,
     /// What is attached to the job (`--set-metadata`).
@@ -195,6 +197,7 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     let job = publication(&world, &request);
     let ctx = world.context(&link, told(&job));
     let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
+    store(&world, Some(&link), &request, &job, &outcome).await;
     if request.return_event && world.config.login.pub_ret {
         let load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
         info!("Returning information for job: {}", job.jid());
@@ -219,6 +222,7 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         agent: Arc::new(LocalAgent::new(world.clone())),
     };
     let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
+    store(&world, None, &request, &job, &outcome).await;
     Ok(answer(&world, &job, outcome))
 }
 
@@ -247,6 +251,25 @@ async fn run(rt: &Rt, ctx: &Context, job: &Publication, stop: &CancellationToken
         }
     };
     outcomes.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
+}
+
+/// Hands the result to the returners of the command line and of the option `return`, in the order of Salt's fields.
+async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: &Publication, outcome: &Outcome) {
+    let names = returners::names(world.config.raw.get("return"));
+    let mut ret = map! {
+        "jid" => job.jid(), "return" => outcome.value.clone(), "retcode" => outcome.retcode,
+    };
+    if let Some(out) = &outcome.out {
+        ret.insert("out", out.as_str());
+    }
+    ret.update(map! {
+        "id" => world.identity.id.as_str(), "fun" => request.fun.as_str(), "fun_args" => request.words.clone(),
+    });
+    if let Some(metadata) = &request.metadata {
+        ret.insert("metadata", metadata.clone());
+    }
+    ret.insert("success", true);
+    returning::give(world, link, &names, &ret).await;
 }
 
 /// The job as a function sees it: a call tells it everything but its arguments.

@@ -18,9 +18,11 @@ mod masters;
 mod missed;
 mod periodic;
 mod ping;
+mod returning;
 mod returns;
 mod schedule;
 mod stand_in;
+mod startup;
 mod world;
 
 use std::sync::Arc;
@@ -95,6 +97,7 @@ pub async fn run(
     follow_masters(&world, plan);
     periodic::start(&world);
     schedule::start(&world);
+    startup::start(&world);
     beacons::start(&world);
     world.rt.spawn(complain_when_lonely(world.clone()));
     ready();
@@ -209,12 +212,9 @@ fn named(value: &Value) -> String {
 
 /// Options that name Python plug-ins get one warning each; the minion runs without them.
 fn warn_of_plug_ins(config: &config::Minion) {
-    for option in ["engines", "reactor", "startup_states"] {
+    for option in ["engines", "reactor"] {
         if let Some(value) = config.raw.get(option).filter(|value| value.truthy()) {
             warn!("option '{option}'{} is not supported yet and is ignored", named(value));
         }
-    }
-    for returner in &config.jobs.returners {
-        warn!("the returner '{returner}' is a Python plug-in and cannot be loaded");
     }
 }

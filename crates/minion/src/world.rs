@@ -23,6 +23,7 @@ use crate::beacons::Settings;
 use crate::jobs::{self, Publication, RecentJids, Running};
 use crate::masters::Link;
 use crate::missed::{self, Receipts, Terms};
+use crate::returning;
 use crate::returns::Returns;
 use crate::schedule::Timetable;
 
@@ -278,8 +279,11 @@ impl World {
         let load = jobs::return_load(self.identity.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
         self.cache_job(&load);
         if self.config.login.pub_ret {
-            self.returns.post(&self.rt, &link, &job, load).await;
+            self.returns.post(&self.rt, &link, &job, load.clone()).await;
         }
+        let named = [job.load().get("ret"), self.config.raw.get("return")];
+        let ret = returners::returned(&load, job.load());
+        returning::give(&self, Some(&link), &returners::names(named.into_iter().flatten()), &ret).await;
     }
 
     fn shown(&self, job: &Publication) -> Map {

@@ -107,7 +107,6 @@ fn refuse(options: &Map) -> Result<(), String> {
         ("resources_dispatch", "-r/--resources (managed resources)"),
         ("proxyid", "--proxyid (proxy minions)"),
         ("profiling_enabled", "--enable-profiling (use a profiler of the system)"),
-        ("return", "--return (returners)"),
     ];
     match refusals.iter().find(|(name, _)| flag(options, name)) {
         Some((_, what)) => Err(format!("not supported: {what}")),
@@ -139,6 +138,7 @@ fn run(prepared: OnMinion) -> Result<u8> {
     let request = minion::Request {
         fun: function.clone(),
         arg: read_arguments(words, &keep),
+        words: words.to_vec(),
         return_event: !flag(&options, "no_return_event"),
         metadata: options.get_str("metadata").filter(|text| !text.is_empty()).map(parse_cli_arg),
         grains: !flag(&options, "skip_grains"),

@@ -8,7 +8,7 @@ mod pillar;
 mod run;
 
 pub use manage::manage;
-pub use run::context_apart as context;
+pub use run::{begin_apart, context_apart as context};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -12,6 +12,7 @@ use wire::Jid;
 use crate::call::{LocalAgent, local_pillar};
 use crate::jobs::{self, Publication};
 use crate::masters::Link;
+use crate::returning;
 use crate::world::World;
 
 /// The return code of a function that failed, as Salt's scheduler has it.
@@ -19,6 +20,16 @@ const FAILED: i64 = 254;
 
 /// Begins to run a job.
 pub fn begin(world: &Arc<World>, fire: Fire) {
+    begin_with(world, fire, None);
+}
+
+/// Begins something the minion does by itself, whose return is like that of a published job. `out` is the outputter that shows
+/// it best.
+pub fn begin_apart(world: &Arc<World>, fire: Fire, out: &'static str) {
+    begin_with(world, fire, Some(out));
+}
+
+fn begin_with(world: &Arc<World>, fire: Fire, out: Option<&'static str>) {
     if fire.data.get("dry_run").is_some_and(Value::truthy) {
         debug!("Job {} has 'dry_run' set to True. Not running it.", fire.name);
         return;
@@ -35,7 +46,10 @@ pub fn begin(world: &Arc<World>, fire: Fire) {
         info!("Invalid function: {fun} in scheduled job {}.", fire.name);
     }
     let counted = fire.data.get("jid_include").is_none_or(Value::truthy);
-    let load = job_load(world, &fire, &jid);
+    let mut load = job_load(world, &fire, &jid);
+    if out.is_some() {
+        load.remove("schedule");
+    }
     let job = Job::new(load.clone());
     let ctx = context(world, job);
     // Noted before the task begins, so that nobody counts one run too few.
@@ -46,7 +60,10 @@ pub fn begin(world: &Arc<World>, fire: Fire) {
         if let Some(Err(reason)) = &note {
             error!("the job {jid} could not be noted: {reason}");
         }
-        let returned = run(&inside, &ctx, &fire, load).await;
+        let mut returned = run(&inside, &ctx, &fire, load).await;
+        if let Some(out) = out {
+            returned.insert("out", out);
+        }
         drop((running, note, ctx));
         deliver(&inside, &fire, &jid, returned).await;
     });
@@ -150,9 +167,7 @@ async fn run(world: &World, ctx: &Context, fire: &Fire, mut load: Map) -> Map {
 
 /// Sends the return to one master, where it waits for it as other returns do.
 async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
-    for returner in returners(world, fire) {
-        info!("Job {} using invalid returner: {returner}. Ignoring.", fire.fun.as_deref().unwrap_or("None"));
-    }
+    store(world, fire, &returned).await;
     let wanted = fire.data.get("return_job");
     if wanted.is_some_and(|wanted| !wanted.truthy()) || !world.config.login.pub_ret {
         return;
@@ -180,20 +195,18 @@ async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
     }
 }
 
-fn returners(world: &World, fire: &Fire) -> Vec<String> {
+/// Hands the return of a function that did not fail to the returners of the job and of the option.
+async fn store(world: &Arc<World>, fire: &Fire, returned: &Map) {
     let named = [fire.data.get("returner"), world.config.raw.get("schedule_returner")];
-    let mut names: Vec<String> = Vec::new();
-    for value in named.into_iter().flatten() {
-        let list = match value {
-            Value::Str(name) => vec![name.clone()],
-            Value::List(list) => list.iter().map(Value::to_string).collect(),
-            _ => Vec::new(),
-        };
-        for name in list {
-            if !name.is_empty() && !names.contains(&name) {
-                names.push(name);
-            }
+    let names = returners::names(named.into_iter().flatten());
+    if names.is_empty() || returned.get("retcode").and_then(Value::as_i64) == Some(FAILED) {
+        return;
+    }
+    let mut ret = returned.clone();
+    for (from, to) in [("return_config", "ret_config"), ("return_kwargs", "ret_kwargs")] {
+        if let Some(value) = fire.data.get(from) {
+            ret.insert(to, value.clone());
         }
     }
-    names
+    returning::give(world, master(world).as_ref(), &names, &ret).await;
 }

@@ -1,0 +1,64 @@
+//! States that are applied when the minion starts (`startup_states`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::schedule::Fire;
+use config::MasterType;
+use tracing::warn;
+use value::{Map, Value, list, map};
+
+use crate::schedule;
+use crate::world::World;
+
+/// Applies the states the options ask for, once a master is connected, or at once when there is none to ask.
+pub fn start(world: &Arc<World>) {
+    let config = &world.config;
+    let Some((fun, args)) = call(&config.raw) else { return };
+    let disabled = config.links.master_type == MasterType::Disable;
+    if disabled && !config.is_local() {
+        warn!(
+            "Cannot run startup_states when 'master_type' is set to 'disable' and 'file_client' is set to 'remote'. \
+             Skipping."
+        );
+        return;
+    }
+    let named = [config.raw.get("ext_job_cache"), config.raw.get("return")];
+    let returners: Vec<Value> = returners::names(named.into_iter().flatten()).into_iter().map(Value::from).collect();
+    let data = map! { "function" => fun, "args" => args, "returner" => returners };
+    let fire = Fire { name: "startup_states".to_owned(), fun: Some(fun.to_owned()), data, late: Duration::ZERO };
+    let inside = world.clone();
+    world.rt.spawn(async move {
+        tokio::select! {
+            biased;
+            () = inside.stop.cancelled() => {}
+            () = schedule::first_master(&inside, disabled) => schedule::begin_apart(&inside, fire, "highstate"),
+        }
+    });
+}
+
+/// The function that `startup_states` stands for, with its arguments.
+fn call(opts: &Map) -> Option<(&'static str, Value)> {
+    let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
+    let wanted = opts.get("startup_states").filter(|wanted| wanted.truthy())?;
+    Some(match wanted.as_str() {
+        Some("sls") => ("state.sls", list![option("sls_list")]),
+        Some("top") => ("state.top", list![option("top_file")]),
+        _ => ("state.highstate", list![]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_stands_for_a_function() {
+        assert_eq!(call(&map! { "startup_states" => "" }), None);
+        let sls = map! { "startup_states" => "sls", "sls_list" => list!["a", "b"] };
+        assert_eq!(call(&sls), Some(("state.sls", list![list!["a", "b"]])));
+        let top = map! { "startup_states" => "top", "top_file" => "other.sls" };
+        assert_eq!(call(&top), Some(("state.top", list!["other.sls"])));
+        assert_eq!(call(&map! { "startup_states" => "highstate" }), Some(("state.highstate", list![])));
+    }
+}

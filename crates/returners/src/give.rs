@@ -1,0 +1,91 @@
+//! What a minion does with a return beside sending it to the master.
+
+use tracing::{error, info};
+use value::{Map, Value};
+
+use crate::{Error, Result, World, find};
+
+/// The return as returners get it: in the order of Salt's fields, without what only the master reads.
+///
+/// `job` is the publication: it may name another configuration (`ret_config`) and arguments (`ret_kwargs`).
+pub fn returned(load: &Map, job: &Map) -> Map {
+    let mut ret = Map::new();
+    for (name, value) in load {
+        let is_sent_only = match name.as_str() {
+            Some("cmd" | "id") => true,
+            // Salt's minion names the outputter of a failure only, the other ones when it sends the return.
+            Some("out") => value.as_str() != Some("nested"),
+            _ => false,
+        };
+        if !is_sent_only {
+            ret.insert(name.clone(), value.clone());
+        }
+    }
+    for name in ["ret_config", "ret_kwargs"] {
+        if let Some(value) = job.get(name).filter(|value| value.truthy()) {
+            ret.insert(name, value.clone());
+        }
+    }
+    ret.insert("id", load.get("id").cloned());
+    ret
+}
+
+/// The returners that a job and an option name, each once.
+pub fn names<'a>(named: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for value in named {
+        let list: Vec<String> = match value {
+            Value::Str(text) => text.split(',').map(|name| name.trim().to_owned()).collect(),
+            Value::List(list) => list.iter().map(Value::to_string).collect(),
+            _ => Vec::new(),
+        };
+        for name in list {
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Stores a return with each of the returners. What fails is logged in Salt's words, and harms no other.
+pub async fn give(world: &World, names: &[String], ret: &Map) {
+    let jid = ret.get_str("jid").unwrap_or_default();
+    for name in names {
+        match give_one(world, name, ret).await {
+            Ok(()) => info!("job {jid} was returned with {name}"),
+            Err(error @ Error::Unknown(_)) => error!("Returner {name}.returner could not be loaded: {error}"),
+            Err(error) => error!("The return failed for job {jid}: {name}: {error}"),
+        }
+    }
+}
+
+async fn give_one(world: &World, name: &str, ret: &Map) -> Result<()> {
+    find(world, name)?.give(world, ret).await
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    #[test]
+    fn returners_get_what_salts_minion_gives_them() {
+        let load = map! {
+            "cmd" => "_return", "id" => "web1", "success" => true, "return" => true, "retcode" => 0, "jid" => "1",
+            "fun" => "state.apply", "fun_args" => list![], "out" => "highstate",
+        };
+        let ret = returned(&load, &map! { "ret_config" => "x", "ret_kwargs" => map! {} });
+        let keys: Vec<&str> = ret.text_keys().collect();
+        assert_eq!(keys, ["success", "return", "retcode", "jid", "fun", "fun_args", "ret_config", "id"]);
+        let failed = returned(&map! { "id" => "web1", "return" => "no", "out" => "nested" }, &map! {});
+        assert_eq!(failed.get_str("out"), Some("nested"));
+    }
+
+    #[test]
+    fn names_are_taken_once_each() {
+        let named = [Value::from("redis,smtp"), list!["smtp", "syslog"], Value::Null, "".into()];
+        assert_eq!(names(&named), ["redis", "smtp", "syslog"]);
+    }
+}

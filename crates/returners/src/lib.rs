@@ -1,0 +1,126 @@
+//! Where returns and events are stored beside the master: Salt's returners, one file or folder each.
+//!
+//! [`find`] knows them by name. [`give`] is what a minion does with a return, [`Returner::events`] what a master does with
+//! the events of `event_return`, and [`JobStore`] what makes a returner a job cache (`ext_job_cache`, `master_job_cache`).
+//! Options are looked for by [`Options`], as Salt's `get_returner_options` does.
+
+mod error;
+mod give;
+mod local;
+mod local_cache;
+mod multi_returner;
+mod options;
+mod postgres;
+mod rawfile_json;
+mod redis;
+mod smtp;
+mod syslog;
+#[cfg(test)]
+mod testing;
+mod world;
+
+use futures_util::future::BoxFuture;
+use value::{Map, Value};
+
+pub use error::Error;
+pub use give::{give, names, returned};
+pub use options::Options;
+pub use world::World;
+
+/// What a returner came to.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A place returns can be stored at.
+pub trait Returner: Send + Sync {
+    /// The name it is called by.
+    fn name(&self) -> &'static str;
+
+    /// Other names of it.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Stores one return. Each waits no longer than the server's time-outs.
+    fn give<'a>(&'a self, world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>>;
+
+    /// Stores events, each a map of `tag` and `data`; `None` when it cannot.
+    fn events<'a>(&'a self, world: &'a World, events: &'a [Value]) -> Option<BoxFuture<'a, Result<()>>> {
+        let _ = (world, events);
+        None
+    }
+
+    /// Jobs and their returns as they are stored there; `None` when it cannot tell.
+    fn jobs(&self) -> Option<&dyn JobStore> {
+        None
+    }
+}
+
+/// A returner that jobs are kept in, besides their returns.
+pub trait JobStore: Send + Sync {
+    /// Keeps the publication of a job.
+    fn save_load<'a>(&'a self, world: &'a World, jid: &'a str, load: &'a Map) -> BoxFuture<'a, Result<()>>;
+
+    /// Returns the publication of a job.
+    fn load<'a>(&'a self, world: &'a World, jid: &'a str) -> BoxFuture<'a, Result<Option<Map>>>;
+
+    /// Returns what minions returned for a job, each return with everything that is stored of it.
+    fn returns<'a>(&'a self, world: &'a World, jid: &'a str) -> BoxFuture<'a, Result<Map>>;
+
+    /// Returns all jobs: ids and publications.
+    fn all<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<Vec<(String, Map)>>>;
+
+    /// Forgets what is older than `keep_jobs_seconds`.
+    fn clean<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<()>>;
+}
+
+/// All returners there are.
+static ALL: [&dyn Returner; 9] = [
+    &local::Local,
+    &local_cache::LocalCache,
+    &multi_returner::Multi,
+    &postgres::Pgjsonb,
+    &postgres::Postgres,
+    &rawfile_json::RawfileJson,
+    &redis::Redis,
+    &smtp::Smtp,
+    &syslog::Syslog,
+];
+
+/// Finds a returner by its name, unless `disable_returners` names it.
+///
+/// # Errors
+/// That there is none, in Salt's words.
+pub fn find(world: &World, name: &str) -> Result<&'static dyn Returner> {
+    let named = |returner: &&&dyn Returner| returner.name() == name || returner.aliases().contains(&name);
+    let disabled = world.opts().get("disable_returners").and_then(Value::as_list).unwrap_or_default();
+    let found = ALL.iter().find(named).filter(|_| !disabled.iter().any(|entry| entry.as_str() == Some(name)));
+    found.copied().ok_or_else(|| Error::Unknown(name.to_owned()))
+}
+
+/// Returns the names of all returners.
+pub fn all_names() -> Vec<&'static str> {
+    ALL.iter().map(|returner| returner.name()).collect()
+}
+
+/// JSON as Salt's returners write it.
+fn json(value: &Value) -> Result<String> {
+    render::python::json::dumps(value, &render::python::json::Style::default()).map_err(Error::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    #[test]
+    fn returners_are_found_by_their_names_unless_they_are_disabled() {
+        let world = testing::world(map! { "disable_returners" => list!["redis"] });
+        assert_eq!(find(&world, "smtp_return").unwrap().name(), "smtp");
+        assert_eq!(find(&world, "redis").err().unwrap().to_string(), "'redis.returner' is not available.");
+        assert_eq!(find(&world, "mysql").err().unwrap().to_string(), "'mysql.returner' is not available.");
+        let mut names = all_names();
+        names.sort_unstable();
+        assert_eq!(names, all_names());
+    }
+}

@@ -1,0 +1,53 @@
+//! `multi_returner` — returns go to each of the returners that the option of this name lists.
+
+use futures_util::future::BoxFuture;
+use value::{Map, Value};
+
+use crate::{Error, Result, Returner, World, find};
+
+/// Hands returns on.
+pub struct Multi;
+
+impl Returner for Multi {
+    fn name(&self) -> &'static str {
+        "multi_returner"
+    }
+
+    fn give<'a>(&'a self, world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let names = world.opts().get("multi_returner").and_then(Value::as_list);
+            let names = names.ok_or_else(|| Error::option("option 'multi_returner' must be a list of returners"))?;
+            let mut failures = Vec::new();
+            for name in names.iter().map(Value::to_string).filter(|name| name != self.name()) {
+                let given = match find(world, &name) {
+                    Ok(returner) => returner.give(world, ret).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = given {
+                    failures.push(format!("{name}: {error}"));
+                }
+            }
+            if failures.is_empty() { Ok(()) } else { Err(Error::failed(failures.join("; "))) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn one_that_fails_does_not_keep_a_return_from_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("out");
+        let world = testing::world(map! {
+            "multi_returner" => list!["nothing", "rawfile_json"], "rawfile_json.filename" => file.to_str().unwrap(),
+        });
+        let error = Multi.give(&world, &testing::ret()).await.unwrap_err();
+        assert_eq!(error.to_string(), "nothing: 'nothing.returner' is not available.");
+        assert!(std::fs::read_to_string(file).unwrap().contains("20240229131415678901"));
+    }
+}

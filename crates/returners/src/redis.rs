@@ -1,0 +1,196 @@
+//! `redis` — returns and jobs in a Redis server, under Salt's keys.
+//!
+//! `ret:<jid>` is a hash of minion and return, `load:<jid>` the publication, `<minion>:<fun>` the last job id, `minions` the
+//! set of all minions; all but the last live for `keep_jobs_seconds`.
+
+mod resp;
+
+use std::collections::BTreeSet;
+
+use futures_util::future::BoxFuture;
+use render::python::json::loads;
+use tracing::debug;
+use value::{Map, Value};
+
+use crate::{Error, JobStore, Options, Result, Returner, World, json};
+use resp::{Connection, Reply, Server};
+
+/// The options, in the places of Salt's.
+const NAMES: [&str; 6] = ["host", "port", "unix_socket_path", "db", "password", "cluster_mode"];
+
+/// How many keys one step of a walk through the keys asks for.
+const STEP: &str = "1000";
+
+/// Stores in Redis.
+pub struct Redis;
+
+impl Returner for Redis {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["redis_return"]
+    }
+
+    fn give<'a>(&'a self, world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let commands = commands(ret, world.keep_jobs_seconds())?;
+            connect(world, Some(ret)).await?.all(&commands).await.map(drop)
+        })
+    }
+
+    fn jobs(&self) -> Option<&dyn JobStore> {
+        Some(self)
+    }
+}
+
+/// What one return is to Redis.
+fn commands(ret: &Map, keep: u64) -> Result<Vec<Vec<String>>> {
+    let text = |name: &str| ret.get(name).map(Value::to_string).unwrap_or_default();
+    let (minion, jid, fun) = (text("id"), text("jid"), text("fun"));
+    let key = format!("ret:{jid}");
+    let mut last = vec!["SET".to_owned(), format!("{minion}:{fun}"), jid];
+    let mut all = vec![vec!["HSET".to_owned(), key.clone(), minion.clone(), json(&Value::Map(ret.clone()))?]];
+    if keep > 0 {
+        all.push(vec!["EXPIRE".to_owned(), key, keep.to_string()]);
+        last.extend(["EX".to_owned(), keep.to_string()]);
+    }
+    all.push(last);
+    all.push(vec!["SADD".to_owned(), "minions".to_owned(), minion]);
+    Ok(all)
+}
+
+async fn connect(world: &World, ret: Option<&Map>) -> Result<Connection> {
+    Connection::open(&server(&Options::find(world, "redis", &NAMES, Map::new(), ret)?)?).await
+}
+
+fn server(options: &Options) -> Result<Server> {
+    if options.flag("cluster_mode") {
+        return Err(Error::option("not supported: redis.cluster_mode"));
+    }
+    Ok(Server {
+        socket: options.text("unix_socket_path"),
+        host: options.text("host").unwrap_or_else(|| "localhost".to_owned()),
+        port: options.number("port")?.unwrap_or(6379),
+        db: options.text("db").unwrap_or_else(|| "0".to_owned()),
+        password: options.text("password"),
+    })
+}
+
+fn read(text: &str, key: &str) -> Result<Value> {
+    loads(text).map_err(|reason| Error::failed(format!("redis: {key} is no JSON: {reason}")))
+}
+
+impl JobStore for Redis {
+    fn save_load<'a>(&'a self, world: &'a World, jid: &'a str, load: &'a Map) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (key, text) = (format!("load:{jid}"), json(&Value::Map(load.clone()))?);
+            let keep = world.keep_jobs_seconds();
+            let command = match keep {
+                0 => vec!["SET".to_owned(), key, text],
+                keep => vec!["SETEX".to_owned(), key, keep.to_string(), text],
+            };
+            connect(world, None).await?.all(&[command]).await.map(drop)
+        })
+    }
+
+    fn load<'a>(&'a self, world: &'a World, jid: &'a str) -> BoxFuture<'a, Result<Option<Map>>> {
+        Box::pin(async move {
+            let key = format!("load:{jid}");
+            let found = connect(world, None).await?.one(&["GET", &key]).await?;
+            found.text().map(|text| read(text, &key)).transpose().map(|found| found.and_then(Value::into_map))
+        })
+    }
+
+    fn returns<'a>(&'a self, world: &'a World, jid: &'a str) -> BoxFuture<'a, Result<Map>> {
+        Box::pin(async move {
+            let key = format!("ret:{jid}");
+            let fields = connect(world, None).await?.one(&["HGETALL", &key]).await?.texts();
+            let pairs = fields.chunks_exact(2).filter(|pair| !pair[1].is_empty());
+            pairs.map(|pair| Ok((Value::from(pair[0].as_str()), read(&pair[1], &key)?))).collect()
+        })
+    }
+
+    fn all<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<Vec<(String, Map)>>> {
+        Box::pin(async move {
+            let mut connection = connect(world, None).await?;
+            let mut jobs = Vec::new();
+            for keys in Vec::from_iter(keys(&mut connection, "load:*").await?).chunks(500) {
+                let mut command = vec!["MGET"];
+                command.extend(keys.iter().map(String::as_str));
+                for text in connection.one(&command).await?.items().iter().filter_map(Reply::text) {
+                    if let Some(load) = read(text, "load:*")?.into_map() {
+                        jobs.push((load.get("jid").map(Value::to_string).unwrap_or_default(), load));
+                    }
+                }
+            }
+            Ok(jobs)
+        })
+    }
+
+    /// Redis forgets by itself; only returns that came so late that they live longer than their job are taken away.
+    fn clean<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let mut connection = connect(world, None).await?;
+            let living = keys(&mut connection, "load:*").await?;
+            let returns = keys(&mut connection, "ret:*").await?;
+            let orphans: Vec<&String> =
+                returns.iter().filter(|key| !living.contains(&key.replacen("ret:", "load:", 1))).collect();
+            for some in orphans.chunks(500) {
+                let mut command = vec!["DEL"];
+                command.extend(some.iter().map(|key| key.as_str()));
+                connection.one(&command).await?;
+                debug!("clean old jobs: {} of them", some.len());
+            }
+            Ok(())
+        })
+    }
+}
+
+/// All keys of a pattern, asked for in steps that do not hold up the server.
+async fn keys(connection: &mut Connection, pattern: &str) -> Result<BTreeSet<String>> {
+    let (mut cursor, mut found) = ("0".to_owned(), BTreeSet::new());
+    loop {
+        let reply = connection.one(&["SCAN", &cursor, "MATCH", pattern, "COUNT", STEP]).await?;
+        let items = reply.items();
+        let (Some(next), Some(some)) = (items.first().and_then(Reply::text), items.get(1)) else {
+            return Err(Error::failed("redis: the answer to SCAN is not understood"));
+        };
+        found.extend(some.texts());
+        if next == "0" {
+            return Ok(found);
+        }
+        cursor = next.to_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_return_is_stored_under_salts_keys() {
+        let ret = map! { "return" => true, "jid" => "7", "fun" => "test.ping", "id" => "web1" };
+        let text = "{\"return\": true, \"jid\": \"7\", \"fun\": \"test.ping\", \"id\": \"web1\"}";
+        let words = |line: &str| line.split('|').map(str::to_owned).collect::<Vec<_>>();
+        let expected = [
+            words(&format!("HSET|ret:7|web1|{text}")),
+            words("EXPIRE|ret:7|60"),
+            words("SET|web1:test.ping|7|EX|60"),
+            words("SADD|minions|web1"),
+        ];
+        assert_eq!(commands(&ret, 60).unwrap(), expected);
+        assert_eq!(commands(&ret, 0).unwrap()[1], words("SET|web1:test.ping|7"));
+    }
+
+    #[test]
+    fn a_cluster_is_refused() {
+        let world = testing::world(map! { "redis.cluster_mode" => true });
+        let options = Options::find(&world, "redis", &NAMES, Map::new(), None).unwrap();
+        assert_eq!(server(&options).err().unwrap().to_string(), "not supported: redis.cluster_mode");
+    }
+}
