@@ -13,6 +13,7 @@ mod introductions;
 mod jobs;
 mod listen;
 mod maintenance;
+mod outside;
 mod plugins;
 mod presence;
 mod requests;
@@ -71,6 +72,9 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();
     let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
+    let config = shared.stores.config.clone();
+    let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));
+    let kept_events = rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone()));
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready();
     stop.cancelled().await;
@@ -83,6 +87,8 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     said_goodbye.cancel();
     // What was acknowledged is on disk already; the rest will be sent again.
     let _ = tokio::time::timeout(FAREWELL, requests).await;
+    let _ = tokio::time::timeout(FAREWELL, kept_events).await;
+    storing.inspect(tokio::task::JoinHandle::abort);
     care.abort();
     scheduled.abort();
     fetching.iter().for_each(tokio::task::JoinHandle::abort);

@@ -11,22 +11,16 @@ pub fn warn(config: &Master) {
 }
 
 /// Options whose values are Python plug-ins, with what they would do. Any value but an empty one is a complaint.
-const PLUGINS: [(&str, &str); 7] = [
+const PLUGINS: [(&str, &str); 5] = [
     ("engines", "engines are Python plug-ins"),
     ("reactor", "reactions to events need Python renderers"),
-    ("event_return", "returners of events are Python plug-ins"),
     ("master_tops", "master tops are Python plug-ins"),
-    ("ext_job_cache", "minions store their returns there themselves; the master does not save the jobs"),
     ("external_auth", "external authentication is not supported yet; requests that use it are refused"),
     ("cluster_id", "master clusters are not supported yet"),
 ];
 
 /// Options with one built-in value.
-const BUILT_IN: [(&str, &[&str]); 3] = [
-    ("master_job_cache", &["local_cache"]),
-    ("cache", &["localfs"]),
-    ("keys.cache_driver", &["localfs_key", "localfs"]),
-];
+const BUILT_IN: [(&str, &[&str]); 2] = [("cache", &["localfs"]), ("keys.cache_driver", &["localfs_key", "localfs"])];
 
 fn complaints(config: &Master) -> Vec<String> {
     let option = |name: &str| config.raw.get(name).filter(|value| value.truthy());
@@ -73,8 +67,7 @@ mod tests {
     fn each_plugin_is_named_once_and_built_in_ones_are_not() {
         let options = map! {
             "engines" => list![map! { "http_logstash" => map! { "url" => "x" } }],
-            "master_job_cache" => "mysql",
-            "cache" => "localfs",
+            "cache" => "mysql",
             "reactor" => list![],
             "fileserver_backend" => list!["roots", "git", "hg"],
         };

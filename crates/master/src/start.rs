@@ -28,6 +28,7 @@ pub struct Started {
     pub introductions: Option<Receiver<Introduction>>,
     pub drained: Option<Receiver<u64>>,
     pub bus: event::Server,
+    pub outside: Option<crate::outside::Stores>,
     pub placeholders: Vec<PlaceholderSocket>,
 }
 
@@ -54,7 +55,9 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let placeholders = placeholders(config)?;
     let introductions = publisher.introductions();
     let drained = publisher.drained();
+    let (outside, stores_outside) = crate::outside::Outside::new(&stores.config, &stores.rt);
     let shared = Arc::new(Shared {
+        outside,
         bus,
         channel: Arc::new(channel),
         publisher,
@@ -70,7 +73,16 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     shared.open_jobs.restore(&stores);
     tracing::info!("Listening for requests on {}", requests.address());
     tracing::info!("Listening for subscribers on {}", shared.publisher.address());
-    Ok(Started { shared, sessions, requests, introductions, drained, bus: served, placeholders })
+    Ok(Started {
+        shared,
+        sessions,
+        requests,
+        introductions,
+        drained,
+        bus: served,
+        outside: stores_outside,
+        placeholders,
+    })
 }
 
 fn make_directories(config: &Master) -> Result<(), Error> {

@@ -33,6 +33,8 @@ pub struct Shared {
     pub users: Users,
     /// Returns that were announced though the job cache does not have them.
     pub(crate) announced: Announced,
+    /// What is stored elsewhere too.
+    pub(crate) outside: crate::outside::Outside,
     /// Job ids, each once.
     pub(crate) jids: Mutex<JidSource>,
 }

@@ -39,6 +39,9 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
         announce_failed_states(shared, &id, &load);
     }
+    if matches!(stored, Ok(Stored::New)) {
+        shared.outside.returned(&load);
+    }
     if stored.is_ok() {
         super::care::returned(shared, &jid, &id);
     }

@@ -222,6 +222,9 @@ fn announce(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
 fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
     let jobs = &shared.stores.jobs;
     let saved = jobs.save_load(jid.as_str(), load).and_then(|()| jobs.save_minions(jid.as_str(), &meant.minions, None));
+    if !load.get("kwargs").is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy)) {
+        shared.outside.published(jid.as_str(), load);
+    }
     if let Err(error) = saved {
         tracing::error!("Could not write job invocation cache file of {jid}: {}", crate::chain(&error));
     }

@@ -8,8 +8,8 @@ use value::{DateTime, Map, Value, list, map};
 use wire::Jid;
 
 use crate::context::failed;
+use crate::job_source::Source;
 use crate::local::Ask;
-use crate::refusal::refuse;
 use crate::texts::split_input;
 use crate::{Module, RunnerContext, time};
 
@@ -121,11 +121,11 @@ async fn lookup_jid(
     #[default(false)] display_progress: bool,
     #[default(false)] states: bool,
 ) -> Result<Value> {
-    check_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let source = source(ctx, ext_source.as_deref(), display_progress).await?;
     if states {
         return Ok(super::saltern::states_and_returns(ctx, &jid).await?.into());
     }
-    let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &jid)).await?;
+    let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &source, &jid)).await?;
     if display_progress {
         for (id, _) in &returns {
             ctx.progress(map! { "message" => id.as_str() }).await;
@@ -160,10 +160,10 @@ async fn list_job(
     ext_source: Option<String>,
     #[default(false)] display_progress: bool,
 ) -> Result<Map> {
-    check_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let source = source(ctx, ext_source.as_deref(), display_progress).await?;
     ctx.blocking(move |ctx| {
         let mut job = map! { "jid" => jid.as_str() };
-        job.update(job_with_result(ctx, &jid)?);
+        job.update(job_with_result(ctx, &source, &jid)?);
         Ok(job)
     })
     .await
@@ -178,8 +178,8 @@ async fn list_job(
 ///     salt-run jobs.print_job 20130916125524463507
 #[function]
 async fn print_job(ctx: &RunnerContext, jid: String, ext_source: Option<String>) -> Result<Map> {
-    check_source(ctx, ext_source.as_deref(), false).await?;
-    ctx.blocking(move |ctx| Ok(map! { jid.as_str() => job_with_result(ctx, &jid)? })).await
+    let source = source(ctx, ext_source.as_deref(), false).await?;
+    ctx.blocking(move |ctx| Ok(map! { jid.as_str() => job_with_result(ctx, &source, &jid)? })).await
 }
 
 /// Says of each minion of a job whether what it returned counts as true.
@@ -191,8 +191,8 @@ async fn print_job(ctx: &RunnerContext, jid: String, ext_source: Option<String>)
 ///     salt-run jobs.exit_success 20160520145827701627
 #[function]
 async fn exit_success(ctx: &RunnerContext, jid: String, ext_source: Option<String>) -> Result<Map> {
-    check_source(ctx, ext_source.as_deref(), false).await?;
-    let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &jid)).await?;
+    let source = source(ctx, ext_source.as_deref(), false).await?;
+    let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &source, &jid)).await?;
     let targeted = job.get("Minions").and_then(Value::as_list).unwrap_or_default();
     let mut good: Map = targeted.iter().map(|id| (id.clone(), false)).collect();
     for (id, returned) in returns.iter().filter(|(_, returned)| returned.value.truthy()) {
@@ -226,7 +226,7 @@ async fn list_jobs(
     end_time: Option<Value>,
     #[default(false)] display_progress: bool,
 ) -> Result<Value> {
-    check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let source = jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
     let now = today(ctx);
     let search = Search {
         metadata: search_metadata.unwrap_or_default(),
@@ -235,7 +235,7 @@ async fn list_jobs(
         start: point(&start_time.unwrap_or_default(), now)?,
         end: point(&end_time.unwrap_or_default(), now)?,
     };
-    let jobs = ctx.blocking(move |ctx| search.run(ctx)).await?;
+    let jobs = ctx.blocking(move |ctx| search.run(ctx, &source)).await?;
     Ok(with_outputter(outputter, jobs.into()))
 }
 
@@ -256,13 +256,13 @@ async fn list_jobs_filter(
     outputter: Option<String>,
     #[default(false)] display_progress: bool,
 ) -> Result<Value> {
-    check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
-    let jobs = ctx.blocking(move |ctx| latest(ctx, count, filter_find_job)).await?;
+    let source = jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let jobs = ctx.blocking(move |ctx| latest(ctx, &source, count, filter_find_job)).await?;
     Ok(with_outputter(outputter, jobs.into()))
 }
 
-fn latest(ctx: &RunnerContext, count: u64, filter_find_job: bool) -> Result<Vec<Map>> {
-    let mut jobs = all_jobs(ctx)?;
+fn latest(ctx: &RunnerContext, source: &Source, count: u64, filter_find_job: bool) -> Result<Vec<Map>> {
+    let mut jobs = all_jobs(ctx, source)?;
     if filter_find_job {
         jobs.retain(|(_, load)| load.get_str("fun") != Some("saltutil.find_job"));
     }
@@ -302,7 +302,7 @@ async fn last_run(
         tracing::info!("The metadata parameter must be specified as a dictionary");
         return Ok(false.into());
     }
-    check_jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
+    let source = jobs_source(ctx, ext_source.as_deref(), display_progress).await?;
     let search = Search {
         metadata,
         functions: split_input(&function.unwrap_or_default()),
@@ -311,9 +311,9 @@ async fn last_run(
         end: None,
     };
     let job = ctx.blocking(move |ctx| {
-        let jobs = search.run(ctx)?;
+        let jobs = search.run(ctx, &source)?;
         let last = jobs.keys().next_back().map(Value::to_string);
-        last.map(|jid| Ok(map! { jid.as_str() => job_with_result(ctx, &jid)? })).transpose()
+        last.map(|jid| Ok(map! { jid.as_str() => job_with_result(ctx, &source, &jid)? })).transpose()
     });
     Ok(job.await?.map_or(false.into(), |job| with_outputter(outputter, job.into())))
 }
@@ -325,30 +325,22 @@ fn with_outputter(outputter: Option<String>, data: Value) -> Value {
     }
 }
 
-/// Refuses job caches that are not the master's own.
-async fn check_source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<()> {
-    let returner = returner(ctx, ext_source)?;
+/// Finds the job cache that is asked, and says so.
+async fn source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<Source> {
+    let source = Source::find(ctx, ext_source)?;
     if display_progress {
-        ctx.progress(map! { "message" => format!("Querying returner: {returner}") }).await;
+        ctx.progress(map! { "message" => format!("Querying returner: {}", source.name()) }).await;
     }
-    Ok(())
+    Ok(source)
 }
 
-async fn check_jobs_source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<()> {
-    let returner = returner(ctx, ext_source)?;
+/// The same, for all jobs.
+async fn jobs_source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<Source> {
+    let source = Source::find(ctx, ext_source)?;
     if display_progress {
-        ctx.progress(map! { "message" => format!("Querying returner {returner} for jobs.") }).await;
+        ctx.progress(map! { "message" => format!("Querying returner {} for jobs.", source.name()) }).await;
     }
-    Ok(())
-}
-
-fn returner(ctx: &RunnerContext, ext_source: Option<&str>) -> Result<String> {
-    let jobs = &ctx.config.jobs;
-    let named = [jobs.ext_job_cache.as_str(), ext_source.unwrap_or_default(), &jobs.master_job_cache];
-    match named.into_iter().find(|name| !name.is_empty()) {
-        None | Some("local_cache") => Ok("local_cache".into()),
-        Some(other) => refuse(&format!("the job cache '{other}' (returners); only local_cache can be read")),
-    }
+    Ok(source)
 }
 
 fn today(ctx: &RunnerContext) -> DateTime {
@@ -376,10 +368,10 @@ struct Search {
 }
 
 impl Search {
-    fn run(&self, ctx: &RunnerContext) -> Result<Map> {
+    fn run(&self, ctx: &RunnerContext, source: &Source) -> Result<Map> {
         let cache = ctx.jobs()?;
         let mut found = Map::new();
-        for (jid, load) in all_jobs(ctx)? {
+        for (jid, load) in all_jobs(ctx, source)? {
             let mut job = summary(&jid, &load);
             if !self.matches(&jid, &job) {
                 continue;
@@ -417,8 +409,8 @@ fn any_glob(globs: &[String], value: Option<&Value>) -> bool {
 }
 
 /// All jobs, the oldest first.
-fn all_jobs(ctx: &RunnerContext) -> Result<Vec<(String, Map)>> {
-    let mut jobs = ctx.jobs()?.all().map_err(failed)?;
+fn all_jobs(ctx: &RunnerContext, source: &Source) -> Result<Vec<(String, Map)>> {
+    let mut jobs = source.all(ctx)?;
     jobs.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(jobs)
 }
@@ -440,14 +432,13 @@ fn described(jid: &str, load: Option<&Map>) -> Map {
     job
 }
 
-fn read_job(ctx: &RunnerContext, jid: &str) -> Result<(Map, Vec<(String, JobReturn)>)> {
-    let cache = ctx.jobs()?;
-    let load = cache.load(jid).map_err(failed)?;
-    Ok((described(jid, load.as_ref()), cache.returns(jid).map_err(failed)?))
+fn read_job(ctx: &RunnerContext, source: &Source, jid: &str) -> Result<(Map, Vec<(String, JobReturn)>)> {
+    let load = source.load(ctx, jid)?;
+    Ok((described(jid, load.as_ref()), source.returns(ctx, jid)?))
 }
 
-fn job_with_result(ctx: &RunnerContext, jid: &str) -> Result<Map> {
-    let (mut job, returns) = read_job(ctx, jid)?;
+fn job_with_result(ctx: &RunnerContext, source: &Source, jid: &str) -> Result<Map> {
+    let (mut job, returns) = read_job(ctx, source, jid)?;
     let result: Map = returns.into_iter().map(|(id, returned)| (id, returned.to_map())).collect();
     job.insert("Result", result);
     add_end_time(ctx, &ctx.jobs()?, jid, &mut job)?;

@@ -1,0 +1,287 @@
+//! What a master stores beside its own job cache, with returners: events (`event_return`), publications (`ext_job_cache`),
+//! and both publications and returns (`master_job_cache`).
+//!
+//! Nothing waits for the servers behind them: what cannot be stored there is in the log, and, but for events and the returns
+//! of an `ext_job_cache`, in the job cache on disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use config::Master;
+use event::{Bus, Event, Filter};
+use returners::{Returner, World};
+use rt::Rt;
+use targeting::fnmatch;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+use value::{Map, Value, map};
+
+/// The job cache every master has.
+const OWN: &str = "local_cache";
+
+/// Most publications and returns that wait for a slow server.
+const QUEUE: usize = 4096;
+
+/// Most events that are gathered, whatever `event_return_queue` says.
+const MOST_EVENTS: usize = 100_000;
+
+/// Where publications and returns are handed in for other job caches.
+pub struct Outside {
+    queue: Option<mpsc::Sender<Item>>,
+    /// The queue was full, which is told once.
+    full: AtomicBool,
+}
+
+enum Item {
+    Load(String, Map),
+    Return(Map),
+}
+
+/// What a master stores elsewhere, ready to begin.
+pub struct Stores {
+    world: World,
+    /// The returner of `ext_job_cache`, which gets publications only: minions bring their returns there themselves.
+    external: Option<&'static dyn Returner>,
+    /// The returner of `master_job_cache`.
+    jobs: Option<&'static dyn Returner>,
+    items: mpsc::Receiver<Item>,
+}
+
+impl Outside {
+    /// Reads the options. A returner that is not there, or keeps no jobs, is told of and passed over.
+    pub fn new(config: &Master, rt: &Rt) -> (Self, Option<Stores>) {
+        let world = World::of_master(rt.clone(), config.raw.clone());
+        let external = job_cache(&world, "external", &config.jobs.ext_job_cache);
+        let jobs = job_cache(&world, "master", &config.jobs.master_job_cache);
+        if external.is_none() && jobs.is_none() {
+            return (Outside { queue: None, full: AtomicBool::new(false) }, None);
+        }
+        let (queue, items) = mpsc::channel(QUEUE);
+        let stores = Stores { world, external, jobs, items };
+        (Outside { queue: Some(queue), full: AtomicBool::new(false) }, Some(stores))
+    }
+
+    /// Takes the publication of a job.
+    pub fn published(&self, jid: &str, load: &Map) {
+        self.put(|| Item::Load(jid.to_owned(), load.clone()));
+    }
+
+    /// Takes a return that is new.
+    pub fn returned(&self, load: &Map) {
+        self.put(|| Item::Return(load.clone()));
+    }
+
+    fn put(&self, item: impl FnOnce() -> Item) {
+        let Some(queue) = &self.queue else { return };
+        match queue.try_reserve() {
+            Ok(place) => {
+                place.send(item());
+                self.full.store(false, Ordering::Relaxed);
+            }
+            Err(_) if self.full.swap(true, Ordering::Relaxed) => {}
+            Err(_) => error!("the external job cache is too slow: jobs and returns are not stored there"),
+        }
+    }
+}
+
+fn job_cache(world: &World, which: &str, name: &str) -> Option<&'static dyn Returner> {
+    if name.is_empty() || name == OWN {
+        return None;
+    }
+    match returners::find(world, name) {
+        Ok(returner) if returner.jobs().is_some() => Some(returner),
+        Ok(_) => {
+            error!(
+                "The specified returner used for the {which} job cache \"{name}\" does not have a save_load function!"
+            );
+            None
+        }
+        Err(error) => {
+            error!("the {which} job cache \"{name}\" cannot be used: {error}");
+            None
+        }
+    }
+}
+
+impl Stores {
+    /// Stores what is handed in, in its order, and has old jobs forgotten, until told to stop.
+    pub async fn run(mut self, every: Duration, stop: CancellationToken) {
+        let mut tick = tokio::time::interval(every.max(Duration::from_secs(60)));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                item = self.items.recv() => match item {
+                    Some(item) => self.store(item).await,
+                    None => return,
+                },
+                _ = tick.tick() => self.clean().await,
+            }
+        }
+    }
+
+    async fn store(&self, item: Item) {
+        let world = &self.world;
+        match item {
+            Item::Load(jid, load) => {
+                for store in [self.external, self.jobs].into_iter().flatten().filter_map(Returner::jobs) {
+                    if let Err(error) = store.save_load(world, &jid, &load).await {
+                        error!("the publication of job {jid} was not stored: {error}");
+                    }
+                }
+            }
+            Item::Return(load) => {
+                let Some(returner) = self.jobs else { return };
+                if let Err(error) = returner.give(world, &load).await {
+                    let jid = load.get_str("jid").unwrap_or_default();
+                    error!("a return of job {jid} was not stored with {}: {error}", returner.name());
+                }
+            }
+        }
+    }
+
+    async fn clean(&self) {
+        for store in [self.external, self.jobs].into_iter().flatten().filter_map(Returner::jobs) {
+            if let Err(error) = store.clean(&self.world).await {
+                warn!("old jobs were not forgotten: {error}");
+            }
+        }
+    }
+}
+
+/// Stores the events of the bus with the returners of `event_return`, until told to stop.
+pub async fn keep_events(bus: Bus, config: Arc<Master>, rt: Rt, stop: CancellationToken) {
+    let events = &config.events;
+    let world = World::of_master(rt, config.raw.clone());
+    let stores: Vec<&'static dyn Returner> =
+        events.event_return.iter().filter_map(|name| event_store(&world, name)).collect();
+    if stores.is_empty() {
+        return;
+    }
+    let most = events.event_return_queue.clamp(1, MOST_EVENTS);
+    let age = config.raw.get("event_return_queue_max_seconds").and_then(Value::as_i64).unwrap_or(0);
+    let age = u64::try_from(age).ok().filter(|age| *age > 0).map(Duration::from_secs);
+    let mut reader = bus.subscribe(Filter::all());
+    let mut waiting: Vec<Value> = Vec::new();
+    let mut due: Option<Instant> = None;
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            event = reader.next() => event,
+            () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                flush(&world, &stores, &mut waiting).await;
+                due = None;
+                continue;
+            }
+        };
+        let Some(event) = next else { break };
+        if wanted(event.tag(), &events.event_return_whitelist, &events.event_return_blacklist) {
+            waiting.push(as_value(&event));
+            due = due.or_else(|| age.map(|age| Instant::now() + age));
+        }
+        if waiting.len() >= most {
+            flush(&world, &stores, &mut waiting).await;
+            due = None;
+        }
+        let lost = reader.take_lost();
+        if lost > 0 {
+            warn!("{lost} events were not stored: the returners of event_return are too slow");
+        }
+    }
+    flush(&world, &stores, &mut waiting).await;
+}
+
+fn event_store(world: &World, name: &str) -> Option<&'static dyn Returner> {
+    let found = returners::find(world, name).ok().filter(|returner| returner.events(world, &[]).is_some());
+    if found.is_none() {
+        error!(
+            "EventReturn: the following configured event_return returner(s) were not found and events will NOT be \
+             stored: ['{name}']."
+        );
+    }
+    found
+}
+
+fn as_value(event: &Event) -> Value {
+    map! { "tag" => event.tag(), "data" => event.data().clone() }.into()
+}
+
+/// Says whether events with a tag are to be stored.
+fn wanted(tag: &str, allow: &[String], deny: &[String]) -> bool {
+    let on = |list: &[String]| list.iter().any(|glob| fnmatch(tag, glob));
+    (allow.is_empty() || on(allow)) && !on(deny)
+}
+
+async fn flush(world: &World, stores: &[&'static dyn Returner], waiting: &mut Vec<Value>) {
+    if waiting.is_empty() {
+        return;
+    }
+    for store in stores {
+        let Some(storing) = store.events(world, waiting) else { continue };
+        if let Err(error) = storing.await {
+            error!("Could not store events - returner '{}.event_return' raised exception: {error}", store.name());
+        }
+    }
+    waiting.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn tags_are_wanted_or_not() {
+        let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert!(wanted("salt/auth", &[], &[]));
+        assert!(wanted("salt/job/1/new", &list(&["salt/job/*"]), &[]));
+        assert!(!wanted("salt/auth", &list(&["salt/job/*"]), &[]));
+        assert!(!wanted("salt/job/1/ret/a", &list(&["salt/job/*"]), &list(&["*/ret/*"])));
+    }
+
+    async fn stored(options: Map, events: usize) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("events");
+        let mut all = map! { "event_return" => "rawfile_json", "rawfile_json.filename" => file.to_str().unwrap() };
+        all.update(options);
+        let config = Arc::new(Master::from_options(all).unwrap());
+        let (rt, stop) = (Rt::real(), CancellationToken::new());
+        let bus = Bus::new(rt.clone(), 1 << 20);
+        let keeping = tokio::spawn(keep_events(bus.clone(), config, rt, stop.clone()));
+        while bus.subscribers() == 0 {
+            tokio::task::yield_now().await;
+        }
+        for number in 0..events {
+            bus.fire(format!("a/{number}"), map! { "n" => number }).unwrap();
+        }
+        while events > 0 && !file.exists() {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+        keeping.await.unwrap();
+        std::fs::read_to_string(&file).unwrap()
+    }
+
+    #[tokio::test]
+    async fn events_are_stored_when_enough_of_them_wait_and_at_the_end() {
+        let text = stored(map! { "event_return_queue" => 2, "event_return_blacklist" => list!["a/0"] }, 3).await;
+        let tags: Vec<&str> = text.lines().map(|line| line.split('"').nth(3).unwrap()).collect();
+        assert_eq!(tags, ["a/1", "a/2"]);
+        assert!(text.contains("\"n\": 1, \"_stamp\": "), "{text}");
+    }
+
+    #[test]
+    fn job_caches_that_keep_no_jobs_are_passed_over() {
+        let of = |name: &str| {
+            let config = Master::from_options(map! { "master_job_cache" => name }).unwrap();
+            Outside::new(&config, &Rt::real()).1.is_some()
+        };
+        assert_eq!([of("local_cache"), of("syslog"), of("mysql"), of("pgjsonb")], [false, false, false, true]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Where jobs and their returns are looked up: the master's own job cache, or that of a returner.
+
+use exec::{Error, Result};
+use returners::{Returner, World};
+use store::jobs::JobReturn;
+use value::{Map, Value};
+
+use crate::RunnerContext;
+use crate::context::failed;
+
+/// The job cache every master has.
+const OWN: &str = "local_cache";
+
+/// A job cache that can be read.
+pub enum Source {
+    /// The master's own.
+    Own,
+    /// That of a returner: `ext_job_cache`, or the one that was asked for.
+    Outside(&'static dyn Returner, World),
+}
+
+impl Source {
+    /// Finds the cache: the option `ext_job_cache`, else the given name, else the master's own. With `master_job_cache` the
+    /// master's own cache has the same jobs.
+    ///
+    /// # Errors
+    /// When there is no such returner, or it keeps no jobs.
+    pub fn find(ctx: &RunnerContext, asked: Option<&str>) -> Result<Self> {
+        let named = [ctx.config.jobs.ext_job_cache.as_str(), asked.unwrap_or_default()];
+        let Some(name) = named.into_iter().find(|name| !name.is_empty() && *name != OWN) else {
+            return Ok(Source::Own);
+        };
+        let world = World::of_master(ctx.rt.clone(), ctx.config.raw.clone());
+        let returner = returners::find(&world, name).map_err(failed)?;
+        match returner.jobs() {
+            Some(_) => Ok(Source::Outside(returner, world)),
+            None => Err(Error::execution(format!("'{name}.get_jid' is not available."))),
+        }
+    }
+
+    /// Returns the name of the returner.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Source::Own => OWN,
+            Source::Outside(returner, _) => returner.name(),
+        }
+    }
+
+    /// Returns the publication of a job. Blocks.
+    ///
+    /// # Errors
+    /// When the cache cannot be read; so for the other two.
+    pub fn load(&self, ctx: &RunnerContext, jid: &str) -> Result<Option<Map>> {
+        match self.store() {
+            None => ctx.jobs()?.load(jid).map_err(failed),
+            Some((store, world)) => wait(store.load(world, jid)),
+        }
+    }
+
+    /// Returns what came back for a job. Blocks.
+    pub fn returns(&self, ctx: &RunnerContext, jid: &str) -> Result<Vec<(String, JobReturn)>> {
+        let Some((store, world)) = self.store() else { return ctx.jobs()?.returns(jid).map_err(failed) };
+        let found = wait(store.returns(world, jid))?;
+        let one = |(id, ret): (Value, Value)| {
+            let returned = match ret {
+                Value::Map(ret) => JobReturn::from_load(&ret),
+                bare => JobReturn { value: bare, ..JobReturn::default() },
+            };
+            (id.to_string(), returned)
+        };
+        Ok(found.into_iter().map(one).collect())
+    }
+
+    /// Returns all jobs. Blocks.
+    pub fn all(&self, ctx: &RunnerContext) -> Result<Vec<(String, Map)>> {
+        match self.store() {
+            None => ctx.jobs()?.all().map_err(failed),
+            Some((store, world)) => wait(store.all(world)),
+        }
+    }
+
+    fn store(&self) -> Option<(&dyn returners::JobStore, &World)> {
+        match self {
+            Source::Own => None,
+            Source::Outside(returner, world) => returner.jobs().map(|store| (store, world)),
+        }
+    }
+}
+
+fn wait<T>(asking: impl Future<Output = returners::Result<T>>) -> Result<T> {
+    tokio::runtime::Handle::current().block_on(asking).map_err(failed)
+}
