@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use client::batch::Size;
+use event::{Filter, MatchType};
 use exec::{Call, Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use super::owner;
-use crate::local::Ask;
+use crate::local::{Answers, Ask};
 use crate::run::{Kind, Request, new_jid, run};
 
 /// The module.
 pub(super) static MODULE: Module =
-    Module::new("saltutil", "Minions, runners and wheel functions.", &[&CMD, &RUNNER, &WHEEL]);
+    Module::new("saltutil", "Minions, runners and wheel functions.", &[&CMD, &RUNNER, &WAIT_FOR_EVENT, &WHEEL]);
 
 /// Has minions run a function and returns their returns with all about them, by id.
 #[function]
@@ -29,13 +31,8 @@ async fn cmd(
 ) -> Result<Map> {
     let runner = owner(ctx)?;
     let given = |key: &str| kwargs.0.get(key).is_some_and(Value::truthy);
-    for name in ["batch", "subset", "roster"] {
-        if given(name) {
-            return Err(Error::execution(format!("not supported: {name} in an orchestration")));
-        }
-    }
-    if ssh {
-        return Err(Error::execution("not supported: ssh in an orchestration"));
+    if ssh || given("roster") {
+        return Err(Error::execution("not supported: ssh and roster in an orchestration"));
     }
     let mut ask = Ask::new(&runner, tgt, &tgt_type, "").with(arg.unwrap_or_default(), kwarg.unwrap_or_default());
     ask.job.function = fun;
@@ -43,7 +40,17 @@ async fn cmd(
     if let Some(seconds) = timeout.filter(|seconds| *seconds > 0.0) {
         ask.timeout = Duration::from_secs_f64(seconds.min(1e9));
     }
-    let answers = ask.run(&runner).await.map_err(|error| Error::execution(error.to_string()))?;
+    let failed = |error: client::Error| Error::execution(error.to_string());
+    if let Some(batch) = kwargs.0.get("batch").filter(|batch| batch.truthy()) {
+        let size = batch.to_string().parse::<Size>().map_err(|error| Error::execution(error.to_string()))?;
+        let answers = ask.run_in_batches(&runner, size, given("failhard")).await.map_err(failed)?;
+        return Ok(of_batches(answers));
+    }
+    let answers = match kwargs.0.get("subset").filter(|subset| subset.truthy()) {
+        Some(subset) => ask.run_on_some(&runner, count(subset)?).await,
+        None => ask.run(&runner).await,
+    };
+    let answers = answers.map_err(failed)?;
     let mut returns = Map::new();
     for answer in answers.returned {
         let mut data = answer.data;
@@ -58,6 +65,71 @@ async fn cmd(
         }
     }
     Ok(returns)
+}
+
+/// What minions returned in batches; nothing but the results is told of them.
+fn of_batches(answers: Answers) -> Map {
+    let entry = |mut data: Map| {
+        let value = data.remove("return").unwrap_or_default();
+        let out = value.get("out").cloned().unwrap_or_else(|| "highstate".into());
+        map! { "out" => out, "ret" => value }
+    };
+    answers.returned.into_iter().map(|answer| (answer.id, entry(answer.data))).collect()
+}
+
+fn count(subset: &Value) -> Result<usize> {
+    let count = subset.as_i64().or_else(|| subset.as_str()?.trim().parse().ok());
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    count.ok_or_else(|| Error::execution(format!("subset must be a number of minions, not {subset}")))
+}
+
+/// Waits until events have told of each id of a list, or the time is over. The state `salt.wait_for_event` is made of it.
+#[function]
+async fn wait_for_event(
+    ctx: &Context,
+    tag: String,
+    id_list: Vec<Value>,
+    #[default("id")] event_id: String,
+    #[default(300)] timeout: f64,
+) -> Result<Map> {
+    let runner = owner(ctx)?;
+    let filter = Filter::matching(&tag, MatchType::Fnmatch).map_err(|error| Error::execution(error.to_string()))?;
+    let mut events = runner.events.listen(filter).await.map_err(|error| Error::execution(error.to_string()))?;
+    let begun = tokio::time::Instant::now();
+    let patience = Duration::from_secs_f64(timeout.clamp(0.0, 1e9));
+    let (mut left, mut seen) = (id_list, Vec::new());
+    let watching = async {
+        while !left.is_empty() {
+            let Some(event) = events.next().await else {
+                return Err(Error::execution("the master closed its event bus"));
+            };
+            seen.extend(take_seen(event.data(), &event_id, &mut left));
+        }
+        Ok(())
+    };
+    // Past the time, what was seen until then is told.
+    if let Ok(ended) = tokio::time::timeout(patience, watching).await {
+        ended?;
+    }
+    Ok(map! { "seen" => seen, "done" => left.is_empty(), "seconds" => begun.elapsed().as_secs_f64() })
+}
+
+/// Takes out of the list what an event tells of: one id, or several.
+fn take_seen(data: &Map, event_id: &str, left: &mut Vec<Value>) -> Vec<Value> {
+    let inside = || data.get("data").and_then(|data| data.get(event_id));
+    let found = data.get(event_id).filter(|found| !found.is_null()).or_else(inside);
+    let told = match found {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::List(several)) => left.iter().filter(|id| several.contains(id)).cloned().collect(),
+        Some(one) => vec![one.clone()],
+    };
+    let mut seen = Vec::new();
+    for id in told {
+        if let Some(place) = left.iter().position(|wanted| *wanted == id) {
+            seen.push(left.remove(place));
+        }
+    }
+    seen
 }
 
 /// Runs a runner or a wheel function and returns all about it.
@@ -98,4 +170,33 @@ async fn wheel(
     let mut named = kwarg.unwrap_or_default();
     named.update(kwargs.given());
     on_master(ctx, Kind::Wheel, name, arg, named).await
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn events_tell_of_one_id_or_several_and_of_each_once() {
+        let mut left = list!["a", "b", "c"].into_list().unwrap();
+        assert_eq!(take_seen(&map! { "id" => "b" }, "id", &mut left), ["b".into()]);
+        assert_eq!(take_seen(&map! { "id" => "b" }, "id", &mut left), []);
+        assert_eq!(
+            take_seen(&map! { "data" => map! { "id" => list!["c", "x", "a"] } }, "id", &mut left),
+            ["a".into(), "c".into()]
+        );
+        assert!(left.is_empty() && take_seen(&map! { "x" => 1 }, "id", &mut left).is_empty());
+    }
+
+    #[test]
+    fn a_batch_tells_of_the_results_alone() {
+        let returned =
+            client::gather::Return { id: "web1".into(), data: map! { "return" => map! { "x" => 1 }, "retcode" => 2 } };
+        let told = of_batches(Answers { returned: vec![returned], ..Answers::default() });
+        assert_eq!(told, map! { "web1" => map! { "out" => "highstate", "ret" => map! { "x" => 1 } } });
+        assert_eq!(count(&"3".into()).unwrap(), 3);
+        assert!(count(&"-3".into()).is_err());
+    }
 }

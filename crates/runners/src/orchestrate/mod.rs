@@ -59,7 +59,8 @@ async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Ma
     ctx.call_with(fun, Call { args: Vec::new(), kwargs: all }).await
 }
 
-fn check_pillar(pillar: Option<&Value>) -> Result<()> {
+/// Refuses a pillar that is no map.
+pub(crate) fn check_pillar(pillar: Option<&Value>) -> Result<()> {
     match pillar {
         None | Some(Value::Null | Value::Map(_)) => Ok(()),
         Some(_) => Err(Error::invocation("Pillar data must be formatted as a dictionary")),
@@ -85,4 +86,20 @@ pub(crate) async fn sls(runner: &RunnerContext, mods: Value, jid: Option<String>
 pub(crate) async fn other(runner: &RunnerContext, fun: &str, kwargs: Map) -> Result<Map> {
     let running = call(runner, fun, None, kwargs).await?;
     Ok(map! { runner.config.id.as_str() => running })
+}
+
+/// Calls any function of a minion on the master, with the master's pillar or none.
+///
+/// # Errors
+/// As the function, and when the pillar cannot be made.
+pub(crate) async fn function(runner: &RunnerContext, fun: &str, call: Call, with_pillar: bool) -> Result<Value> {
+    let jid = crate::run::new_jid(runner).await;
+    let mut ctx = context(runner, &jid).await?;
+    if with_pillar {
+        ctx.pillar = Arc::new(crate::runners::pillar::own(runner, None, None).await?);
+    }
+    if let Err(missing) = ctx.agent.registry().find(fun) {
+        return Ok(missing.0.into());
+    }
+    ctx.call_with(fun, call).await
 }

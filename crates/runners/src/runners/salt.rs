@@ -2,28 +2,31 @@
 
 use std::time::Duration;
 
-use exec::{KwArgs, Result, VarArgs, function};
+use exec::{Call, KwArgs, Result, VarArgs, function};
 use value::{Map, Value};
 
 use crate::context::chain;
 use crate::local::Ask;
-use crate::refusal::refuse;
-use crate::{Module, RunnerContext};
+use crate::{Module, RunnerContext, orchestrate};
 
 /// The module.
 pub static MODULE: Module = Module::new("salt", "Execution functions from within runners.", &[&CMD, &EXECUTE]);
 
-/// Runs an execution function on the master itself. Not supported yet: the functions live in the minion.
+/// Runs an execution function on the master itself and returns its result. With ``with_pillar=True`` it sees the pillar of
+/// the master's own id.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run salt.cmd test.ping
+///     salt-run salt.cmd test.arg 1 2 3 a=1
+///     salt-run salt.cmd pillar.items with_pillar=True
 #[function]
-async fn cmd(_ctx: &RunnerContext, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
-    let _ = (args, kwargs);
-    refuse(&format!("salt.cmd; run the function on the minion of this host with: salt-call --local {fun}"))
+async fn cmd(ctx: &RunnerContext, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let mut kwargs = kwargs.given();
+    let with_pillar = kwargs.remove("with_pillar").is_some_and(|wanted| wanted.truthy());
+    orchestrate::function(ctx, &fun, Call { args: args.0, kwargs }, with_pillar).await
 }
 
 /// Runs an execution function on minions and returns what they returned, by id. Without a master it is an empty map.

@@ -1,11 +1,12 @@
 //! `state` — orchestrations, and the event bus on the screen.
 
-use exec::{Error, KwArgs, Result, VarArgs, function};
+use exec::{Call, Error, KwArgs, Result, function};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use value::{Map, Value, map};
 
 use crate::context::failed;
+use crate::local::Ask;
 use crate::refusal::refuse;
 use crate::texts::expr_match;
 use crate::{Events, Module, RunnerContext, orchestrate};
@@ -318,74 +319,150 @@ async fn orchestrate_high(
     Ok(ret)
 }
 
-macro_rules! not_yet {
-    ($($(#[$doc:meta])* $name:ident),*) => { $(
+/// What a graph is drawn of.
+struct Drawn {
+    fun: &'static str,
+    args: Vec<Value>,
+    named: Map,
+}
+
+/// Has minions draw, or the master.
+async fn drawn(
+    ctx: &RunnerContext,
+    tgt: Option<Value>,
+    tgt_type: &str,
+    timeout: Option<f64>,
+    what: Drawn,
+) -> Result<Value> {
+    let Drawn { fun, args, mut named } = what;
+    if let Some(tgt) = tgt.filter(Value::truthy) {
+        let mut ask = Ask::new(ctx, tgt, tgt_type, fun).with(args, named);
+        if let Some(seconds) = timeout.filter(|seconds| *seconds > 0.0) {
+            ask.timeout = std::time::Duration::from_secs_f64(seconds.min(1e9));
+        }
+        return Ok(ask.run_or_fail(ctx).await?.results(ctx).into());
+    }
+    named.retain(|_, value| !value.is_null());
+    orchestrate::function(ctx, fun, Call { args, kwargs: named }, true).await
+}
+
+/// Returns the graph of what depends on what in SLS files, in the language of Graphviz, as minions or the master see it.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.graph webserver
+///     salt-run state.graph webserver tgt='*'
+#[function]
+async fn graph(
+    ctx: &RunnerContext,
+    mods: Value,
+    tgt: Option<Value>,
+    #[default("glob")] tgt_type: String,
+    #[default("base")] saltenv: Value,
+    test: Option<Value>,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+    timeout: Option<f64>,
+) -> Result<Value> {
+    orchestrate::check_pillar(pillar.as_ref())?;
+    let named = map! {
+        "test" => test, "pillar" => pillar, "saltenv" => saltenv, "pillarenv" => pillarenv, "pillar_enc" => pillar_enc,
+    };
+    drawn(ctx, tgt, &tgt_type, timeout, Drawn { fun: "state.graph", args: vec![mods], named }).await
+}
+
+/// Returns the graph of what depends on what in the highstate, in the language of Graphviz.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run state.graph_highstate
+///     salt-run state.graph_highstate tgt='*'
+#[function]
+async fn graph_highstate(
+    ctx: &RunnerContext,
+    tgt: Option<Value>,
+    #[default("glob")] tgt_type: String,
+    pillar: Option<Value>,
+    pillarenv: Option<Value>,
+    pillar_enc: Option<Value>,
+    timeout: Option<f64>,
+) -> Result<Value> {
+    orchestrate::check_pillar(pillar.as_ref())?;
+    let named = map! { "pillar" => pillar, "pillarenv" => pillarenv, "pillar_enc" => pillar_enc };
+    drawn(ctx, tgt, &tgt_type, timeout, Drawn { fun: "state.graph_highstate", args: Vec::new(), named }).await
+}
+
+/// Notes what is to become of an orchestration that runs.
+async fn steer(ctx: &RunnerContext, fun: &str, kwargs: Map) -> Result<()> {
+    orchestrate::function(ctx, fun, Call { args: Vec::new(), kwargs }, false).await.map(drop)
+}
+
+macro_rules! steering {
+    ($($(#[$doc:meta])* $name:ident ($fun:literal $(, $duration:ident)?)),*) => { $(
         $(#[$doc])*
         #[function]
-        async fn $name(_ctx: &RunnerContext, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
-            let _ = (args, kwargs);
-            refuse(concat!("state.", stringify!($name), " (states on the master)"))
+        async fn $name(
+            ctx: &RunnerContext,
+            jid: Value,
+            state_id: Option<Value>,
+            $($duration: Option<i64>,)?
+        ) -> Result<()> {
+            #[allow(unused_mut)]
+            let mut kwargs = map! { "jid" => jid.to_string(), "state_id" => state_id };
+            $(kwargs.insert("duration", $duration);)?
+            steer(ctx, $fun, kwargs).await
         }
     )* };
 }
 
-not_yet! {
-    /// Not supported yet: there are no states on the master.
+steering! {
+    /// Pauses an orchestration before a state, or before the next one, for some seconds or until it is resumed.
     ///
     /// CLI Example:
     ///
     /// .. code-block:: bash
     ///
-    ///     salt-run state.graph
-    graph,
-    /// Not supported yet: there are no states on the master.
+    ///     salt-run state.pause 20171130110407769519
+    ///     salt-run state.pause 20171130110407769519 vim duration=20
+    pause("state.pause", duration),
+    /// The same as ``state.pause``.
     ///
     /// CLI Example:
     ///
     /// .. code-block:: bash
     ///
-    ///     salt-run state.graph_highstate
-    graph_highstate,
-    /// Not supported yet: there are no states on the master.
+    ///     salt-run state.set_pause 20171130110407769519
+    set_pause("state.pause", duration),
+    /// Lets a paused orchestration go on.
     ///
     /// CLI Example:
     ///
     /// .. code-block:: bash
     ///
-    ///     salt-run state.pause
-    pause,
-    /// Not supported yet: there are no states on the master.
+    ///     salt-run state.resume 20171130110407769519
+    resume("state.resume"),
+    /// The same as ``state.resume``.
     ///
     /// CLI Example:
     ///
     /// .. code-block:: bash
     ///
-    ///     salt-run state.resume
-    resume,
-    /// Not supported yet: there are no states on the master.
+    ///     salt-run state.rm_pause 20171130110407769519
+    rm_pause("state.resume"),
+    /// Ends an orchestration before a state, or before the next one.
     ///
     /// CLI Example:
     ///
     /// .. code-block:: bash
     ///
-    ///     salt-run state.rm_pause
-    rm_pause,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.set_pause
-    set_pause,
-    /// Not supported yet: there are no states on the master.
-    ///
-    /// CLI Example:
-    ///
-    /// .. code-block:: bash
-    ///
-    ///     salt-run state.soft_kill
-    soft_kill
+    ///     salt-run state.soft_kill 20171130110407769519
+    ///     salt-run state.soft_kill 20171130110407769519 vim
+    soft_kill("state.soft_kill")
 }
 
 #[cfg(test)]

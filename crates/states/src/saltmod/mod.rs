@@ -6,14 +6,16 @@
 mod function_;
 mod runners;
 mod state;
+mod wait_for_event;
 
-use exec::{Context, Error, Module, Result, function};
+use exec::{Context, Module};
 use value::{Map, Value};
 
 use crate::Ret;
 use function_::FUNCTION;
 use runners::{PARALLEL_RUNNERS, RUNNER, WHEEL};
 use state::STATE;
+use wait_for_event::WAIT_FOR_EVENT;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -46,22 +48,4 @@ fn note_jid(ret: &mut Ret, returns: &Map) {
 /// Whether the option `failhard`, or the argument, asks to stop at the first failure.
 fn fails_hard(ctx: &Context, argument: Option<&Value>) -> bool {
     argument == Some(&Value::Bool(true)) || ctx.opt("failhard").is_some_and(Value::truthy)
-}
-
-/// Waits until an event has told of each of the ids. Here, not supported outside of test mode.
-#[function]
-fn wait_for_event(
-    ctx: &Context,
-    name: Value,
-    id_list: Value,
-    #[default("id")] event_id: Value,
-    #[default(300)] timeout: Value,
-    #[default("master")] node: Value,
-) -> Result<Ret> {
-    let _ = (id_list, event_id, timeout, node);
-    if ctx.is_test() {
-        let text = format!("Orchestration would wait for event '{name}'");
-        return Ok(Ret::new(name).would(text));
-    }
-    Err(Error::execution("not supported: salt.wait_for_event; use a runner that waits"))
 }
