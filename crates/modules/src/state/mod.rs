@@ -4,6 +4,7 @@
 
 mod apply;
 mod disabled;
+mod event;
 mod files;
 mod holders;
 mod pauses;
@@ -15,6 +16,7 @@ use exec::Module;
 
 use apply::{APPLY, HIGH, HIGHSTATE, LOW, SINGLE, SLS, SLS_ID, TEMPLATE, TEMPLATE_STR, TEST, TOP};
 use disabled::{DISABLE, ENABLE, LIST_DISABLED};
+use event::EVENT;
 use pauses::{GET_PAUSES, PAUSE, RESUME, RUNNING, SOFT_KILL};
 use requests::{CHECK_REQUEST, CLEAR_CACHE, CLEAR_REQUEST, REQUEST, RUN_REQUEST};
 use show::{
@@ -33,6 +35,7 @@ pub static MODULE: Module = Module::new(
         &CLEAR_REQUEST,
         &DISABLE,
         &ENABLE,
+        &EVENT,
         &GET_PAUSES,
         &GRAPH,
         &GRAPH_HIGHSTATE,

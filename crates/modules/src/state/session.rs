@@ -104,7 +104,8 @@ impl Session {
         if needs_env && opts.get("saltenv").is_none_or(Value::is_null) {
             opts.insert("saltenv", "base");
         }
-        if let Some(events) = &args.state_events {
+        // `salt --state-events` asks for them in the publication.
+        if let Some(events) = args.state_events.as_ref().or_else(|| ctx.job.load.get("state_events")) {
             opts.insert("state_events", events.clone());
         }
         let pillar = pillar(ctx, &opts, args).await?;

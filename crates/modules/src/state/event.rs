@@ -1,0 +1,143 @@
+//! The event bus of this machine's minion, or master, on the screen.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use event::{Endpoints, Filter, Remote};
+use exec::{Context, Error, Result, function};
+use render::python::json::{Style, dumps};
+use rt::Rt;
+use targeting::expr_match;
+use value::{Map, Value};
+
+/// Prints the events of the minion's bus as they come, a tag and JSON on each line, on the screen of the program that runs the
+/// function. ``tagmatch`` is a shell glob or a regular expression; ``count`` is how many to wait for, ``-1`` for all that ever
+/// come; ``quiet`` only waits; ``pretty`` puts the JSON on several lines; ``node=master`` watches the bus of the master on this
+/// machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-call --local state.event pretty=True
+///     salt-call state.event 'salt/job/*' count=3
+#[function]
+pub async fn event(
+    ctx: &Context,
+    #[default("*")] tagmatch: String,
+    #[default(-1)] count: i64,
+    #[default(false)] quiet: bool,
+    sock_dir: Option<String>,
+    #[default(false)] pretty: bool,
+    #[default("minion")] node: String,
+) -> Result<()> {
+    let remote = Remote::new(Rt::real(), endpoints(&ctx.opts, sock_dir, &node)?);
+    let failed = |error: event::RemoteError| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        Error::execution(format!("{error}{cause}"))
+    };
+    let mut events = remote.listen(Filter::all()).await.map_err(failed)?;
+    let mut left = count;
+    while left != 0 {
+        let event = events.next().await.map_err(failed)?;
+        if !expr_match(event.tag(), &tagmatch) {
+            tracing::debug!("Skipping event tag: {}", event.tag());
+            continue;
+        }
+        if !quiet {
+            let line = format!("{}\t{}\n", event.tag(), json(event.data(), pretty)?);
+            let mut out = std::io::stdout().lock();
+            if let Err(error) = out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+                return Err(Error::execution(format!("failed to print an event: {error}")));
+            }
+        }
+        left -= i64::from(left > 0);
+    }
+    Ok(())
+}
+
+/// Where the bus is.
+fn endpoints(opts: &Map, sock_dir: Option<String>, node: &str) -> Result<Endpoints> {
+    let text = |name: &str| opts.get_str(name).map(str::to_owned);
+    let default = if node == "master" { "/var/run/salt/master" } else { "/var/run/salt/minion" };
+    let directory = PathBuf::from(sock_dir.or_else(|| text("sock_dir")).unwrap_or_else(|| default.to_owned()));
+    let port = |name: &str| opts.get(name).and_then(Value::as_i64).and_then(|port| u16::try_from(port).ok());
+    match node {
+        "master" => Ok(Endpoints::master(&directory)),
+        "minion" => match (text("ipc_mode").as_deref(), port("tcp_pub_port"), port("tcp_pull_port")) {
+            (Some("tcp"), Some(publish), Some(pull)) => {
+                Ok(Endpoints::tcp(publish, pull, opts.get("ipv6").and_then(Value::as_bool) == Some(true)))
+            }
+            _ => Ok(minion(opts, &directory)),
+        },
+        other => Err(Error::execution(format!("node must be 'minion' or 'master', not '{other}'"))),
+    }
+}
+
+fn minion(opts: &Map, directory: &Path) -> Endpoints {
+    let id = opts.get_str("hash_id").or_else(|| opts.get_str("id")).unwrap_or_default();
+    let kind = opts.get_str("hash_type").and_then(|name| name.parse().ok()).unwrap_or_default();
+    Endpoints::minion(directory, &crypto::socket_hash(id, kind))
+}
+
+/// JSON as Python writes it; bytes that are no text are replaced.
+fn json(data: &Map, pretty: bool) -> Result<String> {
+    let style = Style { indent: pretty.then(|| "    ".to_owned()), sort_keys: pretty, ..Style::default() };
+    dumps(&printable(&Value::Map(data.clone())), &style).map_err(Error::Other)
+}
+
+fn printable(value: &Value) -> Value {
+    match value {
+        Value::Map(map) => Value::Map(map.iter().map(|(key, value)| (key.clone(), printable(value))).collect()),
+        Value::List(items) => items.iter().map(printable).collect(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+        Value::DateTime(_) | Value::Constant(_) => value.to_string().into(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Bus, ServeOptions};
+    use exec::testing;
+    use value::{list, map};
+
+    use super::*;
+
+    #[test]
+    fn events_are_written_as_python_writes_them() {
+        let data = map! { "b" => list![1, "é"], "a" => Value::Bytes(vec![b'x', 0xff].into()) };
+        assert_eq!(json(&data, false).unwrap(), "{\"b\": [1, \"é\"], \"a\": \"x\u{fffd}\"}");
+        assert_eq!(json(&map! { "b" => 1, "a" => 2 }, true).unwrap(), "{\n    \"a\": 2,\n    \"b\": 1\n}");
+    }
+
+    #[tokio::test]
+    async fn it_ends_after_so_many_events_that_match() {
+        let dir = tempfile::tempdir().unwrap();
+        let opts = map! { "sock_dir" => dir.path().to_str().unwrap(), "id" => "web1", "hash_type" => "sha256" };
+        let bus = Bus::new(Rt::real(), 1 << 20);
+        let server =
+            event::serve(&bus, &endpoints(&opts, None, "minion").unwrap(), ServeOptions::default()).await.unwrap();
+        let (ctx, _) = testing::context(&[&super::super::MODULE], opts, map! {}, map! {});
+        let kwargs = map! { "tagmatch" => "a/*", "count" => 2, "quiet" => true };
+        let call = exec::Call { args: vec![], kwargs };
+        let mut watching = std::pin::pin!(ctx.call_with("state.event", call));
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut watching => break done,
+                () = tokio::task::yield_now() => {
+                    bus.fire("b/x", map! {}).unwrap();
+                    bus.fire("a/x", map! {}).unwrap();
+                }
+            }
+        };
+        assert_eq!(done.unwrap(), Value::Null);
+        server.close().await;
+    }
+
+    #[test]
+    fn other_buses_are_refused() {
+        assert!(endpoints(&map! {}, None, "syndic").is_err());
+    }
+}
