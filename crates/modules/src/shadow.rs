@@ -1,11 +1,14 @@
 //! `shadow` — passwords and their ages.
 
+mod hash;
+
 use std::path::{Path, PathBuf};
 
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::{accounts, cmd, util};
+use hash::GEN_PASSWORD;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -14,6 +17,7 @@ pub static MODULE: Module = Module::new(
     &[
         &DEFAULT_HASH,
         &DEL_PASSWORD,
+        &GEN_PASSWORD,
         &INFO,
         &LIST_USERS,
         &LOCK_PASSWORD,

@@ -1,0 +1,134 @@
+//! Hashes of passwords as crypt(3) makes them with SHA-256 and SHA-512: `$5$salt$hash` and `$6$salt$hash`.
+//!
+//! The format is that of Ulrich Drepper's "Unix crypt using SHA-256 and SHA-512".
+
+use exec::{Context, Error, Result, function};
+use rand::Rng;
+use sha_crypt::{Params, sha256_crypt, sha512_crypt};
+use value::Value;
+
+/// The letters of salts and hashes, by their number.
+const LETTERS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// In which order the bytes of a digest are written.
+const ORDER_256: [usize; 32] = [
+    20, 10, 0, 11, 1, 21, 2, 22, 12, 23, 13, 3, 14, 4, 24, 5, 25, 15, 26, 16, 6, 17, 7, 27, 8, 28, 18, 29, 19, 9, 30,
+    31,
+];
+const ORDER_512: [usize; 64] = [
+    42, 21, 0, 1, 43, 22, 23, 2, 44, 45, 24, 3, 4, 46, 25, 26, 5, 47, 48, 27, 6, 7, 49, 28, 29, 8, 50, 51, 30, 9, 10,
+    52, 31, 32, 11, 53, 54, 33, 12, 13, 55, 34, 35, 14, 56, 57, 36, 15, 16, 58, 37, 38, 17, 59, 60, 39, 18, 19, 61, 40,
+    41, 20, 62, 63,
+];
+
+/// Longest salt that counts, and the length of a new one.
+const SALT: usize = 16;
+
+/// Returns the hash of a password as /etc/shadow holds it. ``algorithm`` is sha512 or sha256; ``crypt_salt`` may begin with
+/// ``rounds=N$``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' shadow.gen_password 'I_am_password'
+///     salt '*' shadow.gen_password 'I_am_password' crypt_salt='I_am_salt' algorithm=sha256
+#[function]
+pub async fn gen_password(
+    ctx: &Context,
+    password: Value,
+    crypt_salt: Option<String>,
+    #[default("sha512")] algorithm: String,
+) -> Result<String> {
+    let password = if password.is_null() { letters(20) } else { password.to_string() };
+    let salt = crypt_salt.unwrap_or_else(|| letters(SALT));
+    ctx.blocking(move || hash(&algorithm, &password, &salt)).await?
+}
+
+/// Letters by chance, of those salts are made of.
+fn letters(count: usize) -> String {
+    let mut random = rand::rng();
+    (0..count).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])).collect()
+}
+
+fn hash(algorithm: &str, password: &str, salt: &str) -> Result<String> {
+    if !matches!(algorithm, "sha256" | "sha512") {
+        return Err(Error::invocation(format!(
+            "Cannot hash using '{algorithm}' hash algorithm. Natively supported algorithms are: ['sha512', 'sha256']."
+        )));
+    }
+    let (rounds, salt) = rounds(salt)?;
+    let salt: String = salt.split('$').next().unwrap_or_default().chars().take(SALT).collect();
+    let is_bad = |letter: char| {
+        letter.is_control() || !letter.is_ascii() || matches!(letter, ':' | ';' | '*' | '!' | '\\' | ' ')
+    };
+    if salt.contains(is_bad) {
+        return Err(Error::invocation("crypt_salt has letters that no salt may have"));
+    }
+    let params = rounds.map_or_else(|| Params::new(5000), Params::new);
+    let params = params.map_err(|_| Error::invocation("crypt_salt: rounds must lie between 1000 and 999999999"))?;
+    let (sign, text) = match algorithm {
+        "sha256" => ('5', encoded(&sha256_crypt(password.as_bytes(), salt.as_bytes(), params), &ORDER_256)),
+        _ => ('6', encoded(&sha512_crypt(password.as_bytes(), salt.as_bytes(), params), &ORDER_512)),
+    };
+    let rounds = rounds.map(|rounds| format!("rounds={rounds}$")).unwrap_or_default();
+    Ok(format!("${sign}${rounds}{salt}${text}"))
+}
+
+/// Takes `rounds=N$` from the front of a salt.
+fn rounds(salt: &str) -> Result<(Option<u32>, &str)> {
+    let Some((number, rest)) = salt.strip_prefix("rounds=").and_then(|rest| rest.split_once('$')) else {
+        return Ok((None, salt));
+    };
+    let wrong = |_| Error::invocation(format!("crypt_salt: rounds={number} is no number of rounds"));
+    Ok((Some(number.parse().map_err(wrong)?), rest))
+}
+
+/// Three bytes are four letters, the lowest bits first.
+fn encoded(digest: &[u8], order: &[usize]) -> String {
+    let bytes: Vec<u8> = order.iter().map(|place| digest[*place]).collect();
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let mut bits = three.iter().rev().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        for _ in 0..=three.len() {
+            text.push(char::from(LETTERS[bits as usize & 63]));
+            bits >>= 6;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by crypt(3).
+    #[test]
+    fn hashes_are_those_of_crypt() {
+        let known = [
+            (
+                "sha512",
+                "saltstring",
+                "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1",
+            ),
+            ("sha256", "saltstring", "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5"),
+            (
+                "sha256",
+                "rounds=10000$saltstringsaltstring",
+                "$5$rounds=10000$saltstringsaltst$3xv.VbSHBb41AL9AvLeujZkZRBAwqFMz2.opqey6IcA",
+            ),
+        ];
+        for (algorithm, salt, expected) in known {
+            assert_eq!(hash(algorithm, "Hello world!", salt).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_hashed_is_told() {
+        for (algorithm, salt) in [("md5", "x"), ("sha512", "a:b"), ("sha512", "rounds=x$y"), ("sha512", "rounds=10$y")]
+        {
+            assert!(hash(algorithm, "x", salt).is_err(), "{algorithm} {salt}");
+        }
+        assert_eq!(letters(16).len(), 16);
+    }
+}
