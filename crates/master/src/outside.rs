@@ -208,7 +208,7 @@ fn event_store(world: &World, name: &str) -> Option<&'static dyn Returner> {
 }
 
 fn as_value(event: &Event) -> Value {
-    map! { "tag" => event.tag(), "data" => event.data().clone() }.into()
+    map! { "data" => event.data().clone(), "tag" => event.tag() }.into()
 }
 
 /// Says whether events with a tag are to be stored.
@@ -271,7 +271,7 @@ mod tests {
     #[tokio::test]
     async fn events_are_stored_when_enough_of_them_wait_and_at_the_end() {
         let text = stored(map! { "event_return_queue" => 2, "event_return_blacklist" => list!["a/0"] }, 3).await;
-        let tags: Vec<&str> = text.lines().map(|line| line.split('"').nth(3).unwrap()).collect();
+        let tags: Vec<&str> = text.lines().map(|line| line.rsplit('"').nth(1).unwrap()).collect();
         assert_eq!(tags, ["a/1", "a/2"]);
         assert!(text.contains("\"n\": 1, \"_stamp\": "), "{text}");
     }

@@ -88,3 +88,36 @@ async fn what_is_wrong_is_told() {
     let done = outcome.ret.get(&context.config.id).and_then(|states| states.get("test_|-x_|-x_|-nop"));
     assert_eq!(done.and_then(|state| state.get("result")), Some(&true.into()), "{}", outcome.ret);
 }
+
+#[tokio::test]
+async fn functions_of_minions_run_on_the_master() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let told = run(&context, "salt.cmd", list!["test.arg", "x"], map! { "n" => 1 }).await.ret;
+    assert_eq!(told.traverse("args:0", ":"), Some(&"x".into()), "{told}");
+    assert_eq!(told.traverse("kwargs:n", ":"), Some(&1.into()), "{told}");
+    assert_eq!(run(&context, "salt.cmd", list!["no.such"], map! {}).await.ret, "'no.such' is not available.".into());
+    assert_eq!(run(&context, "salt.cmd", list!["pillar.get", "own"], map! {}).await.ret, "".into());
+    let pillar = map! { "with_pillar" => true };
+    assert_eq!(run(&context, "salt.cmd", list!["pillar.get", "own"], pillar).await.ret, "mine".into());
+}
+
+#[tokio::test]
+async fn orchestrations_can_be_steered() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let jid = "20260101000000000000";
+    let noted = || context.cachedir().join("state_pause").join(jid).is_file();
+    let steer = |fun: &'static str| run(&context, fun, list![jid, "told"], map! {});
+    assert_eq!(steer("state.pause").await.ret, Value::Null);
+    assert!(noted());
+    assert_eq!(steer("state.resume").await.ret, Value::Null);
+    assert_eq!(steer("state.soft_kill").await.ret, Value::Null);
+    // The run that is to end before this state ends there.
+    let kwargs = map! { "orchestration_jid" => jid, "pillar" => map! { "over" => "given" } };
+    let outcome = run(&context, "state.orch", list!["orch.deploy"], kwargs).await.ret;
+    let told = outcome.get("data").and_then(|data| data.get(&context.config.id)).cloned().unwrap_or_default();
+    assert!(told.get("test_|-changes_|-changes_|-succeed_with_changes").is_some(), "{outcome}");
+    let ended = told.get("test_|-told_|-told_|-show_notification").and_then(|state| state.get("result"));
+    assert_ne!(ended, Some(&true.into()), "{outcome}");
+}
