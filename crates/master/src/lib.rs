@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use rt::Rt;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 pub use error::Error;
 pub use presence::Presence;
@@ -74,7 +74,8 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let config = shared.stores.config.clone();
     let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));
-    let kept_events = rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone()));
+    let kept_events = (!config.events.event_return.is_empty())
+        .then(|| rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready();
     stop.cancelled().await;
@@ -87,8 +88,11 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     said_goodbye.cancel();
     // What was acknowledged is on disk already; the rest will be sent again.
     let _ = tokio::time::timeout(FAREWELL, requests).await;
-    let _ = tokio::time::timeout(FAREWELL, kept_events).await;
-    storing.inspect(tokio::task::JoinHandle::abort);
+    for last in kept_events.into_iter().chain(storing) {
+        if tokio::time::timeout(FAREWELL, last).await.is_err() {
+            warn!("some events or returns were not stored by returners");
+        }
+    }
     care.abort();
     scheduled.abort();
     fetching.iter().for_each(tokio::task::JoinHandle::abort);

@@ -107,20 +107,23 @@ fn job_cache(world: &World, which: &str, name: &str) -> Option<&'static dyn Retu
 }
 
 impl Stores {
-    /// Stores what is handed in, in its order, and has old jobs forgotten, until told to stop.
+    /// Stores what is handed in, in its order, and has old jobs forgotten, until told to stop; then what is left.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
         let mut tick = tokio::time::interval(every.max(Duration::from_secs(60)));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 item = self.items.recv() => match item {
                     Some(item) => self.store(item).await,
                     None => return,
                 },
                 _ = tick.tick() => self.clean().await,
             }
+        }
+        while let Ok(item) = self.items.try_recv() {
+            self.store(item).await;
         }
     }
 
