@@ -143,6 +143,38 @@ fn files_below_a_directory_become_values() {
     assert_eq!(rendered.get("plain"), Some(&"text".into()), "{rendered:?}");
 }
 
+/// What the real Salt makes of the same files.
+#[test]
+fn listed_files_are_laid_over_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = "{%- set os = __grains__['os'] %}\ncore/*.yml\n{{ os }}.yml\n\
+                {{ __stack__.traverse(pillar, 'a:b', 'none') }}.yml\n{%- if missing %}\nx.yml\n{%- endif %}\n\
+                minions/{{ minion_id }}.yml\n";
+    let one = "users: {root: {uid: 0}}\nlist: [1, 2]\n\
+               who: {{ minion_id }} {{ __salt__['cmd.run']('echo hi') }} {{ missing }}\n";
+    let two = "users: {tom: {uid: 1}, __: merge-first, root: {uid: 9}}\nlist: [{__: merge-first}, 0]\n\
+               prev: {{ stack.users.root.uid }}\n";
+    let tree = map! {
+        "stack.cfg" => list, "core/1.yml" => one, "core/2.yml" => two, "Debian.yml" => "k: debian", "none.yml" => "tr: 1",
+        "x.yml" => "x: 1", "second.cfg" => "third.yml\n", "third.yml" => "third: {{ 1 + 2 }}", "base/none.sls" => "a: 1",
+    };
+    write(&tree, dir.path());
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let cases = map! { "Debian" => vec![at("second.cfg")], "Other" => "/x" };
+    let sources = vec![
+        Value::from(map! { "stack" => at("stack.cfg") }),
+        map! { "stack" => map! { "grains:os" => cases } }.into(),
+    ];
+    let grains = map! { "os" => "Debian" };
+    let request = Request { id: "web1", grains: Some(&grains), ..Request::default() };
+    let pillar = compiler(dir.path(), &map! { "ext_pillar" => sources }, &map! {}).compile(&request);
+    let expected = map! {
+        "users" => map! { "root" => map! { "uid" => 0 }, "tom" => map! { "uid" => 1 } },
+        "list" => vec![0, 1, 2], "who" => "web1 hi", "prev" => 0, "k" => "debian", "tr" => 1, "third" => 3,
+    };
+    assert_eq!(pillar, expected);
+}
+
 #[test]
 fn a_minion_gets_only_the_external_pillars_it_may_ask_for() {
     let dir = tempfile::tempdir().unwrap();
