@@ -98,7 +98,7 @@ async fn functions_of_minions_run_on_the_master() {
     assert_eq!(told.traverse("kwargs:n", ":"), Some(&1.into()), "{told}");
     assert_eq!(run(&context, "salt.cmd", list!["no.such"], map! {}).await.ret, "'no.such' is not available.".into());
     assert_eq!(run(&context, "salt.cmd", list!["pillar.get", "own"], map! {}).await.ret, "".into());
-    let pillar = map! { "with_pillar" => true };
+    let pillar = map! { "with_pillar" => true, "unmask" => true };
     assert_eq!(run(&context, "salt.cmd", list!["pillar.get", "own"], pillar).await.ret, "mine".into());
 }
 
