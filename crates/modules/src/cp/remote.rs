@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use exec::{Context, Error, Result};
 use files::{FileClient, FileServer, LocalRemote, Remote, RemoteError, Reply};
@@ -50,16 +50,28 @@ const LOCAL_OPTIONS: [&str; 11] = [
 pub fn client(ctx: &Context) -> Result<FileClient> {
     let cachedir = Path::new(ctx.cachedir());
     let remote: Arc<dyn Remote> =
-        if ctx.is_local() { Arc::new(LocalRemote(Arc::new(own_server(ctx)?))) } else { Arc::new(Master(ctx.clone())) };
+        if ctx.is_local() { Arc::new(LocalRemote(own_server(ctx)?)) } else { Arc::new(Master(ctx.clone())) };
     let hash_type = ctx.opt_str("hash_type").unwrap_or("sha256");
     FileClient::new(remote, cachedir, hash_type).map_err(failed)
 }
 
-fn own_server(ctx: &Context) -> Result<FileServer> {
+/// The server of this run, with the options it was made from.
+#[derive(Default)]
+struct OfRun(Mutex<Option<(Arc<Map>, Arc<FileServer>)>>);
+
+fn own_server(ctx: &Context) -> Result<Arc<FileServer>> {
+    let of_run = ctx.memo.get::<OfRun>();
+    let mut made = of_run.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, server)) = made.as_ref().filter(|(opts, _)| Arc::ptr_eq(opts, &ctx.opts)) {
+        return Ok(Arc::clone(server));
+    }
     let chosen = LOCAL_OPTIONS.iter().filter_map(|name| Some((*name, ctx.opt(name)?.clone())));
     let settings =
         config::Minion::from_options(chosen.collect()).map_err(|error| Error::execution(error.to_string()))?;
-    FileServer::new(&settings.files, &ctx.opts, Path::new(ctx.cachedir())).map_err(failed)
+    let server = FileServer::new(&settings.files, &ctx.opts, Path::new(ctx.cachedir())).map_err(failed)?;
+    let server = Arc::new(server);
+    *made = Some((Arc::clone(&ctx.opts), Arc::clone(&server)));
+    Ok(server)
 }
 
 /// Waits for the client until the job is killed.
