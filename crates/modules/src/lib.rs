@@ -42,6 +42,7 @@ pub mod mine;
 pub mod minion;
 pub mod mount;
 pub mod network;
+pub mod nftables;
 pub mod pillar;
 pub mod pip;
 pub mod pkg;
@@ -113,6 +114,7 @@ pub static ALL: &[&exec::Module] = &[
     &minion::MODULE,
     &mount::MODULE,
     &network::MODULE,
+    &nftables::MODULE,
     &pillar::MODULE,
     &pip::MODULE,
     &pkg::apt::MODULE,

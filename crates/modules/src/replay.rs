@@ -269,5 +269,6 @@ recordings! {
     iptables_cases 200
     logrotate_cases 30
     mount_cases 100
+    nftables_cases 500
     selinux_cases 100
 }

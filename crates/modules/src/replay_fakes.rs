@@ -6,6 +6,7 @@ fakes! {
     "cmd.run_stdout"
     "cmd.shell"
     "cp.cache_file"
+    "file.directory_exists"
     "file.mkdir"
     "file.replace"
     "mount.active"

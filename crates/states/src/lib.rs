@@ -30,6 +30,7 @@ pub mod locale;
 pub mod logrotate;
 pub mod module;
 pub mod mount;
+pub mod nftables;
 pub mod pkg;
 pub mod pkgrepo;
 pub mod process;
@@ -82,6 +83,7 @@ pub static ALL: &[&exec::Module] = &[
     &logrotate::MODULE,
     &module::MODULE,
     &mount::MODULE,
+    &nftables::MODULE,
     &pkg::MODULE,
     &pkgrepo::MODULE,
     &process::MODULE,

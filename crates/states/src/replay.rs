@@ -186,6 +186,7 @@ recordings! {
     iptables_cases 150
     logrotate_cases 300
     mount_cases 200
+    nftables_cases 100
     pkg_cases 400
     pkgrepo_cases 100
     selinux_cases 150

@@ -1,0 +1,145 @@
+//! `append`, `insert` and `delete`.
+
+use exec::{Context, KwArgs, Result, function};
+use modules::util::is_internal;
+use value::{Map, Value, map};
+
+use super::{comment, done, is_so, wanted};
+use crate::support::{call, over, salt};
+use crate::{Ret, args};
+
+/// A rule, and the place it belongs to.
+struct Rule {
+    name: String,
+    family: String,
+    args: Map,
+    text: Value,
+    command: String,
+}
+
+impl Rule {
+    /// Builds the rule; the error is what is wrong with it.
+    async fn build(
+        ctx: &Context,
+        name: String,
+        family: String,
+        more: KwArgs,
+        command: &str,
+    ) -> Result<std::result::Result<Rule, String>> {
+        let mut args = more.given();
+        args.retain(|name, _| !name.as_str().is_some_and(is_internal));
+        let base = map! { "family" => family.as_str() };
+        let full = map! { "full" => true, "family" => family.as_str(), "command" => command };
+        let mut built = Vec::new();
+        for more in [base, full] {
+            let said = salt(ctx, "nftables.build_rule", over(more, &args)).await?;
+            if !is_so(&said) {
+                return Ok(Err(comment(&said)));
+            }
+            built.push(said.get("rule").cloned().unwrap_or_default());
+        }
+        let command = built.pop().map(|rule| rule.to_string().trim().to_owned()).unwrap_or_default();
+        let text = built.pop().unwrap_or_default();
+        Ok(Ok(Rule { name, family, args, text, command }))
+    }
+
+    fn place(&self) -> Result<Vec<Value>> {
+        Ok(args![wanted(&self.args, "table")?, wanted(&self.args, "chain")?])
+    }
+
+    async fn is_there(&self, ctx: &Context) -> Result<bool> {
+        let mut place = self.place()?;
+        place.extend([self.text.clone(), self.family.as_str().into()]);
+        Ok(is_so(&call(ctx, "nftables.check", place, Map::new()).await?))
+    }
+
+    /// Saves the rules when that is wanted; says whether it was.
+    async fn saved(&self, ctx: &Context) -> Result<bool> {
+        let wanted = self.args.get("save").is_some_and(Value::truthy);
+        if wanted {
+            salt(ctx, "nftables.save", map! { "filename" => (), "family" => self.family.as_str() }).await?;
+        }
+        Ok(wanted)
+    }
+}
+
+/// Makes sure that a chain has a rule; a new one goes to the end.
+#[function]
+async fn append(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let rule = match Rule::build(ctx, name, family, kwargs, "add").await? {
+        Ok(rule) => rule,
+        Err(why) => return Ok(ret.fail(why)),
+    };
+    let Rule { name, family, command, .. } = &rule;
+    if rule.is_there(ctx).await? {
+        return Ok(ret.ok(format!("nftables rule for {name} already set ({command}) for {family}")));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("nftables rule for {name} needs to be set ({command}) for {family}")));
+    }
+    let mut place = rule.place()?;
+    place.extend([rule.text.clone(), family.as_str().into()]);
+    let said = call(ctx, "nftables.append", place, Map::new()).await?;
+    if !is_so(&said) {
+        let why = said.get("comment").cloned().unwrap_or_default();
+        return Ok(ret.fail(format!(
+            "Failed to set nftables rule for {name}.\nAttempted rule was {command} for {family}.\n{why}"
+        )));
+    }
+    let how = if rule.saved(ctx).await? { "Set and Saved" } else { "Set" };
+    Ok(done(ret, name, format!("{how} nftables rule for {name} to: {command} for {family}")))
+}
+
+/// Makes sure that a chain has a rule; a new one goes to the position that is given.
+#[function]
+async fn insert(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let rule = match Rule::build(ctx, name, family, kwargs, "insert").await? {
+        Ok(rule) => rule,
+        Err(why) => return Ok(ret.fail(why)),
+    };
+    let Rule { name, family, command, .. } = &rule;
+    if rule.is_there(ctx).await? {
+        return Ok(ret.ok(format!("nftables rule for {name} already set for {family} ({command})")));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("nftables rule for {name} needs to be set for {family} ({command})")));
+    }
+    let mut place = rule.place()?;
+    place.extend([wanted(&rule.args, "position")?, rule.text.clone(), family.as_str().into()]);
+    if !is_so(&call(ctx, "nftables.insert", place, Map::new()).await?) {
+        return Ok(ret.fail(format!("Failed to set nftables rule for {name}.\nAttempted rule was {command}")));
+    }
+    let how = if rule.saved(ctx).await? { "Set and Saved" } else { "Set" };
+    Ok(done(ret, name, format!("{how} nftables rule for {name} to: {command} for {family}")))
+}
+
+/// Makes sure that a chain does not have a rule.
+#[function]
+async fn delete(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let rule = match Rule::build(ctx, name, family, kwargs, "D").await? {
+        Ok(rule) => rule,
+        Err(why) => return Ok(ret.fail(why)),
+    };
+    let Rule { name, family, command, .. } = &rule;
+    if !rule.is_there(ctx).await? {
+        return Ok(ret.ok(format!("nftables rule for {name} already absent for {family} ({command})")));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would(format!("nftables rule for {name} needs to be deleted for {family} ({command})")));
+    }
+    let which = match rule.args.get("position") {
+        Some(position) => map! { "family" => family.as_str(), "position" => position.clone() },
+        None => map! { "family" => family.as_str(), "rule" => rule.text.clone() },
+    };
+    if !is_so(&call(ctx, "nftables.delete", rule.place()?, which).await?) {
+        return Ok(ret.fail(format!("Failed to delete nftables rule for {name}.\nAttempted rule was {command}")));
+    }
+    let text = match rule.saved(ctx).await? {
+        true => format!("Deleted and Saved nftables rule for {name} for {command}{family}"),
+        false => format!("Delete nftables rule for {name} {command}"),
+    };
+    Ok(done(ret, name, text))
+}
