@@ -10,15 +10,12 @@ use crate::{Error, Result, World, find};
 /// `job` is the publication: it may name another configuration (`ret_config`) and arguments (`ret_kwargs`).
 pub fn returned(load: &Map, job: &Map) -> Map {
     let mut ret = Map::new();
-    for (name, value) in load {
-        let is_sent_only = match name.as_str() {
-            Some("cmd" | "id") => true,
-            // Salt's minion names the outputter of a failure only, the other ones when it sends the return.
-            Some("out") => value.as_str() != Some("nested"),
-            _ => false,
-        };
-        if !is_sent_only {
-            ret.insert(name.clone(), value.clone());
+    // Salt's minion names the outputter of a failure only, the other ones when it sends the return.
+    let out = load.get("out").filter(|out| out.as_str() == Some("nested"));
+    for (name, value) in load.iter().filter(|(name, _)| !matches!(name.as_str(), Some("cmd" | "id" | "out"))) {
+        ret.insert(name.clone(), value.clone());
+        if let Some(out) = out.filter(|_| name.as_str() == Some("retcode")) {
+            ret.insert("out", out.clone());
         }
     }
     for name in ["ret_config", "ret_kwargs"] {
@@ -79,8 +76,9 @@ mod tests {
         let ret = returned(&load, &map! { "ret_config" => "x", "ret_kwargs" => map! {} });
         let keys: Vec<&str> = ret.text_keys().collect();
         assert_eq!(keys, ["success", "return", "retcode", "jid", "fun", "fun_args", "ret_config", "id"]);
-        let failed = returned(&map! { "id" => "web1", "return" => "no", "out" => "nested" }, &map! {});
-        assert_eq!(failed.get_str("out"), Some("nested"));
+        let failed = map! { "id" => "web1", "return" => "no", "retcode" => 1, "jid" => "1", "out" => "nested" };
+        let failed = returned(&failed, &map! {});
+        assert_eq!(failed.text_keys().collect::<Vec<_>>(), ["return", "retcode", "out", "jid", "id"]);
     }
 
     #[test]

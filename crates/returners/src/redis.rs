@@ -187,6 +187,51 @@ mod tests {
         assert_eq!(commands(&ret, 0).unwrap()[1], words("SET|web1:test.ping|7"));
     }
 
+    /// A world whose server gives these answers, whatever it is asked.
+    async fn served(answers: String) -> World {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answers.as_bytes()).await.unwrap();
+            // Kept open until the asker goes.
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        });
+        testing::world(map! { "redis.host" => "127.0.0.1", "redis.port" => port })
+    }
+
+    fn text(text: &str) -> String {
+        format!("${}\r\n{text}\r\n", text.len())
+    }
+
+    fn scanned(next: &str, keys: &[&str]) -> String {
+        let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
+        format!("*2\r\n{}*{}\r\n{}", text(next), keys.len(), keys.concat())
+    }
+
+    #[tokio::test]
+    async fn jobs_are_read_as_they_were_stored() {
+        let load = "{\"jid\": \"7\", \"fun\": \"test.ping\"}";
+        let world = served(text(load)).await;
+        assert_eq!(Redis.load(&world, "7").await.unwrap().unwrap().get_str("fun"), Some("test.ping"));
+        assert_eq!(Redis.load(&served("$-1\r\n".into()).await, "7").await.unwrap(), None);
+        let world = served(format!("*2\r\n{}{}", text("web1"), text("{\"return\": true}"))).await;
+        let returns = map! { "web1" => map! { "return" => true } };
+        assert_eq!(Redis.returns(&world, "7").await.unwrap(), returns);
+        // The keys come in two steps, and one job is gone before it is read.
+        let answers = [scanned("5", &["load:7"]), scanned("0", &["load:8"]), format!("*2\r\n{}$-1\r\n", text(load))];
+        let jobs = Redis.all(&served(answers.concat()).await).await.unwrap();
+        assert_eq!(jobs.iter().map(|(jid, _)| jid.as_str()).collect::<Vec<_>>(), ["7"]);
+        let answers = [scanned("0", &["load:7"]), scanned("0", &["ret:7", "ret:8"]), ":1\r\n".to_owned()];
+        Redis.clean(&served(answers.concat()).await).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_no_json_is_told_with_its_key() {
+        let error = Redis.load(&served(text("{")).await, "7").await.unwrap_err().to_string();
+        assert!(error.starts_with("redis: load:7 is no JSON: "), "{error}");
+    }
+
     #[test]
     fn a_cluster_is_refused() {
         let world = testing::world(map! { "redis.cluster_mode" => true });
