@@ -7,6 +7,7 @@ mod disabled;
 mod event;
 mod files;
 mod holders;
+mod orchestrate;
 mod pauses;
 mod requests;
 mod session;
@@ -17,6 +18,7 @@ use exec::Module;
 use apply::{APPLY, HIGH, HIGHSTATE, LOW, SINGLE, SLS, SLS_ID, TEMPLATE, TEMPLATE_STR, TEST, TOP};
 use disabled::{DISABLE, ENABLE, LIST_DISABLED};
 use event::EVENT;
+use orchestrate::ORCHESTRATE;
 use pauses::{GET_PAUSES, PAUSE, RESUME, RUNNING, SOFT_KILL};
 use requests::{CHECK_REQUEST, CLEAR_CACHE, CLEAR_REQUEST, REQUEST, RUN_REQUEST};
 use show::{
@@ -44,6 +46,7 @@ pub static MODULE: Module = Module::new(
         &ID_EXISTS,
         &LIST_DISABLED,
         &LOW,
+        &ORCHESTRATE,
         &PAUSE,
         &REQUEST,
         &RESUME,
