@@ -1,5 +1,6 @@
 //! What a function is given beside its arguments.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -33,9 +34,9 @@ pub struct StateCall {
     /// The low chunk that is applied (Salt's `__low__`): `state`, `fun`, `name`, `__id__`, `__sls__`, `__env__` and the arguments.
     pub low: Map,
     /// All low chunks of the run, in their order (Salt's `__lowstate__`).
-    pub chunks: Arc<Vec<Map>>,
-    /// What the states that ran so far came to, by their tag (Salt's `__running__`).
-    pub running: Arc<Mutex<Map>>,
+    pub chunks: Arc<Vec<Arc<Map>>>,
+    /// The tags of states that ran so far and changed something (of Salt's `__running__`, what state functions look at).
+    pub changed: Arc<Mutex<HashSet<String>>>,
 }
 
 impl StateCall {

@@ -157,9 +157,8 @@ fn mod_watch(ctx: &Context, name: Value, sfun: Option<Value>, kwargs: KwArgs) ->
 /// The watched states that changed something, as `state: id`.
 fn watched_changes(call: &StateCall) -> Vec<String> {
     let watched = call.low.get("__reqs__").and_then(|reqs| reqs.get("watch")).and_then(Value::as_list);
-    let running = call.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let changed =
-        |low: &&Map| running.get(&StateCall::tag(low)).and_then(|ret| ret.get("changes")).is_some_and(Value::truthy);
+    let all = call.changed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let changed = |low: &&Map| all.contains(&StateCall::tag(low));
     let part = |low: &Map, key: &str| low.get(key).map(Value::to_string).unwrap_or_default();
     let lows = watched.unwrap_or_default().iter().filter_map(Value::as_map);
     lows.filter(changed).map(|low| format!("{}: {}", part(low, "state"), part(low, "__id__"))).collect()

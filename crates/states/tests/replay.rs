@@ -118,10 +118,12 @@ async fn call(ctx: &Context, step: &Value, dir: &str) -> exec::Result<Value> {
     ctx.opts = Arc::new(opts);
     let low = fill(step.get("low"), dir).into_map().unwrap_or_default();
     let running = fill(step.get("running"), dir).into_map().unwrap_or_default();
+    let with_changes = running.iter().filter(|(_, ret)| ret.get("changes").is_some_and(Value::truthy));
+    let changed = with_changes.map(|(tag, _)| tag.to_string()).collect();
     ctx.state = Some(Arc::new(StateCall {
-        chunks: Arc::new(vec![low.clone()]),
+        chunks: Arc::new(vec![Arc::new(low.clone())]),
         low,
-        running: Arc::new(std::sync::Mutex::new(running)),
+        changed: Arc::new(std::sync::Mutex::new(changed)),
     }));
     let kwargs = fill(step.get("args"), dir).into_map().unwrap_or_default();
     let args = fill(step.get("pos"), dir).into_list().unwrap_or_default();

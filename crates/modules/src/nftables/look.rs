@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use exec::{Context, Error, Result, function};
-use value::{Map, Value, list, map};
+use value::{Map, Value, map};
 
 use super::{Place, answer, family_name, is_so, pattern, run};
 

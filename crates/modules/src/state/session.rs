@@ -184,12 +184,12 @@ impl Session {
 
     /// Runs high data and says in the return code how it went.
     pub async fn apply(&self, high: Map) -> Value {
-        let told = high.clone();
+        let handlers = ::state::run::failure_handlers(&high);
         let result: Value = match self.run().high(high).await {
             Ok(result) => result.into(),
             Err(errors) => errors.into(),
         };
-        set_retcode(&self.ctx, &result, Some(&told));
+        set_retcode(&self.ctx, &result, Some(&handlers));
         result
     }
 }

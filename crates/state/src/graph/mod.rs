@@ -6,6 +6,7 @@ mod dot;
 mod order;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 use targeting::fnmatch;
@@ -18,7 +19,7 @@ use digraph::{Digraph, Node};
 /// Chunks and their ties. A chunk is known by its place in the list of all chunks, which never changes.
 #[derive(Debug, Default)]
 pub struct Graph {
-    chunks: Vec<Map>,
+    chunks: Vec<Arc<Map>>,
     dag: Digraph,
     /// Nodes by state (or the word `id`) and by id or name.
     by_name: IndexMap<(String, String), IndexSet<usize>>,
@@ -34,7 +35,17 @@ impl Graph {
 
     /// Returns a chunk to change it.
     pub fn chunk_mut(&mut self, index: usize) -> &mut Map {
-        &mut self.chunks[index]
+        Arc::make_mut(&mut self.chunks[index])
+    }
+
+    /// Returns a chunk to keep it as it is now.
+    pub fn shared(&self, index: usize) -> Arc<Map> {
+        Arc::clone(&self.chunks[index])
+    }
+
+    /// Puts another chunk in the place of one.
+    pub fn set_chunk(&mut self, index: usize, low: Map) {
+        self.chunks[index] = Arc::new(low);
     }
 
     /// Says whether there is nothing in it.
@@ -73,7 +84,7 @@ impl Graph {
         {
             self.by_sls.entry(sls.to_owned()).or_default().insert(node);
         }
-        self.chunks.push(low);
+        self.chunks.push(Arc::new(low));
         index
     }
 
@@ -182,10 +193,10 @@ impl Graph {
     /// its own with all that `other` depends on.
     fn tie_prereq(&mut self, node: usize, other: usize) {
         if let Some(chunk) = self.dag[node].chunk {
-            self.chunks[chunk].insert("__prerequiring__", true);
+            self.chunk_mut(chunk).insert("__prerequiring__", true);
         }
         if let Some(chunk) = self.dag[other].chunk {
-            self.chunks[chunk].insert("__prereq__", true);
+            self.chunk_mut(chunk).insert("__prereq__", true);
         }
         let existed = self.by_tag.contains_key(&trial_tag(&self.dag[other].tag));
         let trial = self.trial_of(other);

@@ -77,7 +77,7 @@ impl Graph {
     fn ready(&mut self, node: usize, cap: i64) -> Ready {
         // Only groups have none, and they are made while the rest is put in order.
         let chunk = self.dag[node].chunk.expect("a node that was there before has a chunk");
-        let own_order = settle_order(&mut self.chunks[chunk], cap);
+        let own_order = settle_order(self.chunk_mut(chunk), cap);
         let first_child = self.first_child(node, cap);
         let low = &self.chunks[chunk];
         let text = |key: &str| crate::high::text_of(low, key);
@@ -94,7 +94,7 @@ impl Graph {
             }
             weight = kind.weight();
             let Some(chunk) = self.dag[child].chunk else { continue };
-            least = least.min(child_order(&mut self.chunks[chunk], cap));
+            least = least.min(child_order(self.chunk_mut(chunk), cap));
         }
         least
     }

@@ -203,7 +203,7 @@ impl Run {
     async fn call_chunk(&mut self, index: usize) -> Map {
         let mut low = self.chunks.graph.chunk(index).clone();
         let ret = self.call(&mut low).await;
-        *self.chunks.graph.chunk_mut(index) = low;
+        self.chunks.graph.set_chunk(index, low);
         ret
     }
 
@@ -356,7 +356,7 @@ impl Run {
             Err(error) => tracing::error!("Failed to execute aggregate for state {fun}: {error}"),
         }
         low.insert("__agg__", true);
-        *self.chunks.graph.chunk_mut(index) = low;
+        self.chunks.graph.set_chunk(index, low);
     }
 
     /// Notes which chunks another one has taken over, so that they do not gather again.

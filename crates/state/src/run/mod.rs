@@ -26,7 +26,7 @@ use value::{Map, Value};
 use crate::low::{self, Chunks, Settings};
 
 pub use pause::{Pauses, pauses_path};
-pub use result::is_success;
+pub use result::{failure_handlers, is_success};
 
 /// What a run needs of the world beside its context.
 pub trait World: Send + Sync {
@@ -60,11 +60,11 @@ pub struct Run {
     how: How,
     chunks: Chunks,
     /// What state functions see of all chunks.
-    lows: Arc<Vec<Map>>,
+    lows: Arc<Vec<Arc<Map>>>,
     /// What the states came to, by tag.
     running: Map,
-    /// The same for state functions to look at.
-    shown: Arc<Mutex<Map>>,
+    /// The tags of those that changed something, for state functions to look at.
+    changed: Arc<Mutex<HashSet<String>>>,
     /// What trials came to, by tag.
     trials: HashMap<String, Map>,
     number: i64,
@@ -95,7 +95,7 @@ impl Run {
             chunks: Chunks::default(),
             lows: Arc::default(),
             running: Map::new(),
-            shown: Arc::default(),
+            changed: Arc::default(),
             trials: HashMap::new(),
             number: 0,
             tasks: IndexMap::new(),
@@ -164,15 +164,16 @@ impl Run {
         bind::verify(low, self.ctx.agent.states())
     }
 
-    /// Lets state functions see what a state came to.
+    /// Lets state functions see whether a state changed something.
     fn show(&self, tag: &str) {
-        if let Some(ret) = self.running.get(tag) {
-            self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, ret.clone());
+        let changes = self.running.get(tag).and_then(|ret| ret.get("changes"));
+        if changes.is_some_and(Value::truthy) {
+            self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(tag.to_owned());
         }
     }
 
     fn take_up(&mut self, chunks: Chunks) {
-        self.lows = Arc::new(chunks.in_order().cloned().collect());
+        self.lows = Arc::new(chunks.order.iter().map(|index| chunks.graph.shared(*index)).collect());
         self.number += chunks.disabled.len() as i64;
         self.chunks = chunks;
     }
@@ -189,7 +190,7 @@ impl Run {
             ctx.opts = opts.clone();
         }
         let (low, chunks) = (low.clone(), self.lows.clone());
-        ctx.state = Some(Arc::new(exec::StateCall { low, chunks, running: self.shown.clone() }));
+        ctx.state = Some(Arc::new(exec::StateCall { low, chunks, changed: self.changed.clone() }));
         ctx
     }
 }

@@ -27,6 +27,17 @@ fn check(running: &Map, high: Option<&Map>, nested: bool) -> bool {
     })
 }
 
+/// Returns the part of high data that [`is_success`] looks at: the states that handle failures. Most trees have none.
+pub fn failure_handlers(high: &Map) -> Map {
+    let handles = |args: &Value| args.as_list().unwrap_or_default().iter().any(goes_on_after_failure);
+    let of_body = |body: &Value| body.as_map().is_some_and(|body| body.iter().any(|(_, args)| handles(args)));
+    high.iter().filter(|(_, body)| of_body(body)).map(|(id, body)| (id.clone(), body.clone())).collect()
+}
+
+fn goes_on_after_failure(arg: &Value) -> bool {
+    arg.get("onfail_stop") == Some(&Value::Bool(false))
+}
+
 /// Says whether a failed state has handlers and all of them came out well.
 fn is_handled(failed: &Value, running: &Map, high: &Map) -> bool {
     let text = failed.to_string();
@@ -58,7 +69,7 @@ fn handlers(state: Option<&str>, id: &str, high: &Map) -> Vec<(String, String)> 
     for (handler, body) in high.iter().filter(|(handler, _)| handler.as_str() != Some(id)) {
         for (module, args) in body.as_map().into_iter().flatten().filter(|(module, _)| !is_dunder(module)) {
             let args = args.as_list().unwrap_or_default();
-            if !args.iter().any(|arg| arg.get("onfail_stop") == Some(&Value::Bool(false))) {
+            if !args.iter().any(goes_on_after_failure) {
                 continue;
             }
             let references = args.iter().filter_map(|arg| arg.get("onfail")?.as_list()).flatten();
@@ -95,6 +106,8 @@ mod tests {
             map! { "a" => map! { "test" => list!["fail"] }, "b" => map! { "test" => args } }
         };
         assert!(is_success(&failed, Some(&handler(false))));
+        assert!(is_success(&failed, Some(&failure_handlers(&handler(false)))));
+        assert!(failure_handlers(&handler(true)).is_empty());
         assert!(!is_success(&failed, Some(&handler(true))));
         assert!(!is_success(
             &map! { "test_|-a_|-a_|-fail" => ret(false), "test_|-b_|-b_|-nop" => ret(false) },

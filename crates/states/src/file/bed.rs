@@ -174,7 +174,11 @@ async fn apply(ctx: &Context, run: &Map, root: &str) -> exec::Result<Value> {
     let chunks = run.get("chunks").map(|chunks| expand(chunks, root)).and_then(Value::into_list).unwrap_or_default();
     let mut chunks: Vec<Map> = chunks.into_iter().filter_map(Value::into_map).collect();
     chunks.push(low.clone());
-    let state = Arc::new(StateCall { low, chunks: Arc::new(chunks), ..StateCall::default() });
+    let state = Arc::new(StateCall {
+        low,
+        chunks: Arc::new(chunks.into_iter().map(Arc::new).collect()),
+        ..StateCall::default()
+    });
     let ctx = Context { opts: Arc::new(opts), state: Some(state), ..ctx.clone() };
     ctx.call_state(fun, Call { args: Vec::new(), kwargs: args }).await
 }
