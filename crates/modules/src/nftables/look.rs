@@ -268,6 +268,7 @@ async fn get_rule_handle(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use value::list;
 
     #[test]
     fn a_chain_is_found_by_its_table_and_name() {

@@ -28,6 +28,13 @@ fn escaped(path: &str) -> String {
     path.replace(' ', "\\040")
 }
 
+/// The name the device mapper has for a logical volume: `/dev/vg/lv` is `/dev/mapper/vg-lv`.
+fn mapped(device: &str) -> Option<String> {
+    let (group, volume) = device.strip_prefix("/dev/")?.split_once('/')?;
+    let plain = !group.is_empty() && !volume.is_empty() && !volume.contains('/');
+    plain.then(|| format!("/dev/mapper/{}-{}", group.replace('-', "--"), volume.replace('-', "--")))
+}
+
 fn is_true(value: &Value) -> bool {
     *value == Value::Bool(true)
 }

@@ -8,7 +8,7 @@ use regex::Regex;
 use value::{Map, Value, map};
 
 use super::options::{Known, list};
-use super::{active, escaped, is_true, swap};
+use super::{active, escaped, is_true, mapped, swap};
 use crate::support::{call, items};
 use crate::{Ret, args};
 
@@ -169,13 +169,6 @@ impl Why {
             Why::Remembered(last) => last.clone(),
         }
     }
-}
-
-/// The name the device mapper has for a logical volume: `/dev/vg/lv` is `/dev/mapper/vg-lv`.
-fn mapped(device: &str) -> Option<String> {
-    let (group, volume) = device.strip_prefix("/dev/")?.split_once('/')?;
-    let plain = !group.is_empty() && !volume.is_empty() && !volume.contains('/');
-    plain.then(|| format!("/dev/mapper/{}-{}", group.replace('-', "--"), volume.replace('-', "--")))
 }
 
 /// How far the state has come.
@@ -419,6 +412,34 @@ async fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut 
     Ok(())
 }
 
+/// Puts right what is mounted, and the table.
+async fn settle(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret: Ret) -> Result<Ret> {
+    let (mut active, mut remember) = (active(ctx).await?, false);
+    let device = match wish.device(ctx, &mut active).await? {
+        Ok(device) => device,
+        Err(why) => return Ok(ret.fail(why)),
+    };
+    if mount && active.contains_key(&wish.shown_name) {
+        let step = mounted_already(ctx, &mut wish, device, &mut active, &mut ret, &mut remember).await?;
+        if let Step::End = step {
+            return Ok(ret);
+        }
+    }
+    if !active.contains_key(&wish.shown_name) {
+        if mount {
+            if let Step::End = mount_now(ctx, &wish, &mut ret, &mut remember).await? {
+                return Ok(ret);
+            }
+        } else {
+            place_only(ctx, &wish, &mut ret).await?;
+        }
+    }
+    if let Some(line) = line {
+        persist(ctx, &wish, line, mount, &mut ret, remember).await?;
+    }
+    Ok(ret)
+}
+
 /// Makes sure that a device is mounted with these options, and that the table of mounts says so.
 #[function]
 async fn mounted(
@@ -445,14 +466,14 @@ async fn mounted(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let _ = kwargs;
-    let mut ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
+    let ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
     let missing = [("name", name.is_empty()), ("device", !device.truthy()), ("fstype", !fstype.truthy())];
     if let Some((what, _)) = missing.iter().find(|(_, missing)| *missing) {
         return Ok(ret.fail(format!("Must provide {what} to mount.mounted")));
     }
     let name = if name == "/" { name } else { name.trim_end_matches('/').to_owned() };
     let real_name = real(&name);
-    let mut wish = Wish {
+    let wish = Wish {
         shown_name: escaped(&real_name),
         real_name,
         name,
@@ -471,28 +492,6 @@ async fn mounted(
         },
         copy_options: bind_mount_copy_active_opts,
     };
-    let (mut active, mut remember) = (active(ctx).await?, false);
-    let device = match wish.device(ctx, &mut active).await? {
-        Ok(device) => device,
-        Err(why) => return Ok(ret.fail(why)),
-    };
-    if mount && active.contains_key(&wish.shown_name) {
-        let step = mounted_already(ctx, &mut wish, device, &mut active, &mut ret, &mut remember).await?;
-        if let Step::End = step {
-            return Ok(ret);
-        }
-    }
-    if !active.contains_key(&wish.shown_name) {
-        if mount {
-            if let Step::End = mount_now(ctx, &wish, &mut ret, &mut remember).await? {
-                return Ok(ret);
-            }
-        } else {
-            place_only(ctx, &wish, &mut ret).await?;
-        }
-    }
-    if persist {
-        self::persist(ctx, &wish, Line { dump, pass_num, config, match_on }, mount, &mut ret, remember).await?;
-    }
-    Ok(ret)
+    let line = persist.then_some(Line { dump, pass_num, config, match_on });
+    settle(ctx, wish, line, mount, ret).await
 }
