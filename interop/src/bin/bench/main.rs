@@ -5,6 +5,7 @@
 
 mod cost;
 mod local;
+mod pillars;
 mod side;
 mod states;
 mod table;
@@ -34,6 +35,7 @@ fn main() -> Result<()> {
     let measure = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => bench,
         ["states"] => states::bench,
+        [pillars::MARK, conf] => return pillars::compile(std::path::Path::new(conf)),
         [cost::MARK, ..] => return cost::tell(&args[1..]),
         _ => bail!("usage: bench [states]"),
     };

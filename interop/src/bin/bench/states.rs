@@ -9,6 +9,7 @@ use interop::{Salt, Sandbox, Settings};
 use serde_json::json;
 
 use crate::cost::{self, Cost};
+use crate::pillars;
 use crate::table::{Row, Table, Unit};
 
 /// How often each is run.
@@ -43,14 +44,27 @@ pub fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
                 costs.push(host.run(task)?);
             }
         }
-        let [theirs, own] = costs.map(|costs| {
-            let column = |get: fn(&Cost) -> f64| costs.iter().map(get).collect::<Vec<f64>>();
-            (column(|cost| cost.processor), column(|cost| cost.memory))
-        });
-        table.add(Row::new(task.what, Unit::Milliseconds, &theirs.0, &own.0).faster(10.0));
-        table.add(Row::new("  peak memory", Unit::Mebibytes, &theirs.1, &own.1).faster(5.0));
+        add(&mut table, task.what, costs);
     }
+    let what = "pillar of 500 minions, one process";
+    eprintln!("{what}");
+    let tree = pillars::Tree::new(sandbox, real)?;
+    let mut costs: [Vec<Cost>; 2] = Default::default();
+    for _ in 0..TURNS {
+        costs[0].push(tree.theirs()?);
+        costs[1].push(tree.ours()?);
+    }
+    add(&mut table, what, costs);
     Ok(table)
+}
+
+fn add(table: &mut Table, what: &'static str, costs: [Vec<Cost>; 2]) {
+    let [theirs, own] = costs.map(|costs| {
+        let column = |get: fn(&Cost) -> f64| costs.iter().map(get).collect::<Vec<f64>>();
+        (column(|cost| cost.processor), column(|cost| cost.memory))
+    });
+    table.add(Row::new(what, Unit::Milliseconds, &theirs.0, &own.0).faster(10.0));
+    table.add(Row::new("  peak memory", Unit::Mebibytes, &theirs.1, &own.1).faster(5.0));
 }
 
 /// A machine without a master.
