@@ -75,8 +75,8 @@ async fn show(ctx: &Context, name: String) -> Result<Value> {
 /// Reads answers from a file, and says whether they were taken.
 async fn read_answers(ctx: &Context, path: &str) -> Result<bool> {
     let args = vec![format!("debconf-set-selections {path}").into()];
-    ctx.call_with("cmd.run_stdout", Call { args, kwargs: map! { "python_shell" => false } }).await?;
-    Ok(ctx.job.retcode() == 0)
+    let code = ctx.call_with("cmd.retcode", Call { args, kwargs: map! { "python_shell" => false } }).await?;
+    Ok(!code.truthy())
 }
 
 /// A file that nobody else can read, as answers may be passwords; it goes when it is dropped.

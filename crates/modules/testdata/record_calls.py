@@ -2,9 +2,9 @@
 """Records what Salt's own execution functions run, and what they make of the output.
 
 Each file in cases/ describes calls: the function, its arguments, what programs print (`says`: a pattern of the command
-and a `Said`), what other execution functions answer (`answers`) and files that are there (`files`; their directory is
-`{dir}` in arguments). Calls of other functions, the result and the files that changed go to calls/<file>.json, which
-the tests of this crate replay.
+and a `Said`; commands that fit `judged` are judged by their return code), what other execution functions answer
+(`answers`) and files that are there (`files`; their directory is `{dir}` in arguments). Calls of other functions, the
+result and the files that changed go to calls/<file>.json, which the tests of this crate replay.
 
 Run with the Python of a Salt 3008.5 installation: record_calls.py [case file names without .py]
 """
@@ -72,7 +72,7 @@ class Recorder(dict):
         answers = dict(spec.get("answers", {}))
         for fun in CMD:
             answers.setdefault("cmd." + fun, None)
-        self.says = spec.get("says", [])
+        self.says, self.judged = spec.get("says", []), spec.get("judged")
         own = spec["fun"].split(".")[0]
         for name in dir(module):
             function = getattr(module, name)
@@ -117,6 +117,9 @@ class Recorder(dict):
                 entry["raise"] = {"text": given.text, "kind": given.kind}
             else:
                 entry["ret"] = copy.deepcopy(given)
+            if answer is None and self.judged and re.search(self.judged, str(args[0])):
+                # Salt looks at the return code of the job, or at nothing; ours asks for it.
+                entry.update(fun="cmd.retcode", ret=entry["retcode"])
             self.calls.append(entry)
             if isinstance(given, Raise):
                 given.throw()

@@ -49,8 +49,8 @@ async fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &
     }
     let line = format!("{} -t {table} -C {chain} {rule}", program(ctx, family)?);
     let kwargs = value::map! { "output_loglevel" => "quiet" };
-    ctx.call_with("cmd.run_stderr", exec::Call { args: vec![line.into()], kwargs }).await?;
-    Ok(ctx.job.retcode() == 0)
+    let code = ctx.call_with("cmd.retcode", exec::Call { args: vec![line.into()], kwargs }).await?;
+    Ok(!code.truthy())
 }
 
 /// Says whether a chain has a rule.

@@ -23,7 +23,7 @@ def patch(module, root):
 
 
 def add(fun, *args, **more):
-    CASES.append({"fun": "debconf." + fun, "module": "debconfmod", "args": list(args), "patch": patch, **more})
+    CASES.append({"fun": "debconf." + fun, "module": "debconfmod", "args": list(args), "patch": patch, "judged": "set-selections", **more})
 
 
 SAYS = [("get-selections", Said(LIST))]

@@ -31,7 +31,7 @@ SAVE = ("-save", Said(SAVED))
 
 def add(fun, *args, says=(), **more):
     kwargs = more.pop("kwargs", {})
-    CASES.append({"fun": "iptables." + fun, "args": list(args), "kwargs": kwargs, "says": list(says) or [HELP, SAVE], **more})
+    CASES.append({"fun": "iptables." + fun, "args": list(args), "kwargs": kwargs, "says": list(says) or [HELP, SAVE], "judged": " -C ", **more})
 
 
 RULES = [
