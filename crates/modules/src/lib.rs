@@ -47,6 +47,7 @@ pub mod pillar;
 pub mod pip;
 pub mod pkg;
 pub mod pkg_resource;
+mod providers;
 pub mod ps;
 pub mod publish;
 pub mod random;

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use exec::{Call, Context, Error, KwArgs, Module, Result, VarArgs, function};
 use value::{BigInt, Map, Value, list, map, python};
 
+use crate::providers::file_of;
+
 /// The module.
 pub static MODULE: Module = Module::new(
     "test",
@@ -398,7 +400,7 @@ async fn collatz(ctx: &Context, start: i64) -> Result<Value> {
     Ok(list![steps, begin.elapsed().as_secs_f64()])
 }
 
-/// Returns the name under which a module that works here provides its functions, or nothing.
+/// Returns what provides a module on this machine, such as `systemd_service` for `service`, or nothing.
 ///
 /// CLI Example:
 ///
@@ -408,10 +410,10 @@ async fn collatz(ctx: &Context, start: i64) -> Result<Value> {
 #[function]
 fn provider(ctx: &Context, module: String) -> Result<String> {
     let found = ctx.agent.registry().modules().find(|known| known.name == module);
-    Ok(found.map_or_else(String::new, |known| known.name.to_owned()))
+    Ok(found.map_or_else(String::new, |known| file_of(known).to_owned()))
 }
 
-/// Returns all modules that work here, each under the name of what provides it.
+/// Returns all modules that work here, each under what provides it.
 ///
 /// CLI Example:
 ///
@@ -420,7 +422,7 @@ fn provider(ctx: &Context, module: String) -> Result<String> {
 ///     salt '*' test.providers
 #[function]
 fn providers(ctx: &Context) -> Result<Map> {
-    Ok(ctx.agent.registry().modules().map(|module| (module.name, module.name)).collect())
+    Ok(ctx.agent.registry().modules().map(|module| (file_of(module), module.name)).collect())
 }
 
 /// Returns the modules that exist but do not work on this machine.
