@@ -84,7 +84,10 @@ impl Compiler {
     /// Returns a compiler for a minion that makes its own pillar.
     pub fn for_minion(minion: &Minion) -> Result<Self, Error> {
         let nodegroups = minion.raw.get("nodegroups").and_then(value::Value::as_map).cloned().unwrap_or_default();
-        Self::from_parts(&minion.pillar, &minion.files, &nodegroups, &minion.raw)
+        // A minion's options have no default for this one, and without it details are kept back.
+        let safe = minion.raw.get("pillar_safe_render_error").is_none_or(value::Value::truthy);
+        let pillar = PillarSettings { pillar_safe_render_error: safe, ..minion.pillar.clone() };
+        Self::from_parts(&pillar, &minion.files, &nodegroups, &minion.raw)
     }
 
     fn from_parts(pillar: &PillarSettings, files: &FileSettings, groups: &Map, options: &Map) -> Result<Self, Error> {

@@ -216,3 +216,18 @@ fn an_external_pillar_may_compile_other_directories() {
     let with = without.with_external(Arc::new(Checkout(dir.path().join("git"))));
     assert_eq!(with.compile(&request), map! { "from" => "web1" });
 }
+
+#[test]
+fn a_minion_that_makes_its_own_pillar_keeps_details_of_errors_back_too() {
+    let root = tempfile::tempdir().unwrap();
+    write(&map! { "base/top.sls" => "base:\n  '*': [twice]\n", "base/twice.sls" => "a: secret\na: 2\n" }, root.path());
+    let roots = map! { "base" => vec![root.path().join("base").to_str().unwrap()] };
+    let errors = |options: Map| {
+        let options = options.into_iter().chain(map! { "id" => "m", "pillar_roots" => roots.clone() }).collect();
+        let compiler = Compiler::for_minion(&Minion::from_options(options).unwrap()).unwrap();
+        let pillar = compiler.compile(&Request { id: "m", ..Request::default() });
+        pillar.get("_errors").and_then(Value::as_list).unwrap()[0].to_string()
+    };
+    assert_eq!(errors(Map::new()), "Rendering SLS 'twice' failed. Please see master log for details.");
+    assert!(errors(map! { "pillar_safe_render_error" => false }).contains("found conflicting ID 'a'"));
+}

@@ -140,10 +140,7 @@ impl Session {
     pub fn require_pillar(&self, args: &Args) -> Result<()> {
         match self.pillar_errors(args) {
             None => Ok(()),
-            Some(errors) => {
-                let lines: Vec<String> = errors.iter().map(Value::to_string).collect();
-                Err(Error::execution(format!("Pillar failed to render: {}", lines.join("\n"))))
-            }
+            Some(errors) => Err(pillar_failed(errors)),
         }
     }
 
@@ -341,5 +338,22 @@ impl World for Machine {
                 }
             }
         })
+    }
+}
+
+fn pillar_failed(errors: Vec<Value>) -> Error {
+    let errors = exec::nested(&errors.into());
+    Error::execution(format!("Pillar failed to render. Additional info follows:\n\n{errors}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    #[test]
+    fn a_pillar_with_errors_is_refused_with_all_of_them() {
+        let errors = list!["one\nand more", "two"].into_list().unwrap();
+        let text = super::pillar_failed(errors).to_string();
+        assert_eq!(text, "Pillar failed to render. Additional info follows:\n\n- one\n  and more\n- two");
     }
 }
