@@ -10,6 +10,15 @@ fn renderer(opts: Map) -> Renderer {
     Renderer::new(ctx, Arc::new(NoFiles))
 }
 
+/// Returns what tells that it was asked.
+#[exec::function]
+fn get(key: String, kwargs: exec::KwArgs) -> exec::Result<String> {
+    let _ignored = (key, kwargs);
+    Ok("asked".into())
+}
+
+static PILLAR: exec::Module = exec::Module::new("pillar", "For tests.", &[&GET]);
+
 fn shown(opts: Map, text: &str, path: Option<&Path>) -> String {
     let request = Request { text, path, saltenv: "base", ..Request::default() };
     match renderer(opts).render(&request) {
@@ -63,4 +72,21 @@ fn engines_that_are_not_here_are_refused() {
     assert_eq!(template("jinja").unwrap(), "x");
     assert_eq!(template("mako").unwrap_err().to_string(), "not supported: the template engine 'mako'");
     assert_eq!(template("ninja").unwrap_err().to_string(), "Specified template format ninja is not supported");
+}
+
+#[test]
+fn a_template_may_change_the_pillar_for_those_after_it() {
+    let pillar = map! { "web" => map! { "sites" => map! { "a" => 1 }, "port" => 80 } };
+    let (ctx, _) = exec::testing::context(&[&PILLAR], map! {}, map! {}, pillar);
+    let renderer = Renderer::new(ctx, Arc::new(NoFiles));
+    let shown = |text| {
+        let request = Request { text, path: Some(Path::new("/srv/x.sls")), saltenv: "base", ..Request::default() };
+        renderer.render(&request).unwrap().to_string()
+    };
+    shown("{% do salt['pillar.get']('web:sites').update({'b': 2}) %}\nx: y");
+    assert_eq!(shown("{{ salt['pillar.get']('web:sites', {}) }}"), "{'a': 1, 'b': 2}");
+    assert_eq!(shown("x: {{ pillar.web.sites.b }}"), "{'x': 2}");
+    // Anything else is asked of the function.
+    assert_eq!(shown("x: {{ salt['pillar.get']('web:port') }}"), "{'x': 'asked'}");
+    assert_eq!(shown("x: {{ salt['pillar.get']('web:sites', merge=True) }}"), "{'x': 'asked'}");
 }

@@ -174,9 +174,21 @@ fn seeing_pillar(session: &Session, name: &str, mut call: exec::Call) -> exec::C
     call
 }
 
+/// What `pillar.get` finds of the pillar itself: a template that changes it changes it for the templates after it too.
+fn of_pillar(session: &Session, name: &str, args: &CallArgs) -> Option<Value> {
+    let plain =
+        name == "pillar.get" && args.args.len() <= 2 && args.kwargs.iter().all(|(name, _)| &**name == "default");
+    let key = args.args.first().filter(|_| plain)?.as_str()?;
+    let found = key.split(':').try_fold(session.pillar.clone(), |place, part| place.as_dict()?.get_str(part))?;
+    matches!(found, Value::Dict(_) | Value::List(_)).then_some(found)
+}
+
 fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Error> {
     if session.ctx.job.cancel.is_cancelled() {
         return Err(Error::other("SaltSystemExit", "the job was terminated"));
+    }
+    if let Some(value) = of_pillar(session, name, args) {
+        return Ok(value);
     }
     let changed = changed(name, args);
     let call = seeing_pillar(session, name, convert::arguments(args)?);

@@ -65,6 +65,8 @@ pub(super) struct Session {
     saltenv: String,
     /// Without an environment, files are those beside the template.
     beside: Option<PathBuf>,
+    /// The pillar as templates see it, shared with the renderings before and after this one.
+    pub pillar: Value,
     /// The runtime, which threads of the engine do not know by themselves.
     pub runtime: Option<tokio::runtime::Handle>,
     /// Files that were loaded, by the name templates gave.
@@ -87,6 +89,7 @@ impl Session {
             loader: Arc::clone(&renderer.loader),
             saltenv: saltenv.to_owned(),
             beside: path.filter(|_| saltenv.is_empty()).and_then(Path::parent).map(Path::to_owned),
+            pillar: renderer.names().pillar.clone(),
             runtime: tokio::runtime::Handle::try_current().ok(),
             loaded: Mutex::default(),
         }
