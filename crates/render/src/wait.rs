@@ -3,11 +3,18 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Runs a future to its end on this thread. Most functions have their result at once, and cost no more than a call.
+use tokio::runtime::RuntimeFlavor;
+
+/// Runs a future to its end while this thread waits. Most functions have their result at once, and cost no more than a call;
+/// the others are waited for on a thread of their own, because this one may be driving tasks, and then must not.
 ///
 /// # Panics
-/// When there is something to wait for on a thread that drives tasks of a runtime; call it on a thread for blocking work.
-pub fn wait<F: Future>(future: F) -> F::Output {
+/// When there is something to wait for on the only thread of a runtime; call it on a thread for blocking work.
+pub fn wait<F>(future: F) -> F::Output
+where
+    F: Future + Send,
+    F::Output: Send,
+{
     let mut future = pin!(future);
     let runtime = tokio::runtime::Handle::try_current();
     let Ok(handle) = runtime else {
@@ -19,7 +26,13 @@ pub fn wait<F: Future>(future: F) -> F::Output {
     };
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => handle.block_on(future),
+        Poll::Pending if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => handle.block_on(future),
+        Poll::Pending => {
+            let apart = || handle.block_on(future);
+            std::thread::scope(|scope| {
+                scope.spawn(apart).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        }
     }
 }
 
@@ -38,5 +51,7 @@ mod tests {
         assert_eq!(wait(slow()), 8);
         let waited = runtime.block_on(async move { tokio::task::spawn_blocking(move || wait(slow())).await.unwrap() });
         assert_eq!(waited, 8);
+        // A pillar is compiled where `salt-call --local` begins.
+        assert_eq!(runtime.block_on(async { wait(slow()) }), 8);
     }
 }
