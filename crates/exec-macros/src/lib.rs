@@ -144,6 +144,10 @@ fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<
             found.takes.push(quote!(let #ident = bound.take_kwargs();));
         }
         kind_name => {
+            let take = match (&default, kind_name) {
+                (Some(default), Some("String")) => quote!(bound.take_text(#name, || ::value::Value::from(#default))),
+                _ => quote!(bound.take::<#kind>(#name)),
+            };
             let default = match (default, kind_name) {
                 (Some(default), _) => quote!(Some(|| ::value::Value::from(#default))),
                 (None, Some("Option")) => quote!(Some(|| ::value::Value::Null)),
@@ -153,7 +157,7 @@ fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<
             found.params.push(quote!(::exec::Param {
                 name: #name, default: #default, keyword_only: #keyword_only
             }));
-            found.takes.push(quote!(let #ident = bound.take::<#kind>(#name)?;));
+            found.takes.push(quote!(let #ident = #take?;));
         }
     }
     found.names.push(quote!(#ident));

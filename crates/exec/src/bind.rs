@@ -145,6 +145,13 @@ mod tests {
     }
 
     #[test]
+    fn none_for_a_text_means_its_default() {
+        let mut bound = bind(&TWO, call(list![(), ()], map! {}), &map! {}).unwrap();
+        assert!(bound.take::<String>("a").is_err());
+        assert_eq!(bound.take_text("b", || "base".into()).unwrap(), "base");
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_in_pythons_words() {
         let text = |args, kwargs| bind(&TWO, call(args, kwargs), &map! {}).unwrap_err().to_string();
         assert_eq!(text(list![], map! {}), "two() missing 1 required positional argument: 'a'");

@@ -81,6 +81,15 @@ impl Bound {
         T::from_arg(value).map_err(|expected| Error::Invocation(format!("argument '{name}' must be {expected}")))
     }
 
+    /// Takes the next parameter's value as text. `None` means the default: states and templates pass it for what they were
+    /// not told. Used by the attribute.
+    pub fn take_text(&mut self, name: &str, default: impl FnOnce() -> Value) -> Result<String> {
+        if let Some(value) = self.values.front_mut().filter(|value| value.is_null()) {
+            *value = default();
+        }
+        self.take(name)
+    }
+
     /// Takes the remaining positional arguments.
     pub fn take_varargs(&mut self) -> VarArgs {
         VarArgs(std::mem::take(&mut self.varargs))

@@ -18,10 +18,8 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 /// Modules that share a name with others, of which a machine has one.
-const CHOSEN: &[(&Module, &str)] = &[
-    (&crate::pkg::apt::MODULE, "aptpkg"),
-    (&crate::service::systemd::MODULE, "systemd_service"),
-];
+const CHOSEN: &[(&Module, &str)] =
+    &[(&crate::pkg::apt::MODULE, "aptpkg"), (&crate::service::systemd::MODULE, "systemd_service")];
 
 /// Returns the name of Salt's file, without its ending.
 pub fn file_of(module: &'static Module) -> &'static str {

@@ -74,11 +74,11 @@ async fn add(
     shell: Option<String>,
     #[default(true)] unique: bool,
     #[default(false)] system: bool,
-    #[default("")] fullname: String,
-    #[default("")] roomnumber: String,
-    #[default("")] workphone: String,
-    #[default("")] homephone: String,
-    #[default("")] other: String,
+    #[default("")] fullname: Value,
+    #[default("")] roomnumber: Value,
+    #[default("")] workphone: Value,
+    #[default("")] homephone: Value,
+    #[default("")] other: Value,
     #[default(true)] createhome: bool,
     loginclass: Option<String>,
     #[default(false)] nologinit: bool,
@@ -106,8 +106,8 @@ async fn add(
         set_groups(ctx, &name, &groups, false, root.as_deref()).await?;
     }
     for (part, value) in GECOS.into_iter().zip([fullname, roomnumber, workphone, homephone, other]) {
-        if !value.is_empty() {
-            set_gecos(ctx, &name, part, &value, root.as_deref()).await?;
+        if value.truthy() {
+            set_gecos(ctx, &name, part, &value.to_string(), root.as_deref()).await?;
         }
     }
     Ok(true)

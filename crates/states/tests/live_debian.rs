@@ -1,5 +1,6 @@
-//! A small package, an account, its crontab and its key, for real: on a Debian machine, as root, and only when asked for
-//! (`cargo nextest run -p saltern-states --run-ignored only live_debian`). Everything is gone again at the end.
+//! A small package, an account, its crontab and its key, a service of an init script, a checkout and an archive, for real: on a
+//! Debian machine, as root, and only when asked for (`SALTERN_LIVE=1`, as the judge of changes does). Everything is gone again
+//! at the end.
 
 use std::sync::Arc;
 
@@ -28,6 +29,15 @@ fn machine(test: bool) -> Context {
     }
 }
 
+/// Says whether the machine may be changed.
+fn asked_for() -> bool {
+    let asked = std::env::var("SALTERN_LIVE").as_deref() == Ok("1");
+    if !asked {
+        println!("skipped: SALTERN_LIVE=1 lets it change the machine");
+    }
+    asked
+}
+
 /// Applies a state: what it would do, what it does, and that it has nothing to do afterwards.
 async fn applied(fun: &str, kwargs: Map) -> Value {
     let call = |ctx: Context| {
@@ -46,16 +56,20 @@ async fn applied(fun: &str, kwargs: Map) -> Value {
 }
 
 #[tokio::test]
-#[ignore = "changes the machine: needs root and apt"]
 async fn a_package_is_installed_and_purged() {
+    if !asked_for() {
+        return;
+    }
     let done = applied("pkg.installed", map! { "name" => PACKAGE }).await;
     assert!(done.get("changes").unwrap().get(PACKAGE).is_some(), "{done:?}");
     applied("pkg.purged", map! { "name" => PACKAGE }).await;
 }
 
 #[tokio::test]
-#[ignore = "changes the machine: needs root"]
 async fn an_account_comes_and_goes() {
+    if !asked_for() {
+        return;
+    }
     applied("group.present", map! { "name" => "saltern-team" }).await;
     let user =
         map! { "name" => USER, "shell" => "/bin/sh", "groups" => list!["saltern-team"], "fullname" => "Live Test" };
@@ -72,4 +86,27 @@ async fn an_account_comes_and_goes() {
     }
     applied("user.absent", map! { "name" => USER, "purge" => true }).await;
     applied("group.absent", map! { "name" => "saltern-team" }).await;
+}
+
+#[tokio::test]
+async fn a_checkout_and_an_archive_come_and_go() {
+    if !asked_for() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let run = |script: &str| {
+        let status = std::process::Command::new("sh").args(["-ec", script]).current_dir(folder.path()).status();
+        assert!(status.unwrap().success(), "{script}");
+    };
+    run("git init --quiet source && cd source && echo one > file && git add file \
+         && git -c user.name=T -c user.email=t@e commit --quiet -m one && cd .. \
+         && mkdir app && echo two > app/file && tar -czf app.tar.gz app");
+    applied("git.latest", map! { "name" => at("source"), "target" => at("checkout") }).await;
+    assert_eq!(std::fs::read_to_string(at("checkout/file")).unwrap(), "one\n");
+    applied("archive.extracted", map! { "name" => at("out"), "source" => at("app.tar.gz") }).await;
+    assert_eq!(std::fs::read_to_string(at("out/app/file")).unwrap(), "two\n");
+    for name in ["checkout", "out"] {
+        applied("file.absent", map! { "name" => at(name) }).await;
+    }
 }
