@@ -73,6 +73,7 @@ pub mod test;
 pub mod timezone;
 pub mod user;
 pub mod util;
+pub mod virtualenv;
 
 /// All modules. Of several with one name the first that works on the machine is taken.
 pub static ALL: &[&exec::Module] = &[
@@ -139,6 +140,7 @@ pub static ALL: &[&exec::Module] = &[
     &test::MODULE,
     &timezone::MODULE,
     &user::MODULE,
+    &virtualenv::MODULE,
 ];
 
 #[cfg(test)]

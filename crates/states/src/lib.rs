@@ -31,6 +31,7 @@ pub mod logrotate;
 pub mod module;
 pub mod mount;
 pub mod nftables;
+pub mod pip;
 pub mod pkg;
 pub mod pkgrepo;
 pub mod process;
@@ -51,6 +52,7 @@ pub mod sysctl;
 pub mod test;
 pub mod timezone;
 pub mod user;
+pub mod virtualenv;
 
 pub use ret::Ret;
 
@@ -84,6 +86,7 @@ pub static ALL: &[&exec::Module] = &[
     &module::MODULE,
     &mount::MODULE,
     &nftables::MODULE,
+    &pip::MODULE,
     &pkg::MODULE,
     &pkgrepo::MODULE,
     &process::MODULE,
@@ -98,4 +101,5 @@ pub static ALL: &[&exec::Module] = &[
     &test::MODULE,
     &timezone::MODULE,
     &user::MODULE,
+    &virtualenv::MODULE,
 ];

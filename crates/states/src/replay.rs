@@ -187,9 +187,11 @@ recordings! {
     logrotate_cases 300
     mount_cases 200
     nftables_cases 100
+    pip_cases 90
     pkg_cases 400
     pkgrepo_cases 100
     selinux_cases 150
     service_cases 200
     system_cases 400
+    virtualenv_cases 40
 }

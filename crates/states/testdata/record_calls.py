@@ -24,7 +24,7 @@ import salt.utils.systemd
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Answers that depend on the arguments alone: they may be asked in any order.
 PURE = {"pkg.normalize_name", "pkg.version_cmp", "pkg.parse_arch", "pkg.version_clean", "group.info", "file.group_to_gid",
-        "file.gid_to_group"}
+        "file.gid_to_group", "pip.normalize"}
 __context__ = {}
 
 GRAINS = {"os": "Debian", "os_family": "Debian", "kernel": "Linux", "osarch": "amd64", "osmajorrelease": 12,

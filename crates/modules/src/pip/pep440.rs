@@ -15,6 +15,9 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| {
 });
 static CONDITION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(===|==|~=|!=|<=|>=|<|>)\s*(\S+)$").expect("the pattern is fixed"));
+static WHEEL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:\S*/)?([^\s/-]+)-([^\s/-]+)(?:-\d[^\s/-]*)?-[^\s/-]+-[^\s/-]+-[^\s/-]+\.whl$").expect("fixed")
+});
 static EGG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[#&]egg=([^&\[]*)").expect("the pattern is fixed"));
 
 /// A version.
@@ -112,6 +115,11 @@ pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     conditions.iter().all(|(sign, text)| one(&parsed, version, sign, text))
 }
 
+/// Says whether a version fulfils a condition; early versions count as others do.
+pub fn meets(version: &str, (sign, text): &Condition) -> bool {
+    Version::parse(version).is_some_and(|parsed| one(&parsed, version, sign, text))
+}
+
 fn one(version: &Version, text: &str, sign: &str, wanted: &str) -> bool {
     if sign == "===" {
         return text.eq_ignore_ascii_case(wanted);
@@ -176,8 +184,15 @@ pub struct Requirement {
 /// When it is none.
 pub fn requirement(text: &str) -> Result<Requirement, String> {
     let text = text.trim();
+    if let Some(found) = WHEEL.captures(text) {
+        let conditions = vec![("==".to_owned(), found[2].to_owned())];
+        return Ok(Requirement { name: Some(found[1].to_owned()), conditions });
+    }
     if text.contains("://") && !text.contains(" @ ") || text.starts_with(['.', '/']) {
         let name = EGG.captures(text).map(|found| found[1].to_owned()).filter(|name| !name.is_empty());
+        if let Some(egg) = name.as_deref().filter(|egg| egg.contains(['=', '<', '>', '~'])) {
+            return requirement(egg);
+        }
         return Ok(Requirement { name, conditions: Vec::new() });
     }
     let invalid = || format!("Invalid requirement: '{text}'");
@@ -228,6 +243,9 @@ mod tests {
         assert_eq!(name("Django[argon2] >= 4 ; python_version > '3'").as_deref(), Some("Django"));
         assert_eq!(name("git+https://x/y.git@main#egg=thing").as_deref(), Some("thing"));
         assert_eq!(name("https://x/y.tar.gz"), None);
+        let wheel = requirement("https://x/some_thing-1.2-py3-none-any.whl").unwrap();
+        assert_eq!(wheel.conditions, [("==".to_owned(), "1.2".to_owned())]);
+        assert_eq!(wheel.name.as_deref(), Some("some_thing"));
         assert_eq!(name("thing @ https://x").as_deref(), Some("thing"));
         assert!(requirement("a b").is_err() && requirement("a=1").is_err() && requirement("").is_err());
         assert_eq!(normalize("Zope._Interface"), "zope-interface");

@@ -1,0 +1,123 @@
+//! Whether a Python package is there as it is wanted.
+
+use std::cmp::Ordering;
+
+use exec::{Context, Result};
+use modules::pip::pep440::{self, Condition, Requirement};
+use value::{Map, Value, map};
+
+use crate::args;
+use crate::support::{call, over, salt};
+
+/// A package that is wanted.
+pub struct Wanted {
+    /// Its name made alike; empty for addresses that do not tell it.
+    pub prefix: String,
+    /// What was written.
+    pub text: String,
+    /// The conditions on the version.
+    pub conditions: Vec<Condition>,
+}
+
+const VCS: [&str; 4] = ["git+", "svn+", "hg+", "bzr+"];
+
+impl Wanted {
+    /// Reads what is wanted; the error is the comment to give.
+    pub async fn read(ctx: &Context, text: &str) -> Result<std::result::Result<Wanted, String>> {
+        let found = match pep440::requirement(text) {
+            Ok(found) => found,
+            Err(_) if VCS.iter().any(|vcs| text.starts_with(vcs)) => Requirement::default(),
+            Err(_) if text.contains('=') && !text.contains("==") => {
+                let comment =
+                    format!("Invalid version specification in package {text}. '=' is not supported, use '==' instead.");
+                return Ok(Err(comment));
+            }
+            Err(why) => return Ok(Err(format!("pip raised an exception while parsing '{text}': {why}"))),
+        };
+        let Requirement { name, conditions } = found;
+        let prefix = match name {
+            Some(name) => call(ctx, "pip.normalize", args![name], Map::new()).await?.to_string(),
+            None => String::new(),
+        };
+        Ok(Ok(Wanted { prefix, text: text.to_owned(), conditions }))
+    }
+}
+
+/// How packages are to be looked at.
+pub struct Look {
+    pub place: Map,
+    pub index: Map,
+    pub kwargs: Map,
+    pub ignore_installed: Value,
+    pub force_reinstall: Value,
+    pub upgrade: bool,
+}
+
+/// Finds a package by its name, without regard to upper and lower case.
+pub fn version_in(list: &Value, name: &str) -> Option<String> {
+    let list = list.as_map()?;
+    let found = list.iter().find(|(known, _)| known.to_string().eq_ignore_ascii_case(name));
+    found.map(|(_, version)| version.to_string())
+}
+
+impl Look {
+    /// Says that a package is there as it is wanted, in the words of the comment; nothing when it is to be installed.
+    pub async fn satisfied(&self, ctx: &Context, wanted: &Wanted, listed: &Value) -> Result<Option<String>> {
+        let asked;
+        let listed = if listed.truthy() {
+            listed
+        } else {
+            asked =
+                call(ctx, "pip.list", args![wanted.prefix.as_str()], over(self.place.clone(), &self.kwargs)).await?;
+            &asked
+        };
+        let off = |value: &Value| *value == Value::Bool(false);
+        let Some(version) = version_in(listed, &wanted.prefix).filter(|_| off(&self.ignore_installed)) else {
+            return Ok(None);
+        };
+        if !off(&self.force_reinstall) {
+            return Ok(None);
+        }
+        let there = format!("Python package {} was already installed", wanted.text);
+        if !self.upgrade {
+            return Ok(fulfils(&version, &wanted.conditions).then_some(there));
+        }
+        let Some(newest) = self.newest(ctx, wanted).await? else {
+            let text = "was already installed and\nthe available upgrade doesn't fulfills the version requirements";
+            return Ok(Some(format!("Python package {} {text}", wanted.prefix)));
+        };
+        Ok((pep440::compare(&version, &newest) == Some(Ordering::Equal)).then_some(there))
+    }
+
+    /// The newest version that can be had and fulfils the conditions.
+    async fn newest(&self, ctx: &Context, wanted: &Wanted) -> Result<Option<String>> {
+        let named = |kind: &str| wanted.conditions.iter().any(|(_, version)| version.contains(kind));
+        let early = map! {
+            "include_alpha" => named("a"), "include_beta" => named("b"), "include_rc" => named("rc"),
+        };
+        let mut kwargs = over(early, &self.place);
+        kwargs.remove("env_vars");
+        kwargs.update(self.index.clone());
+        let versions = call(ctx, "pip.list_all_versions", args![wanted.prefix.as_str()], kwargs).await?;
+        let versions = versions.into_list().unwrap_or_default();
+        let mut newest_first = versions.iter().rev().map(Value::to_string);
+        Ok(newest_first.find(|version| fulfils(version, &wanted.conditions)))
+    }
+}
+
+/// Whether an installed or offered version fulfils all conditions; early versions count as others do.
+fn fulfils(version: &str, conditions: &[Condition]) -> bool {
+    conditions.iter().all(|condition| pep440::meets(version, condition))
+}
+
+/// What is installed at a place, or nothing with a warning: then each package is asked for by itself.
+pub async fn listed(ctx: &Context, place: &Map) -> Result<Value> {
+    match salt(ctx, "pip.list", place.clone()).await {
+        Err(exec::Error::Terminated) => Err(exec::Error::Terminated),
+        Err(error) => {
+            tracing::warn!("installed Python packages cannot be listed: {error}");
+            Ok(Value::Bool(false))
+        }
+        listed => listed,
+    }
+}

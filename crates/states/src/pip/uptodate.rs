@@ -1,0 +1,43 @@
+//! `pip.uptodate`.
+
+use exec::{Context, Error, Result, function};
+use value::{Value, map};
+
+use crate::Ret;
+use crate::support::{over, salt};
+
+/// Makes sure that all Python packages are the newest ones.
+#[function]
+async fn uptodate(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] bin_env: Value,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] cwd: Value,
+    #[default(false)] use_vt: Value,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    let place = map! { "bin_env" => bin_env, "user" => user, "cwd" => cwd };
+    let packages = match salt(ctx, "pip.list_upgrades", place.clone()).await {
+        Err(Error::Terminated) => return Err(Error::Terminated),
+        Err(error) => return Ok(ret.fail(error.to_string())),
+        Ok(packages) => packages,
+    };
+    if !packages.truthy() {
+        return Ok(ret.ok("System is already up-to-date."));
+    }
+    if ctx.is_test() {
+        return Ok(ret.would("System update will be performed"));
+    }
+    let updated = salt(ctx, "pip.upgrade", over(map! { "use_vt" => use_vt }, &place)).await?;
+    let updated = updated.into_map().unwrap_or_default();
+    if updated.get("result") == Some(&Value::Bool(false)) {
+        let mut whole = Value::from(ret.fail("Failed to update.")).into_map().unwrap_or_default();
+        whole.update(updated);
+        return Ok(Ret::from_value(whole.into()));
+    }
+    Ok(match updated.is_empty() {
+        true => ret.fail("Upgrade failed."),
+        false => ret.ok("Upgrade successful.").changed(updated),
+    })
+}
