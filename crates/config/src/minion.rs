@@ -307,6 +307,8 @@ options! {
         multifunc_ordered: bool;
         /// Modules that are switched off.
         disable_modules: Vec<String>;
+        /// Which of several modules with one name is taken: `pkg: yumpkg`.
+        providers: Map;
         /// The only modules that are on, if any is named.
         whitelist_modules: Vec<String>;
         /// Returners that are switched off.

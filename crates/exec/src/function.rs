@@ -20,17 +20,32 @@ pub struct Module<C: 'static = Context> {
     pub functions: &'static [&'static Function<C>],
     /// Says why the module does not work on this machine, if so (Salt's `__virtual__`). Given the grains.
     pub virtual_: fn(&Map) -> std::result::Result<(), String>,
+    /// Salt's name for this one of several modules of one name (`aptpkg` of `pkg`), by which the option `providers`
+    /// asks for it.
+    pub provider: Option<&'static str>,
+}
+
+impl<C> Clone for Module<C> {
+    fn clone(&self) -> Self {
+        Module { ..*self }
+    }
 }
 
 impl<C> Module<C> {
     /// A module that works on every machine.
     pub const fn new(name: &'static str, doc: &'static str, functions: &'static [&'static Function<C>]) -> Self {
-        Module { name, doc, functions, virtual_: |_| Ok(()) }
+        Module { name, doc, functions, virtual_: |_| Ok(()), provider: None }
     }
 
     /// The same module, only where the test passes.
     pub const fn only_if(mut self, test: fn(&Map) -> std::result::Result<(), String>) -> Self {
         self.virtual_ = test;
+        self
+    }
+
+    /// The same module, as one of several of its name.
+    pub const fn provided_by(mut self, name: &'static str) -> Self {
+        self.provider = Some(name);
         self
     }
 }

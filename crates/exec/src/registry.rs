@@ -39,6 +39,25 @@ impl Registry {
         registry
     }
 
+    /// The same, with what the option `providers` says: of modules with one name (`pkg`, `service`) the one Salt calls so
+    /// (`aptpkg`) is taken, whatever the grains are. Names nobody knows are warned of and change nothing.
+    pub fn with_providers(modules: &[&'static Module], grains: &Map, disabled: &[String], providers: &Map) -> Self {
+        let mut registry = Registry::new(modules, grains, disabled);
+        for (name, wanted) in providers {
+            let (name, wanted) = (name.to_string(), wanted.to_string());
+            let found = modules.iter().find(|module| module.name == name && module.provider == Some(wanted.as_str()));
+            match found {
+                Some(_) if disabled.contains(&name) => {}
+                Some(module) => {
+                    registry.absent.remove(module.name);
+                    registry.modules.insert(module.name, module);
+                }
+                None => tracing::warn!("the option 'providers' names '{wanted}' for '{name}', which is not there"),
+            }
+        }
+        registry
+    }
+
     /// Returns the function under a name such as `cmd.run`, or the reason there is none, in Salt's words.
     pub fn find(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
         let (module, name) = fun.split_once('.').unwrap_or((fun, ""));

@@ -91,7 +91,7 @@ impl World {
     /// A minion that does nothing yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { rt, config, identity, grains, links, told } = parts;
-        let registry = Registry::new(modules::ALL, &grains, &config.jobs.disable_modules);
+        let registry = modules::registry(&grains, &config.jobs.disable_modules, &config.jobs.providers);
         let states = Registry::new(states::ALL, &grains, &config.jobs.disable_modules);
         let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
         World {

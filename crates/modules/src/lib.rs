@@ -52,6 +52,8 @@ pub mod ps;
 pub mod publish;
 pub mod random;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod replay;
 pub mod saltern;
 pub mod saltutil;
@@ -110,7 +112,8 @@ pub static ALL: &[&exec::Module] = &[
     &locale::MODULE,
     &logs::MODULE,
     &logrotate::MODULE,
-    &lowpkg::MODULE,
+    &lowpkg::dpkg::MODULE,
+    &lowpkg::rpm::MODULE,
     &match_::MODULE,
     &mine::MODULE,
     &minion::MODULE,
@@ -120,6 +123,10 @@ pub static ALL: &[&exec::Module] = &[
     &pillar::MODULE,
     &pip::MODULE,
     &pkg::apt::MODULE,
+    &pkg::yum::MODULE,
+    &pkg::zypper::MODULE,
+    &pkg::apk::MODULE,
+    &pkg::pacman::MODULE,
     &pkg_resource::MODULE,
     &ps::MODULE,
     &publish::MODULE,
@@ -129,6 +136,9 @@ pub static ALL: &[&exec::Module] = &[
     &schedule::MODULE,
     &selinux::MODULE,
     &service::systemd::MODULE,
+    &service::openrc::MODULE,
+    &service::sysv::MODULE,
+    &service::red_hat::MODULE,
     &shadow::MODULE,
     &slsutil::MODULE,
     &ssh::MODULE,
@@ -142,6 +152,12 @@ pub static ALL: &[&exec::Module] = &[
     &user::MODULE,
     &virtualenv::MODULE,
 ];
+
+/// The functions of a machine with these grains, without the modules that are turned off (`disable_modules`) and with the
+/// ones the option `providers` names.
+pub fn registry(grains: &value::Map, disabled: &[String], providers: &value::Map) -> exec::Registry {
+    exec::Registry::with_providers(ALL, grains, disabled, providers)
+}
 
 #[cfg(test)]
 mod tests {

@@ -129,7 +129,7 @@ async fn check_extra_requirements(ctx: &Context, pkgname: Value, pkgver: Value) 
 ///
 ///     salt '*' pkg_resource.format_pkg_list packages versions_as_list attr
 #[function]
-async fn format_pkg_list(ctx: &Context, packages: Map, versions_as_list: Value, attr: Value) -> Result<Map> {
+pub(crate) async fn format_pkg_list(ctx: &Context, packages: Map, versions_as_list: Value, attr: Value) -> Result<Map> {
     if attr.truthy() {
         return with_attributes(ctx, &packages, &attr).await;
     }
@@ -335,7 +335,7 @@ fn sort_pkglist(pkgs: Map) -> Result<Map> {
 ///
 ///     salt '*' pkg_resource.stringify 'vim: 7.127'
 #[function]
-fn stringify(pkgs: Map) -> Result<Map> {
+pub(crate) fn stringify(pkgs: Map) -> Result<Map> {
     Ok(pkgs.into_iter().map(|(name, versions)| (name, joined(&versions))).collect())
 }
 

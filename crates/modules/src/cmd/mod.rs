@@ -7,7 +7,7 @@ mod calls;
 mod chroot;
 mod encoding;
 mod options;
-mod process;
+pub(crate) mod process;
 mod run;
 mod runas;
 mod script;
@@ -82,7 +82,29 @@ pub async fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcom
     finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None).await
 }
 
+/// What else a program is given.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// Variables over the environment.
+    pub env: Vec<(String, String)>,
+    /// Whether stderr flows into stdout.
+    pub merge: bool,
+    /// What it can read.
+    pub stdin: Option<Vec<u8>>,
+}
+
+/// The same as [`quiet`], with variables, one stream, or something to read.
+pub async fn quiet_with(ctx: &Context, words: &[&str], extra: Extra) -> Result<Outcome> {
+    let mut launch = Launch { merge: extra.merge, stdin: extra.stdin, ..plain(words)? };
+    launch.env.extend(extra.env);
+    finish(ctx, launch, None).await
+}
+
 async fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outcome> {
+    #[cfg(test)]
+    if let Some(answer) = crate::recorded::answer(ctx, &launch) {
+        return answer;
+    }
     match process::run(ctx, &launch, limit).await {
         Ok(Ended::Exited { pid, code, out, err }) => {
             let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

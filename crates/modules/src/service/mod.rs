@@ -1,3 +1,102 @@
 //! `service` — what runs in the background, by the init system that runs it.
+//!
+//! systemd serves every machine that was booted with it; the others are chosen by the grain `os`, as in Salt, or by the
+//! option `providers`.
 
+pub mod openrc;
+pub mod red_hat;
 pub mod systemd;
+pub mod sysv;
+
+use std::path::Path;
+
+use exec::{Context, Error, Result};
+use value::{Map, Value};
+
+use crate::cmd;
+
+/// Whether systemd runs this machine.
+fn booted_with_systemd() -> bool {
+    Path::new("/run/systemd/system").exists()
+}
+
+/// Runs a program and says whether it was content; one that is not there is not.
+async fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match cmd::quiet(ctx, &words).await {
+        Ok(said) => {
+            let done = said.retcode == Some(0);
+            if !done {
+                let why = if said.stderr.trim().is_empty() { said.stdout.trim() } else { said.stderr.trim() };
+                tracing::debug!("'{}' ended with {:?}: {why}", words.join(" "), said.retcode);
+            }
+            Ok(done)
+        }
+        Err(Error::CommandNotFound(program)) => {
+            tracing::error!("'{}' cannot be run: there is no {program}", words.join(" "));
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses names that would be read as an option, or lead out of the directory of scripts.
+fn checked(name: &str) -> Result<&str> {
+    match name.is_empty() || name.starts_with('-') || name.contains('/') {
+        true => Err(Error::invocation(format!("'{name}' is not the name of a service"))),
+        false => Ok(name),
+    }
+}
+
+/// Whether a name is a pattern.
+fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?'])
+        || name.find('[').is_some_and(|place| name[place + 1..].find(']').is_some_and(|end| end > 0))
+}
+
+/// The runlevel the program `runlevel` tells, or the usual one.
+async fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
+    let text = cmd::quiet(ctx, &[program]).await?.stdout;
+    let level = text.split_whitespace().nth(1).filter(|_| !text.contains("unknown"));
+    Ok(level.unwrap_or(usual).to_owned())
+}
+
+/// Whether processes of this name run (`sig` of `service.status`).
+async fn runs_as(ctx: &Context, sig: &Value) -> Result<Value> {
+    Ok(ctx.call("status.pid", vec![sig.clone()]).await?.truthy().into())
+}
+
+/// One answer for a name, a map for a pattern.
+fn answer(name: &str, found: Vec<(String, bool)>) -> Value {
+    match is_pattern(name) {
+        true => found.into_iter().collect::<Map>().into(),
+        false => found.into_iter().next().is_some_and(|(_, runs)| runs).into(),
+    }
+}
+
+/// A path, below the directory of a test.
+fn at(ctx: &Context, path: &str) -> String {
+    #[cfg(test)]
+    if let Some(test) = ctx.opts.get_str("__root") {
+        return format!("{test}{path}");
+    }
+    let _ = ctx;
+    path.to_owned()
+}
+
+/// The names in a directory, in order; none when there is no such directory.
+fn names_in(ctx: &Context, folder: &str) -> Result<Vec<String>> {
+    crate::pkg::repo_file::names_in(&at(ctx, folder), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_told_from_names() {
+        assert!(is_pattern("ss*") && is_pattern("a?") && is_pattern("[ab]c"));
+        assert!(!is_pattern("sshd") && !is_pattern("[]") && !is_pattern("a["));
+        assert!(checked("../x").is_err() && checked("-x").is_err() && checked("a-b").is_ok());
+    }
+}

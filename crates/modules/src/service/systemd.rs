@@ -41,7 +41,8 @@ pub static MODULE: Module = Module::new(
         &UNMASK,
     ],
 )
-.only_if(booted);
+.only_if(booted)
+.provided_by("systemd_service");
 
 fn booted(_grains: &Map) -> std::result::Result<(), String> {
     let reason = "The systemd execution module failed to load: only available on Linux systems which have been booted \

@@ -64,7 +64,8 @@ pub static MODULE: Module = Module::new(
         &reads::WHICH,
     ],
 )
-.only_if(debian);
+.only_if(debian)
+.provided_by("aptpkg");
 
 fn debian(grains: &Map) -> std::result::Result<(), String> {
     let family = grains.get_str("os_family");

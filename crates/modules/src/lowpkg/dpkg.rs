@@ -16,7 +16,8 @@ pub static MODULE: Module = Module::new(
 .only_if(|grains| match grains.get_str("os_family") {
     Some("Debian") => Ok(()),
     _ => Err("The dpkg execution module cannot be loaded: only works on Debian family systems.".into()),
-});
+})
+.provided_by("dpkg_lowpkg");
 
 /// Returns name, version and architecture of the package in a file.
 ///
@@ -189,7 +190,7 @@ fn package(text: &str) -> Option<(String, Map)> {
     let mut info = Map::new();
     for (key, value) in fields.lines().filter_map(|line| line.trim().split_once(':')) {
         let value = match key {
-            "install_date" => value.parse().map(super::pkg::apt::utc).unwrap_or_default(),
+            "install_date" => value.parse().map(crate::pkg::apt::utc).unwrap_or_default(),
             _ => value.to_owned(),
         };
         if !value.is_empty() {
@@ -198,7 +199,7 @@ fn package(text: &str) -> Option<(String, Map)> {
     }
     info.insert("description", description);
     let name = info.get_str("package")?.to_owned();
-    info.extend(super::pkg::apt::license(&name).map(|license| ("license", license)));
+    info.extend(crate::pkg::apt::license(&name).map(|license| ("license", license)));
     Some((name, info))
 }
 

@@ -1,0 +1,398 @@
+//! `lowpkg` on systems with rpm: what its data base knows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use exec::{Call, Context, Error, KwArgs, Module, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use super::rpm_info;
+use crate::cmd::{Extra, Outcome};
+use crate::pkg::common;
+use crate::pkg::rpm::{self as packages, FIELDS, Info};
+use crate::pkg::yum;
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "lowpkg",
+    "What rpm knows of packages.",
+    &[
+        &BIN_PKG_INFO,
+        &CHECKSUM,
+        &DIFF,
+        &FILE_DICT,
+        &FILE_LIST,
+        &INFO,
+        &LIST_PKGS,
+        &MODIFIED,
+        &OWNER,
+        &VERIFY,
+        &VERSION_CMP,
+    ],
+)
+.only_if(has_rpm)
+.provided_by("rpm_lowpkg");
+
+fn has_rpm(grains: &Map) -> std::result::Result<(), String> {
+    let start = "The rpm execution module failed to load:";
+    if util::which("rpm").is_none() {
+        return Err(format!("{start} rpm binary is not in the path."));
+    }
+    let suse = grains.get_str("os_family").is_some_and(|family| family.eq_ignore_ascii_case("suse"));
+    if suse || yum::is_relative(grains) {
+        return Ok(());
+    }
+    Err(format!(
+        "{start} only available on redhat/suse type systems or amazon, xcp, xenserver, virtuozzolinux, virtuozzo, issabel \
+         pbx, openeuler or vmware photon os."
+    ))
+}
+
+/// Runs rpm, in another root directory if `root` names one.
+async fn rpm(ctx: &Context, kwargs: &Map, words: &[&str], extra: Extra) -> Result<Outcome> {
+    let root = kwargs.get("root").filter(|root| root.truthy()).map(Value::to_string);
+    let mut all = vec!["rpm"];
+    all.extend(root.iter().flat_map(|root| ["--root", root.as_str()]));
+    all.extend(words);
+    common::run(ctx, &all, extra).await
+}
+
+fn names(packages: &VarArgs) -> Vec<String> {
+    packages.0.iter().map(Value::to_string).collect()
+}
+
+fn both() -> Extra {
+    Extra { merge: true, ..Extra::default() }
+}
+
+/// Returns name, version and architecture of the package in a file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.bin_pkg_info /root/salt-2015.5.1-2.el7.noarch.rpm
+#[function]
+async fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Value> {
+    let path = super::local_file(ctx, path, &saltenv).await?;
+    let shown = |info: Info| {
+        map! {
+            "install_date" => info.install_date(), "install_date_time_t" => info.installed, "name" => info.name,
+            "version" => info.version, "arch" => info.arch, "repoid" => info.repoid,
+        }
+    };
+    Ok(info_of_file(ctx, &path).await?.map(shown).map(Value::from).unwrap_or_default())
+}
+
+/// The package in a file; nothing when rpm does not take it for one.
+pub(crate) async fn info_of_file(ctx: &Context, path: &str) -> Result<Option<Info>> {
+    let format = FIELDS.replace("%{REPOID}", "none");
+    let text = common::output(ctx, &["rpm", "-qp", "--queryformat", &format, path], false).await?;
+    Ok(Info::parse(&text, packages::osarch(ctx)))
+}
+
+/// Lines of name and version, and lines that tell of packages that are not there.
+async fn versions(ctx: &Context, packages: &VarArgs, kwargs: &Map) -> Result<(Vec<(String, String)>, Vec<String>)> {
+    let names = names(packages);
+    let mut words = vec![if names.is_empty() { "-qa" } else { "-q" }, "--queryformat", "%{NAME} %{VERSION}\\n"];
+    words.extend(names.iter().map(String::as_str));
+    let text = rpm(ctx, kwargs, &words, both()).await?.stdout;
+    let (missing, there): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("is not installed"));
+    let pairs = there.iter().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?.to_owned(), words.next()?.to_owned()))
+    });
+    Ok((pairs.collect(), missing.into_iter().map(str::to_owned).collect()))
+}
+
+/// Returns installed packages and their versions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.list_pkgs
+///     salt '*' lowpkg.list_pkgs httpd
+#[function]
+async fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    Ok(versions(ctx, &packages, &kwargs.0).await?.0.into_iter().collect())
+}
+
+/// Returns the files of packages, or of all.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.file_list httpd postfix
+#[function]
+pub(crate) async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let names = names(&packages);
+    let mut words = vec![if names.is_empty() { "-qla" } else { "-ql" }];
+    words.extend(names.iter().map(String::as_str));
+    let text = rpm(ctx, &kwargs.0, &words, both()).await?.stdout;
+    Ok(map! { "errors" => Vec::<String>::new(), "files" => text.lines().collect::<Value>() })
+}
+
+/// Returns the files of packages, by package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.file_dict httpd postfix
+#[function]
+pub(crate) async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let (there, errors) = versions(ctx, &packages, &kwargs.0).await?;
+    let mut found = Map::new();
+    for (name, _) in there {
+        let text = rpm(ctx, &kwargs.0, &["-ql", &name], both()).await?.stdout;
+        found.insert(name, text.lines().collect::<Value>());
+    }
+    Ok(map! { "errors" => errors, "packages" => found })
+}
+
+/// Returns the package a file belongs to; for several a map.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.owner /usr/bin/apachectl /etc/httpd/conf/httpd.conf
+#[function]
+pub(crate) async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let mut found = Map::new();
+    for path in names(&paths) {
+        let said = rpm(ctx, &kwargs.0, &["-qf", "--queryformat", "%{name}", &path], Extra::default()).await?;
+        let owned = !said.stdout.to_lowercase().contains("not owned");
+        found.insert(path, if owned { said.stdout } else { String::new() });
+    }
+    Ok(match found.len() {
+        0 => "".into(),
+        1 => found.values().next().cloned().unwrap_or_default(),
+        _ => found.into(),
+    })
+}
+
+/// What the letters before a file mean.
+const KINDS: [(&str, &str); 5] = [("c", "config"), ("d", "doc"), ("g", "ghost"), ("l", "license"), ("r", "readme")];
+
+/// What the places of a line of `rpm -V` mean: the letter, and what differs.
+const MISMATCHES: [(&str, &str); 9] = [
+    ("S", "size"),
+    ("M", "mode"),
+    ("5", "md5sum"),
+    ("D", "device major/minor number"),
+    ("L", "readlink path"),
+    ("U", "user"),
+    ("G", "group"),
+    ("T", "mtime"),
+    ("P", "capabilities"),
+];
+
+/// Returns what differs from the packages on disk, by file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.verify
+///     salt '*' lowpkg.verify httpd postfix ignore_types='["config", "doc"]'
+#[function]
+pub(crate) async fn verify(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let words_of = |name: &str| match kwargs.0.get(name) {
+        None => Ok(Vec::new()),
+        Some(given @ (Value::Str(_) | Value::List(_))) => Ok(util::split_input(given)),
+        Some(_) => Err(Error::invocation(format!("{name} must be a list or a comma-separated string"))),
+    };
+    let (ignored, options) = (words_of("ignore_types")?, words_of("verify_options")?);
+    let options: Vec<String> = options.iter().map(|option| format!("--{option}")).collect();
+    let names = names(&packages);
+    let mut words: Vec<&str> = options.iter().map(String::as_str).collect();
+    words.push(if names.is_empty() { "-Va" } else { "-V" });
+    words.extend(names.iter().map(String::as_str));
+    let said = rpm(ctx, &kwargs.0, &words, Extra::default()).await?;
+    if said.stdout.trim().is_empty() && said.retcode != Some(0) {
+        let why = if said.stderr.is_empty() { String::new() } else { format!(": {}", said.stderr) };
+        return Err(Error::execution(format!("Failed to verify package(s){why}")));
+    }
+    let lines = said.stdout.lines().filter_map(verified);
+    let wanted = |entry: &Map| entry.get_str("type").is_none_or(|kind| !ignored.iter().any(|other| other == kind));
+    Ok(lines.filter(|(_, entry)| wanted(entry)).collect())
+}
+
+/// Reads a line such as `S.5....T.  c /etc/ssh/sshd_config`.
+fn verified(line: &str) -> Option<(String, Map)> {
+    let missing = line.contains("missing");
+    let line = if missing { format!(" {line}") } else { line.to_owned() };
+    let at = |place: usize| line.get(place..place + 1).unwrap_or_default();
+    let mut entry = Map::new();
+    let differs = MISMATCHES.iter().enumerate().filter(|(place, (letter, _))| at(*place) == *letter);
+    let differs: Vec<&str> = differs.map(|(_, (_, meaning))| *meaning).collect();
+    if missing {
+        entry.insert("missing", true);
+    } else {
+        entry.insert("mismatch", differs);
+    }
+    if let Some((_, kind)) = KINDS.iter().find(|(letter, _)| at(11) == *letter) {
+        entry.insert("type", *kind);
+    }
+    let name = line.get(13..).filter(|name| !name.is_empty())?;
+    Some((name.to_owned(), entry))
+}
+
+/// The words `modified` has for the places of a line.
+const CHANGES: [&str; 9] = ["size", "mode", "checksum", "device", "symlink", "owner", "group", "time", "capabilities"];
+
+/// Returns files that were changed, with what was; ``size=True`` and so on choose among them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.modified httpd
+///     salt '*' lowpkg.modified httpd mode=True
+#[function]
+pub(crate) async fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
+    let names = names(&packages);
+    let mut words = vec!["-Va"];
+    words.extend(names.iter().map(String::as_str));
+    let said = rpm(ctx, &flags.0, &words, Extra::default()).await?;
+    match said.retcode {
+        Some(0) => return Ok(Map::new()),
+        Some(1) => {}
+        _ => {
+            let mut whole = said.into_map();
+            whole.remove("stdout");
+            return Ok(whole);
+        }
+    }
+    let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in said.stdout.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (changes, config, name) = match words[..] {
+            [changes, _, name] => (changes, true, name),
+            [changes, name] => (changes, false, name),
+            _ => continue,
+        };
+        let letters = changes.chars().zip(CHANGES);
+        let mut stats: Vec<&str> = letters.filter(|(letter, _)| *letter != '.').map(|(_, change)| change).collect();
+        stats.extend(config.then_some("config"));
+        found.insert(name.to_owned(), stats);
+    }
+    let chosen: Vec<(String, bool)> = flags
+        .given()
+        .iter()
+        .map(|(name, wanted)| (name.to_string(), wanted.truthy()))
+        .filter(|(name, _)| name != "root" && !name.starts_with('_'))
+        .collect();
+    let fits = |stats: &[&str]| chosen.iter().all(|(name, wanted)| stats.contains(&name.as_str()) == *wanted);
+    Ok(found.into_iter().filter(|(_, stats)| fits(stats)).collect())
+}
+
+/// Returns how a file differs from the one in a package file.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.diff /path/to/package.rpm /etc/sudoers
+#[function]
+pub(crate) async fn diff(ctx: &Context, package_path: String, path: String) -> Result<String> {
+    for program in ["rpm2cpio", "cpio", "diff"] {
+        if util::which(program).is_none() {
+            return Err(Error::CommandNotFound(format!("{program} is needed for lowpkg.diff")));
+        }
+    }
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    let line = format!(
+        "rpm2cpio {} | cpio -i --quiet --to-stdout {} | diff -u --label {} --from-file=- --label {} {}",
+        quoted(&package_path),
+        quoted(&format!(".{path}")),
+        quoted(&format!("A {path}")),
+        quoted(&format!("B {path}")),
+        quoted(&path)
+    );
+    let call = Call { args: vec![line.into()], kwargs: map! { "output_loglevel" => "trace" } };
+    let text = ctx.call_with("cmd.shell", call).await?.to_string();
+    if text.starts_with("Binary file") {
+        return Ok(format!("File '{path}' is binary and its content has been modified."));
+    }
+    Ok(text)
+}
+
+/// Returns all that rpm knows of packages, by package; of several versions the newest, or with ``all_versions=True`` each.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.info apache2 bash
+///     salt '*' lowpkg.info apache2 bash attr=version,build_date_time_t
+#[function]
+pub(crate) async fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let attr = kwargs.0.get("attr").filter(|attr| attr.truthy()).map(util::split_input);
+    let tags = common::output(ctx, &["rpm", "--querytags"], false).await?;
+    let long = tags.lines().any(|tag| tag == "LONGSIZE");
+    let query = rpm_info::query(attr.as_deref(), long)?;
+    let names = names(&packages);
+    let mut words = vec![if names.is_empty() { "-qa" } else { "-q" }];
+    words.extend(names.iter().map(String::as_str));
+    words.extend(["--queryformat", &query]);
+    let extra = Extra { env: vec![("TZ".to_owned(), "UTC".to_owned())], ..Extra::default() };
+    let text = rpm(ctx, &kwargs.0, &words, extra).await?.stdout;
+    let described = attr.is_none_or(|attr| attr.iter().any(|name| name == "description"));
+    let all = kwargs.0.get("all_versions").is_some_and(Value::truthy);
+    Ok(rpm_info::parsed(&text, described, all))
+}
+
+/// Compares two versions as rpm does: -1, 0 or 1.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.version_cmp '0.2-001' '0.2.0.1-002'
+#[function]
+fn version_cmp(ver1: Value, ver2: Value, #[default(false)] ignore_epoch: bool) -> Result<i64> {
+    Ok(packages::compare(&ver1.to_string(), &ver2.to_string(), ignore_epoch) as i64)
+}
+
+/// Says of package files whether their signatures are right.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' lowpkg.checksum /path/to/package1.rpm
+#[function]
+pub(crate) async fn checksum(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let paths = names(&paths);
+    if paths.is_empty() {
+        return Err(Error::execution("No package files has been specified."));
+    }
+    let mut found = Map::new();
+    for path in paths {
+        let right = Path::new(&path).is_file()
+            && rpm(ctx, &kwargs.0, &["-K", "--quiet", &path], Extra::default()).await?.retcode == Some(0);
+        found.insert(path, right);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::list;
+
+    #[test]
+    fn lines_of_a_verification_are_read() {
+        let (name, entry) = verified("S.5....T.  c /etc/ssh/sshd config").unwrap();
+        assert_eq!(name, "/etc/ssh/sshd config");
+        assert_eq!(entry, map! { "mismatch" => list!["size", "md5sum", "mtime"], "type" => "config" });
+        let (name, entry) = verified("missing     /usr/share/doc/x").unwrap();
+        assert_eq!((name.as_str(), entry), ("/usr/share/doc/x", map! { "missing" => true }));
+        assert_eq!(verified("odd"), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! `pkg` on Alpine: apk.
+
+use std::sync::Mutex;
+
+use exec::{Context, Error, KwArgs, Module, Result, VarArgs, function};
+use value::{Map, Value, map};
+
+use super::common;
+use crate::cmd::Extra;
+use crate::util::is_true;
+use crate::{pkg_resource, util};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "pkg",
+    "Functions that look at packages and change what is installed, with apk.",
+    &[
+        &FILE_DICT,
+        &FILE_LIST,
+        &INSTALL,
+        &LATEST_VERSION,
+        &LIST_PKGS,
+        &LIST_UPGRADES,
+        &OWNER,
+        &PURGE,
+        &REFRESH_DB,
+        &REMOVE,
+        &UPGRADE,
+        &VERSION,
+    ],
+)
+.only_if(|grains| match grains.get_str("os_family") {
+    Some("Alpine") => Ok(()),
+    _ => Err("Module apk only works on Alpine Linux based systems".into()),
+})
+.provided_by("apkpkg");
+
+/// What is installed, as the functions of one run remember it for each other.
+#[derive(Default)]
+struct Known(Mutex<Option<Map>>);
+
+/// Packages with the list of their versions.
+async fn installed(ctx: &Context, remembered: bool) -> Result<Map> {
+    let memo = ctx.memo.get::<Known>();
+    let known = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    if let Some(packages) = known.filter(|_| remembered) {
+        return Ok(packages);
+    }
+    let text = common::output(ctx, &["apk", "info", "-v"], true).await?;
+    let mut packages = Map::new();
+    for (name, version) in text.lines().filter_map(split) {
+        if let Value::List(versions) = packages.entry_or_insert_with(name, || Value::List(Vec::new())) {
+            versions.push(version.into());
+        }
+    }
+    for (_, versions) in packages.iter_mut() {
+        if let Value::List(versions) = versions {
+            versions.sort_by_key(Value::to_string);
+        }
+    }
+    *memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(packages.clone());
+    Ok(packages)
+}
+
+/// Splits `busybox-extras-1.36.1-r5` into name and version.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let (rest, _) = line.rsplit_once('-')?;
+    let (name, _) = rest.rsplit_once('-')?;
+    Some((name, &line[name.len() + 1..]))
+}
+
+/// The same, with the versions of each as one text.
+async fn shown(ctx: &Context) -> Result<Map> {
+    pkg_resource::stringify(installed(ctx, true).await?)
+}
+
+/// Returns installed packages with their versions.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.list_pkgs
+///     salt '*' pkg.list_pkgs versions_as_list=True
+#[function]
+async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
+    if ["removed", "purge_desired"].iter().any(|name| kwargs.0.get(name).is_some_and(is_true)) {
+        return Ok(Map::new());
+    }
+    let packages = installed(ctx, kwargs.0.get("use_context").is_none_or(Value::truthy)).await?;
+    if is_true(&versions_as_list) { Ok(packages) } else { pkg_resource::stringify(packages) }
+}
+
+/// Returns the version of an installed package; for several a map.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.version <package name>
+///     salt '*' pkg.version <package1> <package2> <package3>
+#[function]
+async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let as_list = kwargs.0.get("versions_as_list").is_some_and(Value::truthy);
+    let packages = if names.0.is_empty() { Map::new() } else { installed(ctx, true).await? };
+    Ok(pkg_resource::versions_of(&packages, &names.0, as_list))
+}
+
+/// Reads the lists of the sources anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.refresh_db
+#[function]
+async fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
+    let _ = kwargs;
+    refresh(ctx).await.map(|()| true)
+}
+
+async fn refresh(ctx: &Context) -> Result<()> {
+    let said = common::run(ctx, &["apk", "update"], Extra::default()).await?;
+    common::clear_refresh_mark(ctx);
+    match said.retcode {
+        Some(0) => Ok(()),
+        _ => {
+            let info = map! { "errors" => vec![said.stdout], "changes" => false };
+            Err(Error::detailed("Problem encountered installing package(s)", info))
+        }
+    }
+}
+
+/// Reads lines such as `(1/2) Upgrading busybox (1.36.1-r4 -> 1.36.1-r5)`: the packages with their new versions.
+fn upgrades(text: &str) -> Vec<(String, String)> {
+    let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let found = words.filter_map(|words| Some((words.get(2)?.to_string(), words.get(5)?.trim_matches(')').to_owned())));
+    found.collect()
+}
+
+/// Returns the newest version of a package that can be had, or nothing when it is installed; for several a map.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.latest_version <package name>
+#[function]
+async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
+    if names.is_empty() {
+        return Ok("".into());
+    }
+    let packages = shown(ctx).await?;
+    if kwargs.0.get("refresh").is_none_or(is_true) {
+        refresh(ctx).await?;
+    }
+    let mut found: Map = names.iter().map(|name| (name.as_str(), "")).collect();
+    for (name, version) in upgrades(&common::output(ctx, &["apk", "upgrade", "-s"], false).await?) {
+        if names.contains(&name) {
+            found.insert(name, version);
+        }
+    }
+    for name in &names {
+        if found.get(name).is_some_and(Value::truthy) {
+            continue;
+        }
+        let text = common::output(ctx, &["apk", "search", name], false).await?;
+        for (_, version) in text.lines().filter_map(split).filter(|(other, _)| other == name) {
+            let there = packages.get_str(name) == Some(version);
+            found.insert(name.as_str(), if there { "" } else { version });
+        }
+    }
+    Ok(match found.values().next() {
+        Some(single) if names.len() == 1 => single.clone(),
+        _ => found.into(),
+    })
+}
+
+/// Returns the packages for which there is a newer version, and that.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.list_upgrades
+#[function]
+async fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    if is_true(&refresh) {
+        self::refresh(ctx).await?;
+    }
+    let said = common::run(ctx, &["apk", "upgrade", "-s"], Extra::default()).await?;
+    if said.retcode != Some(0) {
+        return Err(Error::execution(said.stderr + &said.stdout));
+    }
+    let lines: Vec<&str> = said.stdout.lines().filter(|line| line.contains("Upgrading")).collect();
+    Ok(upgrades(&lines.join("\n")).into_iter().collect())
+}
+
+/// The names a call is about.
+fn names(name: Option<String>) -> Vec<String> {
+    let name = name.filter(|name| !name.is_empty());
+    name.map(|name| name.split(',').map(str::to_owned).collect()).unwrap_or_default()
+}
+
+fn checked(names: Vec<String>) -> Result<Vec<String>> {
+    match names.iter().find(|name| name.is_empty() || name.starts_with('-')) {
+        Some(bad) => Err(Error::invocation(format!("'{bad}' is not the name of a package"))),
+        None => Ok(names),
+    }
+}
+
+/// The name in an item of a list of packages, which may be a map of it to a version.
+fn name_of(item: &Value) -> String {
+    match item {
+        Value::Map(map) => map.keys().next().map(Value::to_string).unwrap_or_default(),
+        other => other.to_string(),
+    }
+}
+
+/// Runs a command that changes what is installed, and returns what did.
+async fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
+    let old = shown(ctx).await?;
+    let said = common::run(ctx, words, Extra::default()).await?;
+    let failed = said.retcode != Some(0) && !said.stderr.is_empty();
+    ctx.memo.forget::<Known>();
+    let changes = common::differences(&old, &shown(ctx).await?);
+    let errors = if failed { vec![said.stderr] } else { Vec::new() };
+    common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
+}
+
+/// Installs or upgrades packages; returns what changed. Versions are not regarded.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.install <package name>
+///     salt '*' pkg.install pkgs='["foo", "bar"]'
+#[function]
+async fn install(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(false)] refresh: Value,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    let several = pkgs.truthy() || sources.truthy();
+    let mut wanted = if several { Vec::new() } else { names(name) };
+    wanted.extend(pkgs.as_list().unwrap_or_default().iter().map(name_of));
+    let wanted = checked(wanted)?;
+    if wanted.is_empty() {
+        return Ok(Map::new());
+    }
+    let old = installed(ctx, true).await?;
+    if is_true(&refresh) {
+        self::refresh(ctx).await?;
+    }
+    let mut words = vec!["apk".to_owned(), "add".into()];
+    words.extend(wanted.iter().any(|name| old.contains_key(name)).then(|| "-u".to_owned()));
+    words.extend(wanted);
+    change(ctx, &words, "installing").await
+}
+
+/// Removes packages; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.remove <package name>
+///     salt '*' pkg.remove pkgs='["foo", "bar"]'
+#[function]
+async fn remove(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(false)] purge: bool,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    removed(ctx, name, &pkgs, purge).await
+}
+
+/// Removes packages with their settings; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.purge <package name>
+#[function]
+async fn purge(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    removed(ctx, name, &pkgs, true).await
+}
+
+async fn removed(ctx: &Context, name: Option<String>, pkgs: &Value, purge: bool) -> Result<Map> {
+    let mut wanted = names(name);
+    wanted.extend(pkgs.as_list().unwrap_or_default().iter().map(name_of));
+    let wanted = checked(wanted)?;
+    if wanted.is_empty() {
+        return Ok(Map::new());
+    }
+    let mut words = vec!["apk".to_owned(), "del".into()];
+    words.extend(purge.then(|| "--purge".to_owned()));
+    words.extend(wanted);
+    change(ctx, &words, "removing").await
+}
+
+/// Upgrades all packages, or those named; returns ``result``, ``changes`` and ``comment``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.upgrade
+#[function]
+async fn upgrade(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(true)] refresh: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    if is_true(&refresh) {
+        self::refresh(ctx).await?;
+    }
+    let old = shown(ctx).await?;
+    let mut wanted = if pkgs.truthy() { Vec::new() } else { names(name) };
+    wanted.extend(util::split_input(&pkgs));
+    let wanted = checked(wanted)?;
+    let verb: &[&str] = if wanted.is_empty() { &["apk", "upgrade"] } else { &["apk", "add", "-u"] };
+    let words: Vec<&str> = verb.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
+    let said = common::run(ctx, &words, Extra { merge: true, ..Extra::default() }).await?;
+    ctx.memo.forget::<Known>();
+    let done = said.retcode == Some(0);
+    let comment = if done { String::new() } else { said.stdout };
+    let changes = common::differences(&old, &shown(ctx).await?);
+    Ok(map! { "changes" => changes, "result" => done, "comment" => comment })
+}
+
+/// Returns the files of packages, by package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.file_list httpd postfix
+#[function]
+async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    file_dict(ctx, packages, kwargs).await
+}
+
+/// Returns the files of packages, by package.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.file_dict httpd postfix
+#[function]
+async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    if packages.0.is_empty() {
+        return Ok("Package name should be provided".into());
+    }
+    let mut found = Map::new();
+    for name in checked(packages.0.iter().map(Value::to_string).collect())? {
+        let text = common::output(ctx, &["apk", "info", "-L", &name], false).await?;
+        let files: Vec<&str> = text.lines().filter(|line| !line.ends_with("contains:")).collect();
+        if !files.is_empty() {
+            found.insert(name, files);
+        }
+    }
+    Ok(map! { "errors" => Vec::<String>::new(), "packages" => found }.into())
+}
+
+/// Returns the packages files belong to.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.owner /usr/bin/apachectl
+///     salt '*' pkg.owner /usr/bin/apachectl /usr/bin/basename
+#[function]
+async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let _ = kwargs;
+    if paths.0.is_empty() {
+        return Ok("You must provide a path".into());
+    }
+    let mut found = Map::new();
+    for path in paths.0.iter().map(Value::to_string) {
+        let text = common::output(ctx, &["apk", "info", "-W", &path], false).await?;
+        let package = match text.split_once("by ") {
+            _ if text.is_empty() => format!("Error running ['apk', 'info', '-W', '{path}']"),
+            _ if text.contains("ERROR:") => "Could not find owner package".to_owned(),
+            Some((_, rest)) => rest.split("by ").next().unwrap_or_default().trim().to_owned(),
+            None => text,
+        };
+        found.insert(path, package);
+    }
+    Ok(found.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_versions_are_split() {
+        assert_eq!(split("busybox-extras-1.36.1-r5"), Some(("busybox-extras", "1.36.1-r5")));
+        assert_eq!(split("WARNING: x"), None);
+        let text = "(1/2) Upgrading busybox (1.36.1-r4 -> 1.36.1-r5)\nOK: 8 MiB in 15 packages\n";
+        assert_eq!(upgrades(text)[0], ("busybox".to_owned(), "1.36.1-r5".to_owned()));
+    }
+}

@@ -1,0 +1,228 @@
+//! Installing, upgrading and removing packages.
+
+use exec::{Context, Error, KwArgs, Result, function};
+use value::{Map, Value, map};
+
+use super::common::{self, Targets};
+use super::reads::{changed, repo_packages};
+use super::shown;
+use crate::cmd::Extra;
+use crate::util::is_true;
+
+/// Reads the lists of the sources anew: True for each that changed, False for each that did not.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.refresh_db
+#[function]
+async fn refresh_db(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    refresh(ctx, root.as_deref()).await
+}
+
+pub(super) async fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
+    common::clear_refresh_mark(ctx);
+    let mut words = vec!["pacman", "-Sy"];
+    words.extend(root.iter().flat_map(|root| ["-r", root]));
+    let extra = Extra { env: vec![("LANG".to_owned(), "C".to_owned())], ..Extra::default() };
+    let said = common::run(ctx, &words, extra).await?;
+    if said.retcode != Some(0) {
+        return Err(Error::execution(format!("Error refreshing package database: {}", said.stderr)));
+    }
+    let mut found = Map::new();
+    for line in said.stdout.lines().filter(|line| !line.trim().starts_with("::")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [name, ..] if line.contains("is up to date") => drop(found.insert(name, false)),
+            [_, name, ..] if line.contains("downloading") => {
+                found.insert(name.split('.').next().unwrap_or_default(), true);
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Installs or upgrades packages; returns what changed.
+///
+/// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.install <package name>
+///     salt '*' pkg.install pkgs='["foo", {"bar": "<1.2.3-4"}]'
+#[function]
+async fn install(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(false)] refresh: Value,
+    #[default(Value::Null)] sysupgrade: Value,
+    #[default(Value::Null)] pkgs: Value,
+    #[default(Value::Null)] sources: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let kwargs = kwargs.given();
+    let targets = common::parse_targets(ctx, vec![name.into(), pkgs, sources], kwargs.clone()).await?;
+    let yes = |value: &Value| *value == Value::Bool(true);
+    let mut words = vec!["pacman".to_owned()];
+    match targets {
+        Targets::None => return Ok(Map::new()),
+        Targets::Files(files) => {
+            words.extend(["-U", "--noprogressbar", "--noconfirm"].map(str::to_owned));
+            words.extend(files);
+        }
+        Targets::Advisories(_) => {
+            return Err(Error::invocation("pacman knows no advisories: advisory_ids cannot be installed"));
+        }
+        Targets::Packages(packages) => {
+            let chosen = chosen(ctx, &packages, &refresh).await?;
+            words.push("-S".to_owned());
+            words.extend((yes(&refresh) && !chosen.refreshed).then(|| "-y".to_owned()));
+            words.extend(yes(&sysupgrade).then(|| "-u".to_owned()));
+            words.extend(["--noprogressbar", "--noconfirm", "--needed"].map(str::to_owned));
+            if !chosen.errors.is_empty() {
+                return common::outcome("Problem encountered installing package(s)", chosen.errors, Map::new());
+            }
+            words.extend(chosen.words);
+        }
+    }
+    words.extend(kwargs.get("root").into_iter().flat_map(|root| ["-r".to_owned(), root.to_string()]));
+    change(ctx, words, "installing").await
+}
+
+/// The packages as pacman is told them.
+#[derive(Default)]
+struct Chosen {
+    words: Vec<String>,
+    errors: Vec<String>,
+    /// Whether the lists were read anew while versions were looked for.
+    refreshed: bool,
+}
+
+async fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen> {
+    let mut chosen = Chosen::default();
+    let mut patterns = Vec::new();
+    for (name, version) in packages {
+        if version.is_null() {
+            chosen.words.push(name.to_string());
+            continue;
+        }
+        let text = version.to_string();
+        let (sign, version) = common::split_comparison(&text);
+        let sign = if sign.is_empty() { "=" } else { sign };
+        match version.contains('*') {
+            false => chosen.words.push(format!("{name}{sign}{version}")),
+            true if sign == "=" => patterns.push((name.to_string(), version.to_owned())),
+            true => chosen.errors.push(format!("Invalid wildcard for {name}{sign}{version}")),
+        }
+    }
+    if patterns.is_empty() {
+        return Ok(chosen);
+    }
+    let names: Vec<String> = patterns.iter().map(|(name, _)| name.clone()).collect();
+    let available = repo_packages(ctx, &names, &map! { "refresh" => refresh.clone() }).await?;
+    chosen.refreshed = refresh.truthy();
+    for (name, pattern) in patterns {
+        let candidates = available.get(&name).and_then(Value::as_list).unwrap_or_default();
+        let candidates: Vec<String> = candidates.iter().map(Value::to_string).collect();
+        match candidates.iter().find(|candidate| targeting::fnmatch(candidate, &pattern)) {
+            Some(version) => chosen.words.push(format!("{name}={version}")),
+            None => {
+                let known = if candidates.is_empty() { "none".to_owned() } else { candidates.join(", ") };
+                let text = format!("No version matching '{pattern}' found for package '{name}' (available: {known})");
+                chosen.errors.push(text);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// Runs a command that changes what is installed, and returns what did.
+async fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
+    let old = shown(ctx).await?;
+    let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default()).await?;
+    let failed = said.retcode != Some(0) && !said.stderr.is_empty();
+    changed(ctx);
+    let changes = common::differences(&old, &shown(ctx).await?);
+    let errors = if failed { vec![said.stderr] } else { Vec::new() };
+    common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
+}
+
+/// Upgrades all packages; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.upgrade
+#[function]
+async fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+    let _ = kwargs;
+    let old = shown(ctx).await?;
+    let mut words = ["pacman", "-Su", "--noprogressbar", "--noconfirm"].map(str::to_owned).to_vec();
+    words.extend(is_true(&refresh).then(|| "-y".to_owned()));
+    words.extend(root.into_iter().flat_map(|root| ["-r".to_owned(), root]));
+    let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default()).await?;
+    changed(ctx);
+    let changes = common::differences(&old, &shown(ctx).await?);
+    if said.retcode != Some(0) {
+        let info = map! { "changes" => changes, "result" => said.into_map() };
+        return Err(Error::detailed("Problem encountered upgrading packages", info));
+    }
+    Ok(changes)
+}
+
+/// Removes packages; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.remove <package name>
+///     salt '*' pkg.remove pkgs='["foo", "bar"]'
+#[function]
+async fn remove(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    removed(ctx, name, pkgs, "-R").await
+}
+
+/// Removes packages with what they needed alone and what needs them; returns what changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pkg.purge <package name>
+#[function]
+async fn purge(
+    ctx: &Context,
+    name: Option<String>,
+    #[default(Value::Null)] pkgs: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    removed(ctx, name, pkgs, "-Rsc").await
+}
+
+async fn removed(ctx: &Context, name: Option<String>, pkgs: Value, how: &str) -> Result<Map> {
+    let Targets::Packages(wanted) = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new()).await? else {
+        return Ok(Map::new());
+    };
+    let old = shown(ctx).await?;
+    let there: Vec<String> = wanted.text_keys().filter(|name| old.contains_key(name)).map(str::to_owned).collect();
+    if there.is_empty() {
+        return Ok(Map::new());
+    }
+    let mut words = ["pacman", how, "--noprogressbar", "--noconfirm"].map(str::to_owned).to_vec();
+    words.extend(there);
+    change(ctx, words, "removing").await
+}

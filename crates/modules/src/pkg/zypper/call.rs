@@ -1,0 +1,158 @@
+//! Calling zypper.
+
+use std::time::{Duration, Instant};
+
+use exec::{Context, Error, Result};
+use value::{Map, Value, map};
+
+use crate::cmd::{Extra, Outcome};
+use crate::pkg::common;
+
+/// How zypper is called.
+#[derive(Clone, Default)]
+pub struct Zypper {
+    /// Another root directory.
+    pub root: Option<String>,
+    /// Whether it answers in XML.
+    pub xml: bool,
+    /// Whether it only looks, so that it needs no lock.
+    pub looks: bool,
+    /// Whether the lists of the sources may be read anew.
+    pub refreshes: bool,
+    /// Whether a failure is no error.
+    pub tolerant: bool,
+    /// Whether it must not end with the minion.
+    pub scope: bool,
+}
+
+/// Exit codes that are no failures; the last two kinds are warnings.
+const FINE: [i64; 8] = [0, 100, 101, 102, 103, 6, 106, 107];
+
+/// Exit codes that say that all is well.
+pub const WELL: [i64; 5] = [0, 100, 101, 102, 103];
+
+/// Another one holds zypper's lock.
+const LOCKED: i64 = 7;
+
+/// How long the lock is waited for, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_secs(5);
+
+impl Zypper {
+    /// A call in a root directory, if one is named.
+    pub fn at(root: Option<&str>) -> Self {
+        Zypper { root: root.filter(|root| !root.is_empty()).map(str::to_owned), ..Zypper::default() }
+    }
+
+    /// The same, that only looks and answers in XML.
+    pub fn looking(root: Option<&str>) -> Self {
+        Zypper { xml: true, looks: true, ..Zypper::at(root) }
+    }
+
+    fn words(&self, args: &[&str]) -> Vec<String> {
+        let mut words = vec!["zypper", "--non-interactive"];
+        words.extend(self.xml.then_some("--xmlout"));
+        words.extend((!self.refreshes && !args.contains(&"--no-refresh")).then_some("--no-refresh"));
+        words.extend(self.root.iter().flat_map(|root| ["--root", root.as_str()]));
+        words.extend(args);
+        words.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Calls it; waits while another one holds the lock.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn call<W: AsRef<str>>(&self, ctx: &Context, args: &[W]) -> Result<Outcome> {
+        let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
+        let words = self.words(&args);
+        let words = if self.scope { common::in_scope(ctx, words) } else { words };
+        let begun = Instant::now();
+        let mut blocked = false;
+        let said = loop {
+            let mut extra = Extra::default();
+            // A call that only looks works without the lock.
+            extra
+                .env
+                .extend((self.looks && !self.refreshes).then(|| ("ZYPP_READONLY_HACK".to_owned(), "1".to_owned())));
+            let said = common::run(ctx, &words, extra).await?;
+            if said.retcode != Some(LOCKED) {
+                break said;
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(Error::execution("zypper is locked by another process for more than ten minutes"));
+            }
+            if !blocked {
+                tell(ctx, map! { "info" => "Zypper is locked.", "success" => false }, "zypper/blocked").await?;
+            }
+            blocked = true;
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = ctx.job.cancel.cancelled() => return Err(Error::Terminated),
+            }
+        };
+        let problem = self.problem(&said);
+        if blocked {
+            let info = problem.clone().unwrap_or_else(|| "Zypper has been released".to_owned());
+            tell(ctx, map! { "success" => problem.is_none(), "info" => info }, "zypper/released").await?;
+        }
+        match problem {
+            Some(why) if !self.tolerant => Err(Error::execution(format!("Zypper command failure: {why}"))),
+            _ => Ok(said),
+        }
+    }
+
+    /// What went wrong, in zypper's words.
+    fn problem(&self, said: &Outcome) -> Option<String> {
+        if said.retcode.is_some_and(|code| FINE.contains(&code)) {
+            return None;
+        }
+        let (stdout, stderr) = (said.stdout.trim(), said.stderr.trim());
+        let text = if !self.xml {
+            format!("{stderr}{stdout}")
+        } else if let Ok(found) = roxmltree::Document::parse(stdout) {
+            let errors = found.descendants().filter(|node| node.has_tag_name("message"));
+            let errors = errors.filter(|node| node.attribute("type") == Some("error")).filter_map(|node| node.text());
+            errors.collect::<Vec<_>>().join("\n")
+        } else {
+            stderr.to_owned()
+        };
+        Some(if text.is_empty() { "Check Zypper's logs.".to_owned() } else { text })
+    }
+
+    /// Calls it and returns the elements of a name with their attributes.
+    pub async fn elements<W: AsRef<str>>(&self, ctx: &Context, args: &[W], name: &str) -> Result<Vec<Map>> {
+        let said = self.call(ctx, args).await?;
+        let found = parsed(&said.stdout)?;
+        Ok(found.descendants().filter(|node| node.has_tag_name(name)).map(attributes).collect())
+    }
+}
+
+async fn tell(ctx: &Context, data: Map, tag: &str) -> Result<()> {
+    match ctx.call("event.fire_master", vec![data.into(), tag.into()]).await {
+        Err(Error::Terminated) => Err(Error::Terminated),
+        Err(error) => {
+            tracing::debug!("the event {tag} was not sent: {error}");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Reads an answer in XML.
+///
+/// # Errors
+/// When it is none.
+pub fn parsed(text: &str) -> Result<roxmltree::Document<'_>> {
+    roxmltree::Document::parse(text.trim())
+        .map_err(|error| Error::execution(format!("the answer of zypper is no XML: {error}")))
+}
+
+/// The attributes of an element.
+pub fn attributes(node: roxmltree::Node) -> Map {
+    node.attributes().map(|attribute| (attribute.name(), attribute.value())).collect()
+}
+
+/// An attribute; empty when there is none.
+pub fn attribute<'a>(element: &'a Map, name: &str) -> &'a str {
+    element.get(name).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,284 @@
+//! `service` on systems that OpenRC runs: Alpine, and Gentoo without systemd.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use exec::{Context, KwArgs, Module, Result, function};
+use value::{Map, Value};
+
+use super::{answer, booted_with_systemd, checked, is_pattern, runs_as, succeeds};
+use crate::cmd;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "service",
+    "Functions that look at services of OpenRC and change them.",
+    &[
+        &AVAILABLE,
+        &DISABLE,
+        &DISABLED,
+        &ENABLE,
+        &ENABLED,
+        &GET_ALL,
+        &GET_DISABLED,
+        &GET_ENABLED,
+        &MISSING,
+        &RELOAD,
+        &RESTART,
+        &START,
+        &STATUS,
+        &STOP,
+        &ZAP,
+    ],
+)
+.only_if(|grains| match grains.get_str("os") {
+    Some("Alpine") => Ok(()),
+    Some("Gentoo") if !booted_with_systemd() => Ok(()),
+    _ => Err("The gentoo_service execution module cannot be loaded: only available on Gentoo/Open-RC systems.".into()),
+})
+.provided_by("gentoo_service");
+
+/// Services with the runlevels they start in; those that start in none are disabled.
+async fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
+    Ok(parsed(&cmd::quiet(ctx, &["rc-update", "-v", "show"]).await?.stdout))
+}
+
+fn parsed(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut found = BTreeMap::new();
+    for (name, levels) in text.lines().filter_map(|line| line.split_once('|')) {
+        let levels = levels.split('|').next().unwrap_or_default();
+        let mut levels: Vec<String> = levels.split_whitespace().map(str::to_owned).collect();
+        levels.sort();
+        found.insert(name.trim().to_owned(), levels);
+    }
+    found
+}
+
+/// Returns the enabled services with their runlevels.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_enabled
+#[function]
+async fn get_enabled(ctx: &Context) -> Result<Map> {
+    Ok(listed(ctx).await?.into_iter().filter(|(_, levels)| !levels.is_empty()).collect())
+}
+
+/// Returns the services that start in no runlevel.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_disabled
+#[function]
+async fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
+    Ok(listed(ctx).await?.into_iter().filter(|(_, levels)| levels.is_empty()).map(|(name, _)| name).collect())
+}
+
+/// Returns all services with their runlevels.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_all
+#[function]
+async fn get_all(ctx: &Context) -> Result<Map> {
+    Ok(listed(ctx).await?.into_iter().collect())
+}
+
+/// Says whether there is a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.available sshd
+#[function]
+async fn available(ctx: &Context, name: String) -> Result<bool> {
+    Ok(listed(ctx).await?.contains_key(&name))
+}
+
+/// Says whether there is no such service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.missing sshd
+#[function]
+async fn missing(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!listed(ctx).await?.contains_key(&name))
+}
+
+/// Runs the script of a service with a command.
+async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    succeeds(ctx, &[format!("/etc/init.d/{}", checked(name)?).as_str(), command]).await
+}
+
+/// Starts a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.start <service name>
+#[function]
+async fn start(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "start").await
+}
+
+/// Stops a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.stop <service name>
+#[function]
+async fn stop(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "stop").await
+}
+
+/// Stops and starts a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.restart <service name>
+#[function]
+async fn restart(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "restart").await
+}
+
+/// Lets a service read its settings anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.reload <service name>
+#[function(name = "reload")]
+async fn reload(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "reload").await
+}
+
+/// Makes OpenRC believe that a service is stopped.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.zap <service name>
+#[function]
+async fn zap(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "zap").await
+}
+
+/// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.status <service name>
+#[function]
+async fn status(ctx: &Context, name: String, #[default(Value::Null)] sig: Value) -> Result<Value> {
+    if sig.truthy() {
+        return runs_as(ctx, &sig).await;
+    }
+    let names = match is_pattern(&name) {
+        true => listed(ctx).await?.into_keys().filter(|known| targeting::fnmatch(known, &name)).collect(),
+        false => vec![name.clone()],
+    };
+    let mut found = Vec::new();
+    for service in names {
+        let runs = script(ctx, &service, "status").await?;
+        found.push((service, runs));
+    }
+    Ok(answer(&name, found))
+}
+
+/// The runlevels a call names.
+fn wanted(kwargs: &KwArgs) -> Option<BTreeSet<String>> {
+    kwargs.0.get("runlevels").map(|levels| match levels {
+        Value::List(levels) => levels.iter().map(Value::to_string).collect(),
+        single => BTreeSet::from([single.to_string()]),
+    })
+}
+
+async fn current(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
+    Ok(listed(ctx).await?.remove(name).unwrap_or_default().into_iter().collect())
+}
+
+async fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) -> Result<bool> {
+    let mut words = vec!["rc-update", command, checked(name)?];
+    words.extend(levels.iter().map(|level| level.as_str()));
+    succeeds(ctx, &words).await
+}
+
+/// Makes a service start at boot; ``runlevels`` are those it starts in, and no others.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.enable <service name> <runlevels=single-runlevel>
+///     salt '*' service.enable <service name> <runlevels=[runlevel1,runlevel2]>
+#[function]
+async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "add", &name, &[]).await };
+    let current = current(ctx, &name).await?;
+    let surplus: Vec<&String> = current.difference(&wanted).collect();
+    let missing: Vec<&String> = wanted.difference(&current).collect();
+    for (command, levels) in [("delete", surplus), ("add", missing)] {
+        if !levels.is_empty() && !update(ctx, command, &name, &levels).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Keeps a service from starting at boot, in all runlevels or in those of ``runlevels``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.disable <service name>
+///     salt '*' service.disable <service name> <runlevels=[runlevel1,runlevel2]>
+#[function]
+async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "delete", &name, &[]).await };
+    let current = current(ctx, &name).await?;
+    let levels: Vec<&String> = current.intersection(&wanted).collect();
+    Ok(levels.is_empty() || update(ctx, "delete", &name, &levels).await?)
+}
+
+/// Says whether a service starts at boot; with ``runlevels`` whether it does in all of them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.enabled <service name>
+#[function]
+async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let current = current(ctx, &name).await?;
+    Ok(!current.is_empty() && wanted(&kwargs).is_none_or(|wanted| wanted.is_subset(&current)))
+}
+
+/// Says whether a service starts in no runlevel.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.disabled <service name>
+#[function]
+async fn disabled(ctx: &Context, name: String) -> Result<bool> {
+    Ok(listed(ctx).await?.get(&name).is_some_and(Vec::is_empty))
+}

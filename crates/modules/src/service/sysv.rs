@@ -1,0 +1,272 @@
+//! `service` on Debian and its relatives without systemd: scripts in `/etc/init.d`, links in `/etc/rc?.d`.
+
+use std::collections::BTreeSet;
+
+use exec::{Context, KwArgs, Module, Result, function};
+use value::Value;
+
+use super::{answer, booted_with_systemd, checked, is_pattern, names_in, runlevel, runs_as, succeeds};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "service",
+    "Functions that look at services with scripts in /etc/init.d and change them.",
+    &[
+        &AVAILABLE,
+        &DISABLE,
+        &DISABLED,
+        &ENABLE,
+        &ENABLED,
+        &FORCE_RELOAD,
+        &GET_ALL,
+        &GET_DISABLED,
+        &GET_ENABLED,
+        &MISSING,
+        &RELOAD,
+        &RESTART,
+        &START,
+        &STATUS,
+        &STOP,
+    ],
+)
+.only_if(|grains| match grains.get_str("os") {
+    Some("Debian" | "Raspbian" | "Devuan" | "NILinuxRT") if !booted_with_systemd() => Ok(()),
+    _ => Err("The debian_service module could not be loaded: unsupported OS family and/or systemd running.".into()),
+})
+.provided_by("debian_service");
+
+/// The services that start in the current runlevel, or before any.
+async fn starting(ctx: &Context) -> Result<BTreeSet<String>> {
+    let level = runlevel(ctx, "runlevel", "2").await?;
+    let mut found = BTreeSet::new();
+    for level in level.chars().chain(['S']) {
+        let links = names_in(ctx, &format!("/etc/rc{level}.d"))?;
+        found.extend(links.iter().filter_map(|link| started(link)));
+    }
+    Ok(found)
+}
+
+/// The service a link such as `S01apache2` starts.
+fn started(link: &str) -> Option<String> {
+    let name = link.strip_prefix('S')?.trim_start_matches(|c: char| c.is_ascii_digit());
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+async fn all(ctx: &Context) -> Result<BTreeSet<String>> {
+    let mut found: BTreeSet<String> = names_in(ctx, "/etc/init.d")?.into_iter().collect();
+    found.retain(|name| name != "README" && !name.starts_with('.'));
+    found.extend(starting(ctx).await?);
+    Ok(found)
+}
+
+/// Returns the services that start in the current runlevel.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_enabled
+#[function]
+async fn get_enabled(ctx: &Context) -> Result<Vec<String>> {
+    Ok(starting(ctx).await?.into_iter().collect())
+}
+
+/// Returns the services that do not start in the current runlevel.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_disabled
+#[function]
+async fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
+    Ok(all(ctx).await?.difference(&starting(ctx).await?).cloned().collect())
+}
+
+/// Returns all services.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.get_all
+#[function]
+async fn get_all(ctx: &Context) -> Result<Vec<String>> {
+    Ok(all(ctx).await?.into_iter().collect())
+}
+
+/// Says whether there is a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.available sshd
+#[function]
+async fn available(ctx: &Context, name: String) -> Result<bool> {
+    Ok(all(ctx).await?.contains(&name))
+}
+
+/// Says whether there is no such service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.missing sshd
+#[function]
+async fn missing(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!all(ctx).await?.contains(&name))
+}
+
+async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    succeeds(ctx, &["service", checked(name)?, command]).await
+}
+
+/// Starts a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.start <service name>
+#[function]
+async fn start(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "start").await
+}
+
+/// Stops a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.stop <service name>
+#[function]
+async fn stop(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "stop").await
+}
+
+/// Stops and starts a service.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.restart <service name>
+#[function]
+async fn restart(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "restart").await
+}
+
+/// Lets a service read its settings anew.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.reload <service name>
+#[function(name = "reload")]
+async fn reload(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "reload").await
+}
+
+/// Lets a service read its settings anew, by a restart where it must.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.force_reload <service name>
+#[function]
+async fn force_reload(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "force-reload").await
+}
+
+/// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.status <service name>
+#[function]
+async fn status(ctx: &Context, name: String, #[default(Value::Null)] sig: Value) -> Result<Value> {
+    if sig.truthy() {
+        return runs_as(ctx, &sig).await;
+    }
+    let names = match is_pattern(&name) {
+        true => all(ctx).await?.into_iter().filter(|known| targeting::fnmatch(known, &name)).collect(),
+        false => vec![name.clone()],
+    };
+    let mut found = Vec::new();
+    for service in names {
+        let runs = script(ctx, &service, "status").await?;
+        found.push((service, runs));
+    }
+    Ok(answer(&name, found))
+}
+
+/// Makes a service start at boot.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.enable <service name>
+#[function]
+async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let _ = kwargs;
+    let name = checked(&name)?;
+    Ok(succeeds(ctx, &["insserv", name]).await? && succeeds(ctx, &["update-rc.d", name, "enable"]).await?)
+}
+
+/// Keeps a service from starting at boot.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.disable <service name>
+#[function]
+async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let _ = kwargs;
+    succeeds(ctx, &["update-rc.d", checked(&name)?, "disable"]).await
+}
+
+/// Says whether a service starts in the current runlevel.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.enabled <service name>
+#[function]
+async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let _ = kwargs;
+    Ok(starting(ctx).await?.contains(&name))
+}
+
+/// Says whether there is a service that does not start in the current runlevel.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.disabled <service name>
+#[function]
+async fn disabled(ctx: &Context, name: String) -> Result<bool> {
+    Ok(all(ctx).await?.contains(&name) && !starting(ctx).await?.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_tell_their_service() {
+        assert_eq!(started("S01apache2").as_deref(), Some("apache2"));
+        assert_eq!(started("K01ssh"), None);
+        assert_eq!(started("S01"), None);
+    }
+}
