@@ -269,7 +269,7 @@ def remember_work():
     import salt.state
 
     compile_template, compiled = jinja2.Environment.compile, {}
-    new_high_state, high_state, packed, gathered = salt.state.HighState, [], [], {}
+    new_high_state, high_state, packed = salt.state.HighState, [], []
 
     def compiled_once(environment, source, name=None, filename=None, *others, **more):
         key = (type(environment), environment.trim_blocks, environment.lstrip_blocks, source, name, filename)
@@ -281,16 +281,15 @@ def remember_work():
 
     class HighState(new_high_state):
         def __new__(cls, *_, **__):
+            # Templates may have changed the pillar; then all is made anew.
+            if high_state and salt.payload.dumps(dict(high_state[0].state.functions.pack["__pillar__"])) != packed[0]:
+                high_state.clear()
             return high_state[0] if high_state else super().__new__(cls)
 
         def __init__(self, *arguments, **named):
             if not high_state:
                 super().__init__(*arguments, **named)
                 high_state.append(self)
-            else:
-                # Templates may have changed it.
-                gathered.clear()
-                gathered.update(salt.payload.loads(packed[0]))
             self.iorder, self.building_highstate = 10000, salt.state.HashableOrderedDict()
             self.state.dependency_dag = salt.state.DependencyGraph()
             self.state._processed_sls_files = set()
@@ -302,8 +301,7 @@ def remember_work():
 
     def as_from_a_master(state):
         packed[:] = [salt.payload.dumps(gather_pillar(state))]
-        gathered.update(salt.payload.loads(packed[0]))
-        return gathered
+        return salt.payload.loads(packed[0])
 
     gather_pillar, salt.state.State._gather_pillar = salt.state.State._gather_pillar, as_from_a_master
     jinja2.Environment.compile = compiled_once
