@@ -1,6 +1,6 @@
 //! `event`: events on the bus of the masters.
 
-use exec::{Context, KwArgs, Module, Result, function};
+use exec::{Context, Function, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
@@ -58,39 +58,12 @@ async fn send(
     Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
 }
 
-/// Another name of ``event.send``.
-#[function]
-async fn fire_master(
-    ctx: &Context,
-    name: Value,
-    data: Option<Value>,
-    preload: Option<Value>,
-    #[default(false)] with_env: Value,
-    #[default(false)] with_grains: Value,
-    #[default(false)] with_pillar: Value,
-    #[default(true)] show_changed: Value,
-    kwargs: KwArgs,
-) -> Result<Ret> {
-    let kwargs = kwargs.0;
-    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
-}
+/// `fire_master`: the same as `send`.
+static FIRE_MASTER: Function = Function { name: "fire_master", doc: "Another name of ``event.send``.", ..SEND };
 
-/// Fires the event when a watched state has changed something.
-#[function]
-async fn mod_watch(
-    ctx: &Context,
-    name: Value,
-    data: Option<Value>,
-    preload: Option<Value>,
-    #[default(false)] with_env: Value,
-    #[default(false)] with_grains: Value,
-    #[default(false)] with_pillar: Value,
-    #[default(true)] show_changed: Value,
-    kwargs: KwArgs,
-) -> Result<Ret> {
-    let kwargs = kwargs.0;
-    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
-}
+/// `mod_watch`: the same as `send`.
+static MOD_WATCH: Function =
+    Function { name: "mod_watch", doc: "Fires the event when a watched state has changed something.", ..SEND };
 
 /// Fires an event only when a watched state changes something.
 #[function]

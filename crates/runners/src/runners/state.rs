@@ -1,6 +1,6 @@
 //! `state` — orchestrations, and the event bus on the screen.
 
-use exec::{Call, Error, KwArgs, Result, function};
+use exec::{Call, Error, Function, KwArgs, Result, function};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use value::{Map, Value, map};
@@ -172,53 +172,19 @@ async fn orchestrate(
     orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
 }
 
-/// The same as ``state.orchestrate``.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt-run state.orch webserver
-///     salt-run state.orch webserver saltenv=dev test=True
-#[function(name = "orch")]
-async fn orch(
-    ctx: &RunnerContext,
-    mods: Value,
-    #[default("base")] saltenv: Value,
-    test: Option<Value>,
-    exclude: Option<Value>,
-    pillar: Option<Value>,
-    pillarenv: Option<Value>,
-    pillar_enc: Option<Value>,
-    orchestration_jid: Option<String>,
-) -> Result<Map> {
-    let given = Given { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
-    orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
-}
+/// `orch`: the same as `orchestrate`.
+static ORCH: Function<RunnerContext> = Function {
+    name: "orch",
+    doc: "The same as ``state.orchestrate``.\n\nCLI Example:\n\n.. code-block:: bash\n\n    salt-run state.orch webserver",
+    ..ORCHESTRATE
+};
 
-/// The same as ``state.orchestrate``.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt-run state.sls webserver
-///     salt-run state.sls webserver saltenv=dev test=True
-#[function(name = "sls")]
-async fn sls(
-    ctx: &RunnerContext,
-    mods: Value,
-    #[default("base")] saltenv: Value,
-    test: Option<Value>,
-    exclude: Option<Value>,
-    pillar: Option<Value>,
-    pillarenv: Option<Value>,
-    pillar_enc: Option<Value>,
-    orchestration_jid: Option<String>,
-) -> Result<Map> {
-    let given = Given { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
-    orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
-}
+/// `sls`: the same as `orchestrate`.
+static SLS: Function<RunnerContext> = Function {
+    name: "sls",
+    doc: "The same as ``state.orchestrate``.\n\nCLI Example:\n\n.. code-block:: bash\n\n    salt-run state.sls webserver",
+    ..ORCHESTRATE
+};
 
 /// Returns the high data of SLS files as an orchestration sees them.
 ///
@@ -245,30 +211,12 @@ async fn orchestrate_show_sls(
     orchestrate::other(ctx, "state.show_sls", kwargs).await
 }
 
-/// The same as ``state.orchestrate_show_sls``.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt-run state.orch_show_sls webserver
-#[function(name = "orch_show_sls")]
-async fn orch_show_sls(
-    ctx: &RunnerContext,
-    mods: Value,
-    #[default("base")] saltenv: Value,
-    test: Option<Value>,
-    #[default(false)] queue: Value,
-    pillar: Option<Value>,
-    pillarenv: Option<Value>,
-    pillar_enc: Option<Value>,
-) -> Result<Map> {
-    let _ = queue;
-    let given = Given { saltenv, test, exclude: None, pillar, pillarenv, pillar_enc };
-    let mut kwargs = given.named(ctx);
-    kwargs.insert("mods", mods);
-    orchestrate::other(ctx, "state.show_sls", kwargs).await
-}
+/// `orch_show_sls`: the same as `orchestrate_show_sls`.
+static ORCH_SHOW_SLS: Function<RunnerContext> = Function {
+    name: "orch_show_sls",
+    doc: "The same as ``state.orchestrate_show_sls``.\n\nCLI Example:\n\n.. code-block:: bash\n\n    salt-run state.orch_show_sls webserver",
+    ..ORCHESTRATE_SHOW_SLS
+};
 
 /// Applies one state on the master.
 ///
