@@ -110,3 +110,41 @@ async fn a_checkout_and_an_archive_come_and_go() {
         applied("file.absent", map! { "name" => at(name) }).await;
     }
 }
+
+/// An init script that notes whether it was started.
+const INIT: &str = "#!/bin/sh
+### BEGIN INIT INFO
+# Provides: saltern-live
+# Required-Start:
+# Required-Stop:
+# Default-Start: 2 3 4 5
+# Default-Stop: 0 1 6
+# Short-Description: a service for a test
+### END INIT INFO
+case $1 in
+  start|restart) touch /run/saltern-live ;;
+  stop) rm -f /run/saltern-live ;;
+  status) test -e /run/saltern-live || exit 3 ;;
+esac
+";
+
+#[tokio::test]
+async fn a_service_of_an_init_script_comes_and_goes() {
+    use std::os::unix::fs::PermissionsExt;
+    if !asked_for() {
+        return;
+    }
+    if std::path::Path::new("/run/systemd/system").exists() || !std::path::Path::new("/etc/init.d").exists() {
+        println!("skipped: services of this machine are not init scripts");
+        return;
+    }
+    let script = "/etc/init.d/saltern-live";
+    std::fs::write(script, INIT).unwrap();
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let service = map! { "name" => "saltern-live" };
+    applied("service.running", service.clone()).await;
+    assert!(std::path::Path::new("/run/saltern-live").exists());
+    applied("service.dead", service).await;
+    assert!(!std::path::Path::new("/run/saltern-live").exists());
+    std::fs::remove_file(script).unwrap();
+}
