@@ -2,6 +2,8 @@
 
 use exec::Module;
 
+use crate::{pkg, service};
+
 /// Modules of which there is one each, under a name that is not that of Salt's file: the module and the file.
 const RENAMED: &[(&str, &str)] = &[
     ("cmd", "cmdmod"),
@@ -18,8 +20,17 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 /// Modules that share a name with others, of which a machine has one.
-const CHOSEN: &[(&Module, &str)] =
-    &[(&crate::pkg::apt::MODULE, "aptpkg"), (&crate::service::systemd::MODULE, "systemd_service")];
+const CHOSEN: &[(&Module, &str)] = &[
+    (&pkg::apk::MODULE, "apkpkg"),
+    (&pkg::apt::MODULE, "aptpkg"),
+    (&pkg::pacman::MODULE, "pacmanpkg"),
+    (&pkg::yum::MODULE, "yumpkg"),
+    (&pkg::zypper::MODULE, "zypperpkg"),
+    (&service::openrc::MODULE, "gentoo_service"),
+    (&service::red_hat::MODULE, "rh_service"),
+    (&service::systemd::MODULE, "systemd_service"),
+    (&service::sysv::MODULE, "debian_service"),
+];
 
 /// Returns the name of Salt's file, without its ending.
 pub fn file_of(module: &'static Module) -> &'static str {
@@ -35,8 +46,7 @@ mod tests {
 
     #[test]
     fn modules_are_told_by_the_file_that_provides_them() {
-        let files =
-            [&crate::service::systemd::MODULE, &crate::pkg::apt::MODULE, &crate::cmd::MODULE, &crate::file::MODULE];
-        assert_eq!(files.map(file_of), ["systemd_service", "aptpkg", "cmdmod", "file"]);
+        let files = [&service::systemd::MODULE, &pkg::apt::MODULE, &pkg::yum::MODULE, &crate::cmd::MODULE];
+        assert_eq!(files.map(file_of), ["systemd_service", "aptpkg", "yumpkg", "cmdmod"]);
     }
 }
