@@ -138,6 +138,11 @@ impl<'a> Cluster<'a> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Gives the masters room for thousands of jobs.
+    pub fn make_room(&self) -> Result<()> {
+        self.masters.iter().try_for_each(|node| enlarge(&node.root.join("cache")))
+    }
+
     /// How many minions answer a `test.ping` of a master.
     pub fn answering(&self, at: usize, timeout: u32) -> Result<usize> {
         let timeout = timeout.to_string();
@@ -261,9 +266,17 @@ impl Drop for Cluster<'_> {
     }
 }
 
+/// Mounts a disk that is soon full.
 fn mount(at: &Path) -> Result<()> {
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=48m,mode=0755", "tmpfs"]).arg(at).status()?;
     ensure!(mounted.success(), "failed to mount a small disk at {}", at.display());
+    Ok(())
+}
+
+/// Gives a disk room for thousands of jobs.
+fn enlarge(at: &Path) -> Result<()> {
+    let enlarged = Command::new("mount").args(["-o", "remount,size=2g"]).arg(at).status()?;
+    ensure!(enlarged.success(), "failed to enlarge the disk at {}", at.display());
     Ok(())
 }
 

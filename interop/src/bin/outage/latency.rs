@@ -21,6 +21,7 @@ pub struct Latency {
 
 /// Commands so many times with all masters well, with the first one silent, and with it dead.
 pub fn run(cluster: &mut Cluster, count: usize) -> Result<Vec<Latency>> {
+    cluster.make_room()?;
     // The first commands warm the caches of everything.
     sample(cluster, count / 10 + 1)?;
     let mut all = vec![measure(cluster, "all well", count)?];
@@ -37,7 +38,7 @@ fn measure(cluster: &mut Cluster, what: &'static str, count: usize) -> Result<La
     let mut times = sample(cluster, count)?;
     times.sort();
     let (median, slow) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-    let mut starts = (0..5).map(|_| restart(cluster)).collect::<Result<Vec<_>>>()?;
+    let mut starts = (0..15).map(|_| restart(cluster)).collect::<Result<Vec<_>>>()?;
     starts.sort();
     Ok(Latency { what, median, slow, start: starts[starts.len() / 2] })
 }
