@@ -2,8 +2,6 @@
 
 use exec::Module;
 
-use crate::{pkg, service};
-
 /// Modules of which there is one each, under a name that is not that of Salt's file: the module and the file.
 const RENAMED: &[(&str, &str)] = &[
     ("cmd", "cmdmod"),
@@ -19,30 +17,16 @@ const RENAMED: &[(&str, &str)] = &[
     ("virtualenv", "virtualenv_mod"),
 ];
 
-/// Modules that share a name with others, of which a machine has one.
-const CHOSEN: &[(&Module, &str)] = &[
-    (&pkg::apk::MODULE, "apkpkg"),
-    (&pkg::apt::MODULE, "aptpkg"),
-    (&pkg::pacman::MODULE, "pacmanpkg"),
-    (&pkg::yum::MODULE, "yumpkg"),
-    (&pkg::zypper::MODULE, "zypperpkg"),
-    (&service::openrc::MODULE, "gentoo_service"),
-    (&service::red_hat::MODULE, "rh_service"),
-    (&service::systemd::MODULE, "systemd_service"),
-    (&service::sysv::MODULE, "debian_service"),
-];
-
 /// Returns the name of Salt's file, without its ending.
 pub fn file_of(module: &'static Module) -> &'static str {
-    if let Some((_, file)) = CHOSEN.iter().find(|(chosen, _)| std::ptr::eq(*chosen, module)) {
-        return file;
-    }
-    RENAMED.iter().find(|(name, _)| *name == module.name).map_or(module.name, |(_, file)| file)
+    let renamed = || RENAMED.iter().find(|(name, _)| *name == module.name).map(|(_, file)| *file);
+    module.provider.or_else(renamed).unwrap_or(module.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{pkg, service};
 
     #[test]
     fn modules_are_told_by_the_file_that_provides_them() {

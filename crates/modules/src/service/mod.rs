@@ -5,6 +5,7 @@
 
 pub mod openrc;
 pub mod red_hat;
+mod scripts;
 pub mod systemd;
 pub mod sysv;
 

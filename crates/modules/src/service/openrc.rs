@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
-use super::{answer, booted_with_systemd, checked, is_pattern, runs_as, succeeds};
+use super::{booted_with_systemd, checked, succeeds};
 use crate::cmd;
 
 /// The module.
@@ -36,6 +36,10 @@ pub static MODULE: Module = Module::new(
     _ => Err("The gentoo_service execution module cannot be loaded: only available on Gentoo/Open-RC systems.".into()),
 })
 .provided_by("gentoo_service");
+
+async fn all(ctx: &Context) -> Result<impl Iterator<Item = String>> {
+    Ok(listed(ctx).await?.into_keys())
+}
 
 /// Services with the runlevels they start in; those that start in none are disabled.
 async fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
@@ -118,53 +122,7 @@ async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
     succeeds(ctx, &[format!("/etc/init.d/{}", checked(name)?).as_str(), command]).await
 }
 
-/// Starts a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.start <service name>
-#[function]
-async fn start(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "start").await
-}
-
-/// Stops a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.stop <service name>
-#[function]
-async fn stop(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "stop").await
-}
-
-/// Stops and starts a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.restart <service name>
-#[function]
-async fn restart(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "restart").await
-}
-
-/// Lets a service read its settings anew.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.reload <service name>
-#[function(name = "reload")]
-async fn reload(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "reload").await
-}
+super::scripts::run_scripts!();
 
 /// Makes OpenRC believe that a service is stopped.
 ///
@@ -176,30 +134,6 @@ async fn reload(ctx: &Context, name: String) -> Result<bool> {
 #[function]
 async fn zap(ctx: &Context, name: String) -> Result<bool> {
     script(ctx, &name, "zap").await
-}
-
-/// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.status <service name>
-#[function]
-async fn status(ctx: &Context, name: String, #[default(Value::Null)] sig: Value) -> Result<Value> {
-    if sig.truthy() {
-        return runs_as(ctx, &sig).await;
-    }
-    let names = match is_pattern(&name) {
-        true => listed(ctx).await?.into_keys().filter(|known| targeting::fnmatch(known, &name)).collect(),
-        false => vec![name.clone()],
-    };
-    let mut found = Vec::new();
-    for service in names {
-        let runs = script(ctx, &service, "status").await?;
-        found.push((service, runs));
-    }
-    Ok(answer(&name, found))
 }
 
 /// The runlevels a call names.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
-use super::{answer, at, booted_with_systemd, checked, is_pattern, names_in, runlevel, runs_as, succeeds};
+use super::{at, booted_with_systemd, checked, names_in, runlevel, succeeds};
 use crate::cmd;
 
 /// The module.
@@ -203,77 +203,7 @@ async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
     succeeds(ctx, &["/sbin/service", checked(name)?, command]).await
 }
 
-/// Starts a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.start <service name>
-#[function]
-async fn start(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "start").await
-}
-
-/// Stops a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.stop <service name>
-#[function]
-async fn stop(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "stop").await
-}
-
-/// Stops and starts a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.restart <service name>
-#[function]
-async fn restart(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "restart").await
-}
-
-/// Lets a service read its settings anew.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.reload <service name>
-#[function(name = "reload")]
-async fn reload(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "reload").await
-}
-
-/// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.status <service name>
-#[function]
-async fn status(ctx: &Context, name: String, #[default(Value::Null)] sig: Value) -> Result<Value> {
-    if sig.truthy() {
-        return runs_as(ctx, &sig).await;
-    }
-    let names = match is_pattern(&name) {
-        true => all(ctx).await?.into_iter().filter(|known| targeting::fnmatch(known, &name)).collect(),
-        false => vec![name.clone()],
-    };
-    let mut found = Vec::new();
-    for service in names {
-        let runs = script(ctx, &service, "status").await?;
-        found.push((service, runs));
-    }
-    Ok(answer(&name, found))
-}
+super::scripts::run_scripts!();
 
 /// Lets chkconfig do something with a service it knows, or is made to know.
 async fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use exec::{Context, KwArgs, Module, Result, function};
-use value::Value;
 
-use super::{answer, booted_with_systemd, checked, is_pattern, names_in, runlevel, runs_as, succeeds};
+use super::{booted_with_systemd, checked, names_in, runlevel, succeeds};
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -123,53 +122,7 @@ async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
     succeeds(ctx, &["service", checked(name)?, command]).await
 }
 
-/// Starts a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.start <service name>
-#[function]
-async fn start(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "start").await
-}
-
-/// Stops a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.stop <service name>
-#[function]
-async fn stop(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "stop").await
-}
-
-/// Stops and starts a service.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.restart <service name>
-#[function]
-async fn restart(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "restart").await
-}
-
-/// Lets a service read its settings anew.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.reload <service name>
-#[function(name = "reload")]
-async fn reload(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "reload").await
-}
+super::scripts::run_scripts!();
 
 /// Lets a service read its settings anew, by a restart where it must.
 ///
@@ -181,30 +134,6 @@ async fn reload(ctx: &Context, name: String) -> Result<bool> {
 #[function]
 async fn force_reload(ctx: &Context, name: String) -> Result<bool> {
     script(ctx, &name, "force-reload").await
-}
-
-/// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' service.status <service name>
-#[function]
-async fn status(ctx: &Context, name: String, #[default(Value::Null)] sig: Value) -> Result<Value> {
-    if sig.truthy() {
-        return runs_as(ctx, &sig).await;
-    }
-    let names = match is_pattern(&name) {
-        true => all(ctx).await?.into_iter().filter(|known| targeting::fnmatch(known, &name)).collect(),
-        false => vec![name.clone()],
-    };
-    let mut found = Vec::new();
-    for service in names {
-        let runs = script(ctx, &service, "status").await?;
-        found.push((service, runs));
-    }
-    Ok(answer(&name, found))
 }
 
 /// Makes a service start at boot.

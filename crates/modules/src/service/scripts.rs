@@ -1,0 +1,85 @@
+//! What every init system with scripts does alike: it runs the script of a service with a command.
+
+/// Defines `start`, `stop`, `restart`, `reload` and `status` of a module. In its place there have to be
+/// `script(ctx, name, command)`, which runs a script and says whether it was content, and `all(ctx)`, the names of services.
+macro_rules! run_scripts {
+    () => {
+        /// Starts a service.
+        ///
+        /// CLI Example:
+        ///
+        /// .. code-block:: bash
+        ///
+        ///     salt '*' service.start <service name>
+        #[function]
+        async fn start(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "start").await
+        }
+
+        /// Stops a service.
+        ///
+        /// CLI Example:
+        ///
+        /// .. code-block:: bash
+        ///
+        ///     salt '*' service.stop <service name>
+        #[function]
+        async fn stop(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "stop").await
+        }
+
+        /// Stops and starts a service.
+        ///
+        /// CLI Example:
+        ///
+        /// .. code-block:: bash
+        ///
+        ///     salt '*' service.restart <service name>
+        #[function]
+        async fn restart(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "restart").await
+        }
+
+        /// Lets a service read its settings anew.
+        ///
+        /// CLI Example:
+        ///
+        /// .. code-block:: bash
+        ///
+        ///     salt '*' service.reload <service name>
+        #[function(name = "reload")]
+        async fn reload(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "reload").await
+        }
+
+        /// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
+        ///
+        /// CLI Example:
+        ///
+        /// .. code-block:: bash
+        ///
+        ///     salt '*' service.status <service name>
+        #[function]
+        async fn status(
+            ctx: &Context,
+            name: String,
+            #[default(::value::Value::Null)] sig: ::value::Value,
+        ) -> Result<::value::Value> {
+            if sig.truthy() {
+                return super::runs_as(ctx, &sig).await;
+            }
+            let names = match super::is_pattern(&name) {
+                true => all(ctx).await?.into_iter().filter(|known| targeting::fnmatch(known, &name)).collect(),
+                false => vec![name.clone()],
+            };
+            let mut found = Vec::new();
+            for service in names {
+                let runs = script(ctx, &service, "status").await?;
+                found.push((service, runs));
+            }
+            Ok(super::answer(&name, found))
+        }
+    };
+}
+
+pub(super) use run_scripts;
