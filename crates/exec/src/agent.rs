@@ -58,6 +58,11 @@ pub trait Agent: Send + Sync {
     /// Returns what is known of each configured master, in the configured order.
     fn masters(&self) -> Vec<MasterStatus>;
 
+    /// Returns the names of the returners there are, in order.
+    fn returners(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Compiles the pillar anew at the master of the job (or locally), without replacing the one in memory.
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>>;
 

@@ -86,6 +86,10 @@ impl Agent for LinkAgent {
         self.world.statuses(Some(&self.link))
     }
 
+    fn returners(&self) -> Vec<&'static str> {
+        returners::all_names()
+    }
+
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>> {
         Box::pin(async move {
             let channel = self.link.channel().ok_or_else(|| away(&self.link))?;

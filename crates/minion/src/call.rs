@@ -331,6 +331,10 @@ impl Agent for LocalAgent {
         Box::pin(self.ask(load))
     }
 
+    fn returners(&self) -> Vec<&'static str> {
+        returners::all_names()
+    }
+
     fn broadcast<'a>(&'a self, _load: Map) -> BoxFuture<'a, exec::Result<bool>> {
         Box::pin(async { Ok(false) })
     }

@@ -228,7 +228,7 @@ fn renderer_doc(args: VarArgs) -> Result<Map> {
     Ok(Map::new())
 }
 
-/// Returns the names of the returners: there are none besides the return to the master.
+/// Returns the names of the returners. Globs are understood.
 ///
 /// CLI Example:
 ///
@@ -236,9 +236,16 @@ fn renderer_doc(args: VarArgs) -> Result<Map> {
 ///
 ///     salt '*' sys.list_returners
 #[function]
-fn list_returners(args: VarArgs) -> Result<Vec<Value>> {
-    let _ = args;
-    Ok(Vec::new())
+fn list_returners(ctx: &Context, args: VarArgs) -> Result<Vec<String>> {
+    Ok(returners(ctx, &args).into_iter().map(str::to_owned).collect())
+}
+
+/// The returners that one of the patterns names; all without a pattern.
+fn returners(ctx: &Context, patterns: &VarArgs) -> Vec<&'static str> {
+    let wanted = |name: &&str| {
+        patterns.0.is_empty() || patterns.0.iter().any(|pattern| targeting::fnmatch(name, &pattern.to_string()))
+    };
+    ctx.agent.returners().into_iter().filter(wanted).collect()
 }
 
 /// Returns the names of the returners' functions.
@@ -249,9 +256,9 @@ fn list_returners(args: VarArgs) -> Result<Vec<Value>> {
 ///
 ///     salt '*' sys.list_returner_functions
 #[function]
-fn list_returner_functions(args: VarArgs, kwargs: KwArgs) -> Result<Vec<Value>> {
-    let _ = (args, kwargs);
-    Ok(Vec::new())
+fn list_returner_functions(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Vec<String>> {
+    let _ = kwargs;
+    Ok(returners(ctx, &args).into_iter().map(|name| format!("{name}.returner")).collect())
 }
 
 /// Returns the documentation of the returners.
