@@ -209,6 +209,42 @@ mod tests {
         assert!(error.starts_with("Could not decrypt cipher b'-----BEGIN PGP MESSAGE-----\\nnothing"), "{error}");
     }
 
+    /// Runs gpg with a key directory; `None` when it is not installed.
+    fn run(keydir: &std::path::Path, args: &[&str], input: &str) -> Option<String> {
+        let mut command = Command::new("gpg");
+        command.arg("--homedir").arg(keydir).args(["--batch", "--quiet", "--trust-model", "always"]).args(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "gpg {args:?}: {}", output.status);
+        Some(String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn what_was_encrypted_for_a_key_becomes_plain() {
+        // The socket of gpg's agent lies in the directory, and its path has to be short.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix("g").permissions(private).tempdir_in("/tmp").unwrap();
+        let make = ["--passphrase", "", "--quick-generate-key", "salt@example.org", "default", "default", "never"];
+        if run(dir.path(), &make, "").is_none() {
+            println!("skipped: gpg is not installed");
+            return;
+        }
+        let sealed = |text: &str| run(dir.path(), &["--armor", "--encrypt", "-r", "salt@example.org"], text).unwrap();
+        let secret = sealed("top secret");
+        let value = map! { "password" => secret.as_str(), "list" => list![format!("a {} b", secret.trim_end())] };
+        let gpg = Gpg::of(&map! { "gpg_keydir" => dir.path().to_str().unwrap() }, &map! {}, &map! {});
+        let plain = gpg.render(value.into(), false).unwrap();
+        let text = |value: &Value| match value {
+            Value::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => other.to_string(),
+        };
+        assert_eq!(text(plain.get("password").unwrap()), "top secret");
+        assert_eq!(text(&plain.get("list").unwrap().as_list().unwrap()[0]), "a top secret b");
+        let stop = Command::new("gpgconf").arg("--homedir").arg(dir.path()).args(["--kill", "all"]).status();
+        assert!(stop.unwrap().success());
+    }
+
     #[test]
     fn messages_are_found_one_by_one() {
         let text = format!("a {BEGIN}x{END} b {BEGIN}y{END}");
