@@ -1,6 +1,7 @@
 //! The methods and attributes of Python's types.
 
 pub(crate) mod dicts;
+mod dunders;
 mod lists;
 mod numbers;
 mod sets;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::value::{CallArgs, Function, FunctionKind, Value};
+
+pub(crate) use dunders::is_dunder;
 
 /// A method: the object, then the arguments.
 pub(crate) type Method = fn(&Value, &mut CallArgs) -> Result<Value, Error>;
@@ -68,139 +71,6 @@ pub(crate) fn attribute(object: &Value, name: &str) -> Option<Value> {
 /// Tells whether the name is a method of dictionaries.
 pub(crate) fn is_dict_method(name: &str) -> bool {
     dicts::find(name).is_some()
-}
-
-const DUNDERS: &[&str] = &[
-    "__class__",
-    "__delattr__",
-    "__dir__",
-    "__doc__",
-    "__eq__",
-    "__format__",
-    "__ge__",
-    "__getattribute__",
-    "__getstate__",
-    "__gt__",
-    "__hash__",
-    "__init__",
-    "__init_subclass__",
-    "__le__",
-    "__lt__",
-    "__ne__",
-    "__new__",
-    "__reduce__",
-    "__reduce_ex__",
-    "__repr__",
-    "__setattr__",
-    "__sizeof__",
-    "__str__",
-    "__subclasshook__",
-];
-
-/// Tells whether Python's object has this attribute, which the sandbox forbids.
-pub(crate) fn is_dunder(object: &Value, name: &str) -> bool {
-    if DUNDERS.contains(&name) {
-        return true;
-    }
-    let more: &[&str] = match object {
-        Value::Str(_) | Value::Markup(_) => &[
-            "__add__",
-            "__contains__",
-            "__getitem__",
-            "__getnewargs__",
-            "__iter__",
-            "__len__",
-            "__mod__",
-            "__mul__",
-            "__rmod__",
-            "__rmul__",
-        ],
-        Value::List(_) => &[
-            "__add__",
-            "__class_getitem__",
-            "__contains__",
-            "__delitem__",
-            "__getitem__",
-            "__iadd__",
-            "__imul__",
-            "__iter__",
-            "__len__",
-            "__mul__",
-            "__reversed__",
-            "__rmul__",
-            "__setitem__",
-        ],
-        Value::Tuple(_) => &[
-            "__add__",
-            "__class_getitem__",
-            "__contains__",
-            "__getitem__",
-            "__getnewargs__",
-            "__iter__",
-            "__len__",
-            "__mul__",
-            "__rmul__",
-        ],
-        Value::Dict(_) => &[
-            "__class_getitem__",
-            "__contains__",
-            "__delitem__",
-            "__getitem__",
-            "__ior__",
-            "__iter__",
-            "__len__",
-            "__or__",
-            "__reversed__",
-            "__ror__",
-            "__setitem__",
-        ],
-        Value::Int(_) | Value::Big(_) | Value::Bool(_) | Value::Float(_) => &[
-            "__abs__",
-            "__add__",
-            "__bool__",
-            "__ceil__",
-            "__divmod__",
-            "__float__",
-            "__floor__",
-            "__floordiv__",
-            "__getnewargs__",
-            "__int__",
-            "__mod__",
-            "__mul__",
-            "__neg__",
-            "__pos__",
-            "__pow__",
-            "__radd__",
-            "__rdivmod__",
-            "__rfloordiv__",
-            "__rmod__",
-            "__rmul__",
-            "__round__",
-            "__rpow__",
-            "__rsub__",
-            "__rtruediv__",
-            "__sub__",
-            "__truediv__",
-            "__trunc__",
-        ],
-        Value::Function(_) => &[
-            "__call__",
-            "__name__",
-            "__module__",
-            "__qualname__",
-            "__self__",
-            "__code__",
-            "__globals__",
-            "__dict__",
-            "__closure__",
-            "__defaults__",
-        ],
-        Value::Object(_) => &["__dict__", "__module__", "__weakref__", "__call__"],
-        Value::Undefined(_) => &["__module__", "__slots__", "__call__", "__len__", "__iter__", "__bool__"],
-        Value::None => &["__bool__"],
-        _ => &[],
-    };
-    more.contains(&name)
 }
 
 /// Returns something for an attribute the sandbox forbids anyway; without it, the attribute does nothing.
