@@ -379,8 +379,7 @@ async fn a_port_in_use_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_find_other_places_for_the_bus_and_the_interface() {
-    let ports: Vec<u16> =
-        (0..2).map(|_| std::net::TcpListener::bind("[::1]:0").unwrap().local_addr().unwrap().port()).collect();
+    let ports = [common::free_port(), common::free_port()];
     let options = map! {
         "ipc_mode" => "tcp", "tcp_master_pub_port" => ports[0], "tcp_master_pull_port" => ports[1], "ipv6" => true,
         "interface" => "::",

@@ -27,9 +27,21 @@ pub struct Master {
 }
 
 /// Asks the system for a port nobody listens on.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+/// Returns a port that nothing listens on, over IPv4 or IPv6. Each is given once, and none is of those the kernel gives to
+/// outgoing connections, so it stays free until it is used.
+pub fn free_port() -> u16 {
+    const FROM: u16 = 10_000;
+    const COUNT: u16 = 20_000;
+    static GIVEN: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+    let own = std::process::id() as u16;
+    loop {
+        let given = GIVEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let port = FROM + own.wrapping_mul(37).wrapping_add(given) % COUNT;
+        let free = |address: &str| std::net::TcpListener::bind((address, port)).is_ok();
+        if free("::") && free("127.0.0.1") {
+            return port;
+        }
+    }
 }
 
 impl Master {

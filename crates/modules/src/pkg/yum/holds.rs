@@ -187,7 +187,7 @@ fn locks_of_dnf5(ctx: &Context, full: bool) -> Result<Vec<String>> {
     #[cfg(test)]
     let path = format!("{}{LOCKS}", ctx.opts.get_str("__root").unwrap_or_default());
     #[cfg(not(test))]
-    let path = LOCKS;
+    let path = LOCKS.to_owned();
     let _ = ctx;
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,

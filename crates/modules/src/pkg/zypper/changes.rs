@@ -52,12 +52,11 @@ async fn upgrade(
         if dryrun {
             zypper.call(ctx, &[&words[..], &["--debug-solver".to_owned()]].concat()).await?;
         }
-    } else if name.is_some() || pkgs.truthy() {
-        if let Targets::Packages(packages) =
+    } else if (name.is_some() || pkgs.truthy())
+        && let Targets::Packages(packages) =
             common::parse_targets(ctx, vec![name.into(), pkgs, Value::Null], kwargs).await?
-        {
-            words.extend(packages.text_keys().map(str::to_owned));
-        }
+    {
+        words.extend(packages.text_keys().map(str::to_owned));
     }
     let listing = || Listing { root: root.clone(), ..Listing::default() }.with(Some(&diff_attr));
     let old = reads::installed(ctx, listing(), &[]).await?;
