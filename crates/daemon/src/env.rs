@@ -46,13 +46,15 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
 }
 
 /// Makes a directory with exactly this mode. Those missing above it let the daemon's user through, whatever the umask of
-/// who starts it: they stay with the one who made them.
+/// who starts it: they stay with the one who made them. A directory that another daemon makes at this moment is left to it.
 fn make(path: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.is_dir()) {
         make(above, 0o755)?;
     }
-    fs::DirBuilder::new().mode(0o700).create(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode))),
+    }
 }
 
 /// Keys are for their owner, at most readable by a group.
@@ -131,6 +133,24 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         path.metadata().unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn daemons_that_start_at_once_share_what_lies_above() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let made: Vec<io::Result<()>> = std::thread::scope(|scope| {
+                let start = |name: &'static str| {
+                    scope.spawn({
+                        let path = dir.path().join("var/run/salt").join(name);
+                        move || make(&path, 0o755)
+                    })
+                };
+                let all = ["master", "minion", "api", "syndic"].map(start);
+                all.map(|one| one.join().unwrap()).into()
+            });
+            assert!(made.iter().all(Result::is_ok), "{made:?}");
+        }
     }
 
     #[test]
