@@ -1,6 +1,6 @@
 //! Options of git.
 
-use exec::{Context, Error, KwArgs, Result, function};
+use exec::{Context, Error, Function, KwArgs, Result, function};
 use value::{Map, Value};
 
 use super::run::{Git, Who, listed, named};
@@ -107,30 +107,12 @@ async fn config_get_regexp(
     place.matching(ctx, &who, &key, value_regex.map(|pattern| pattern.to_string())).await
 }
 
-/// The same as ``git.config_get_regexp``.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt myminion git.config_get_regex '.*' cwd=/path/to/repo
-#[function]
-async fn config_get_regex(
-    ctx: &Context,
-    key: String,
-    value_regex: Option<Value>,
-    cwd: Option<String>,
-    user: Option<String>,
-    password: Option<Value>,
-    #[default(false)] ignore_retcode: Value,
-    output_encoding: Option<Value>,
-    kwargs: KwArgs,
-) -> Result<Map> {
-    let who = Who { user, password, ignore_retcode, output_encoding };
-    let [global] = named(&kwargs, ["global"])?;
-    let place = Place::of(&who, cwd, global.truthy())?;
-    place.matching(ctx, &who, &key, value_regex.map(|pattern| pattern.to_string())).await
-}
+/// `config_get_regex`: the same as `config_get_regexp`.
+pub static CONFIG_GET_REGEX: Function = Function {
+    name: "config_get_regex",
+    doc: "The same as ``git.config_get_regexp``.\n\nCLI Example:\n\n.. code-block:: bash\n\n    salt myminion git.config_get_regex '.*' cwd=/path/to/repo",
+    ..CONFIG_GET_REGEXP
+};
 
 /// Sets an option to a value, or with ``multivar`` to several, and returns all its values. ``add=True`` leaves those it has.
 ///
