@@ -50,28 +50,8 @@ fn wait(
     Ok(Ret::new(name).ok(""))
 }
 
-/// Another name of ``cmd.wait``.
-#[function]
-fn watch(
-    name: Value,
-    cwd: Option<Value>,
-    root: Option<Value>,
-    runas: Option<Value>,
-    shell: Option<Value>,
-    #[default(Value::List(Vec::new()))] env: Value,
-    #[default(false)] stateful: Value,
-    #[default("debug")] output_loglevel: Value,
-    #[default(false)] hide_output: Value,
-    #[default(false)] use_vt: Value,
-    success_retcodes: Option<Value>,
-    success_stdout: Option<Value>,
-    success_stderr: Option<Value>,
-    kwargs: KwArgs,
-) -> Result<Ret> {
-    let _ = (cwd, root, runas, shell, env, stateful, output_loglevel, hide_output, use_vt);
-    let _ = (success_retcodes, success_stdout, success_stderr, kwargs);
-    Ok(Ret::new(name).ok(""))
-}
+/// `watch`: the same as `wait`.
+static WATCH: Function = Function { name: "watch", doc: "Another name of ``cmd.wait``.", ..WAIT };
 
 /// Runs a script only when a watched state changes something.
 #[function]
