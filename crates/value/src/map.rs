@@ -1,14 +1,21 @@
 //! The ordered map.
 
+mod entries;
+
 use std::hash::{Hash, Hasher};
 
-use indexmap::{Equivalent, IndexMap};
+use indexmap::Equivalent;
 
 use crate::Value;
+use entries::Entries;
+pub use entries::{IntoIter, Iter, IterMut};
 
 /// A dictionary in insertion order. Keys may be any value; nearly always they are text.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Map(Box<IndexMap<Value, Value>>);
+pub struct Map(Entries);
+
+/// One part of each entry of a map: its keys or its values.
+pub type Parts<'a> = std::iter::Map<Iter<'a>, fn((&'a Value, &'a Value)) -> &'a Value>;
 
 /// A text key that is looked up without being copied.
 struct TextKey<'a>(&'a str);
@@ -33,7 +40,7 @@ impl Map {
 
     /// Returns an empty map with room for so many entries.
     pub fn with_capacity(entries: usize) -> Self {
-        Map(Box::new(IndexMap::with_capacity(entries)))
+        Map(Entries::with_capacity(entries))
     }
 
     /// Puts a value under a key and returns what was there. A known key keeps its place.
@@ -63,7 +70,7 @@ impl Map {
 
     /// Returns the value under the key, putting one there first if there is none.
     pub fn entry_or_insert_with(&mut self, key: impl Into<Value>, make: impl FnOnce() -> Value) -> &mut Value {
-        self.0.entry(key.into()).or_insert_with(make)
+        self.0.get_or_insert_with(key.into(), make)
     }
 
     /// Returns the text under a key, if it is text.
@@ -73,17 +80,17 @@ impl Map {
 
     /// Says whether there is an entry under a text key.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.0.contains_key(&TextKey(key))
+        self.get(key).is_some()
     }
 
     /// Takes the entry out, keeping the order of the others.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.0.shift_remove(&TextKey(key))
+        self.0.remove(&TextKey(key))
     }
 
     /// Takes the entry under any key out, keeping the order of the others.
     pub fn remove_value(&mut self, key: &Value) -> Option<Value> {
-        self.0.shift_remove(key)
+        self.0.remove(key)
     }
 
     /// Returns the number of entries.
@@ -93,32 +100,32 @@ impl Map {
 
     /// Says whether there is no entry.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// Goes through the entries in order.
-    pub fn iter(&self) -> indexmap::map::Iter<'_, Value, Value> {
+    pub fn iter(&self) -> Iter<'_> {
         self.0.iter()
     }
 
     /// Goes through the entries in order, to change the values.
-    pub fn iter_mut(&mut self) -> indexmap::map::IterMut<'_, Value, Value> {
+    pub fn iter_mut(&mut self) -> IterMut<'_> {
         self.0.iter_mut()
     }
 
     /// Goes through the keys in order.
-    pub fn keys(&self) -> indexmap::map::Keys<'_, Value, Value> {
-        self.0.keys()
+    pub fn keys(&self) -> Parts<'_> {
+        self.iter().map(|(key, _)| key)
     }
 
     /// Goes through the keys that are text, in order.
     pub fn text_keys(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().filter_map(Value::as_str)
+        self.keys().filter_map(Value::as_str)
     }
 
     /// Goes through the values in order.
-    pub fn values(&self) -> indexmap::map::Values<'_, Value, Value> {
-        self.0.values()
+    pub fn values(&self) -> Parts<'_> {
+        self.iter().map(|(_, value)| value)
     }
 
     /// Keeps only the entries the test is true for.
@@ -128,7 +135,7 @@ impl Map {
 
     /// Takes all entries out.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.0 = Entries::default();
     }
 
     /// Sorts the entries with a comparison of their keys and values.
@@ -160,7 +167,7 @@ impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
 
 impl IntoIterator for Map {
     type Item = (Value, Value);
-    type IntoIter = indexmap::map::IntoIter<Value, Value>;
+    type IntoIter = IntoIter;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -169,7 +176,7 @@ impl IntoIterator for Map {
 
 impl<'a> IntoIterator for &'a Map {
     type Item = (&'a Value, &'a Value);
-    type IntoIter = indexmap::map::Iter<'a, Value, Value>;
+    type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
