@@ -71,7 +71,7 @@ impl Run {
         };
         let trial = low.get("__prereq__").is_some_and(Value::truthy);
         tracing::info!(state = %name, "running state {full}");
-        let ctx = self.state_context(&with_environment(low, &self.ctx), trial);
+        let ctx = self.state_context(with_environment(low, &self.ctx), trial);
         let mut ret = match self.execute(&ctx, function, &full, low, trial).await {
             Ok(ret) => ret,
             Err(error) => unify::unify(exception(low, &error.to_string()).into()),
@@ -142,7 +142,7 @@ impl Run {
         if !exists || agent.states().find(&fun).is_err() {
             return;
         }
-        let ctx = self.state_context(low, false);
+        let ctx = self.state_context(low.clone(), false);
         match ctx.call_state(&fun, Call { args: vec![low.clone().into()], kwargs: Map::new() }).await {
             Ok(done) if done.truthy() => drop(self.initialized.insert(state)),
             Ok(_) => {}

@@ -97,7 +97,7 @@ impl Run {
     pub(super) fn chunk(&mut self, index: usize, depth: usize) -> BoxFuture<'_, Flow> {
         Box::pin(async move {
             self.aggregate(index).await;
-            let low = self.chunks.graph.chunk(index).clone();
+            let low = self.chunks.graph.shared(index);
             self.initialize(&low).await;
             let tag = tag::of(&low);
             let requisites = self.requisites_of(index);
@@ -203,7 +203,10 @@ impl Run {
     async fn call_chunk(&mut self, index: usize) -> Map {
         let mut low = self.chunks.graph.chunk(index).clone();
         let ret = self.call(&mut low).await;
-        self.chunks.graph.set_chunk(index, low);
+        // Most calls leave their chunk alone; then there is no second copy to keep.
+        if low != *self.chunks.graph.chunk(index) {
+            self.chunks.graph.set_chunk(index, low);
+        }
         ret
     }
 
@@ -345,7 +348,7 @@ impl Run {
         low.insert("__agg__", true);
         let lows: Value = group.iter().map(|member| self.chunks.graph.chunk(*member).clone()).collect();
         let fun = format!("{}.mod_aggregate", crate::high::text_of(&low, "state"));
-        let ctx = self.state_context(&low, false);
+        let ctx = self.state_context(low.clone(), false);
         let args = vec![low.clone().into(), lows, self.running.clone().into()];
         match ctx.call_state(&fun, exec::Call { args, kwargs: Map::new() }).await {
             Ok(Value::Map(aggregated)) => {

@@ -18,19 +18,23 @@ struct Listener {
 impl Run {
     /// Lets those react that listen to states that changed something.
     pub(super) async fn listeners(&mut self) {
-        let lows: Vec<Map> = self.distinct();
+        let listens = |low: &Map| low.contains_key("listen") || low.contains_key("listen_in");
+        if !self.chunks.in_order().any(listens) {
+            return;
+        }
+        let lows: Vec<&Map> = self.distinct();
         let mut reactions = Vec::new();
         let mut errors = Map::new();
         for listener in listeners(&lows) {
             for (state, name) in listener.to.iter().flat_map(|to| references(to, &lows)) {
-                let heard: Vec<&Map> = lows.iter().filter(|low| is_meant(low, &state, &name)).collect();
+                let heard: Vec<&Map> = lows.iter().copied().filter(|low| is_meant(low, &state, &name)).collect();
                 if heard.is_empty() {
                     note_missing(&mut errors, &state, &name);
                     continue;
                 }
                 for _ in heard.iter().filter(|low| self.has_changed(low)) {
-                    let reacting: Vec<&Map> =
-                        lows.iter().filter(|low| is_listener(low, &listener.state, &listener.name)).collect();
+                    let is_reacting = |low: &&Map| is_listener(low, &listener.state, &listener.name);
+                    let reacting: Vec<&Map> = lows.iter().copied().filter(is_reacting).collect();
                     if reacting.is_empty() {
                         note_missing(&mut errors, &listener.state, &listener.name);
                     }
@@ -49,11 +53,16 @@ impl Run {
 
     /// Calls `mod_beacon` for the states that want a beacon.
     pub(super) async fn beacons(&mut self) {
+        let wants_beacon = |low: &Map| low.contains_key("beacon");
+        if !self.chunks.in_order().any(wants_beacon) {
+            return;
+        }
         let lows: Vec<Map> = self
             .distinct()
             .into_iter()
-            .filter(|low| low.contains_key("beacon"))
-            .map(|mut low| {
+            .filter(|low| wants_beacon(low))
+            .map(|low| {
+                let mut low = low.clone();
                 let function = low.insert("fun", "mod_beacon").unwrap_or_default();
                 low.insert("sfun", function);
                 low.insert("__id__", format!("beacon_{}", text_of(&low, "__id__")));
@@ -79,12 +88,12 @@ impl Run {
     }
 
     /// Returns the chunks, of several with one state, id and name the last, in the place of the first.
-    fn distinct(&self) -> Vec<Map> {
+    fn distinct(&self) -> Vec<&Map> {
         let mut known: indexmap::IndexMap<[String; 3], &Map> = indexmap::IndexMap::new();
         for low in self.chunks.in_order() {
             known.insert(["state", "__id__", "name"].map(|key| text_of(low, key)), low);
         }
-        known.into_values().cloned().collect()
+        known.into_values().collect()
     }
 
     fn has_changed(&self, low: &Map) -> bool {
@@ -92,7 +101,7 @@ impl Run {
     }
 }
 
-fn listeners(lows: &[Map]) -> Vec<Listener> {
+fn listeners(lows: &[&Map]) -> Vec<Listener> {
     let mut found = Vec::new();
     for low in lows {
         if let Some(to) = low.get("listen") {
@@ -110,11 +119,11 @@ fn listeners(lows: &[Map]) -> Vec<Listener> {
 }
 
 /// Returns state and name of what a reference means; a bare text is an id or a name.
-fn references(reference: &Value, lows: &[Map]) -> Vec<(String, String)> {
+fn references(reference: &Value, lows: &[&Map]) -> Vec<(String, String)> {
     if let Some(map) = reference.as_map() {
         return map.iter().map(|(state, name)| (state.to_string(), name.to_string())).collect();
     }
-    let named = |low: &&Map| low.get("__id__") == Some(reference) || low.get("name") == Some(reference);
+    let named = |low: &&&Map| low.get("__id__") == Some(reference) || low.get("name") == Some(reference);
     let low = lows.iter().rev().find(named);
     low.map(|low| (text_of(low, "state"), text_of(low, "__id__"))).into_iter().collect()
 }

@@ -179,7 +179,7 @@ impl Run {
     }
 
     /// Returns the context a state function is called with.
-    fn state_context(&mut self, low: &Map, trial: bool) -> Context {
+    fn state_context(&mut self, low: Map, trial: bool) -> Context {
         let mut ctx = self.ctx.clone();
         if trial && !ctx.is_test() {
             let opts = self.trial_opts.get_or_insert_with(|| {
@@ -189,7 +189,7 @@ impl Run {
             });
             ctx.opts = opts.clone();
         }
-        let (low, chunks) = (low.clone(), self.lows.clone());
+        let chunks = self.lows.clone();
         ctx.state = Some(Arc::new(exec::StateCall { low, chunks, changed: self.changed.clone() }));
         ctx
     }
