@@ -126,7 +126,7 @@ mod tests {
     fn both_ends_of_a_session_understand_each_other() {
         let (ours, theirs) = pair();
         for len in (0..70).chain([1 << 18]) {
-            let value = Value::Bytes(vec![0xff; len].into());
+            let value = Value::bytes(vec![0xff; len]);
             let sealed = ours.seal_bulk(&value, NONCE);
             assert!(is_bulk(&sealed));
             let shared = sealed.clone();

@@ -261,7 +261,7 @@ mod tests {
             let object = key.open(&reply, all["nonce"].as_str(), Decode::Default).unwrap();
             assert_eq!(object, value(&case["reply_object"]));
             let iv = bytes(&case["reply_iv_hex"]).as_ref().try_into().unwrap();
-            assert_eq!(key.seal_with_iv(&object, all["nonce"].as_str(), iv), reply);
+            assert_eq!(key.seal_with_iv(&object, all["nonce"].as_str(), iv), *reply);
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
     fn messages_of_all_lengths_survive() {
         let key = Crypticle::new(&KeyString::generate()).unwrap();
         for len in (0..70).chain([1 << 16, (1 << 20) + 1]) {
-            let value = Value::Bytes(vec![0xff; len].into());
+            let value = Value::bytes(vec![0xff; len]);
             let opened = key.open(&key.seal(&value, None), None, Decode::Raw);
             assert_eq!(opened, Ok(value));
         }

@@ -23,7 +23,7 @@ fn masked(value: Value) -> Value {
     match value {
         Value::Map(map) => map.into_iter().map(|(key, value)| (key, masked(value))).collect::<Map>().into(),
         Value::List(items) => items.into_iter().map(masked).collect(),
-        Value::Bytes(bytes) if !bytes.is_empty() => Value::Bytes(MASK.as_bytes().to_vec().into()),
+        Value::Bytes(bytes) if !bytes.is_empty() => Value::bytes(MASK.as_bytes()),
         Value::Str(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Bool(_) if value.truthy() => {
             MASK.into()
         }

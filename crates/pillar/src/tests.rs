@@ -134,7 +134,7 @@ fn files_below_a_directory_become_values() {
     };
     let groups = map! { "webs" => "web*", "others" => "db*" };
     let request = Request { id: "web1", ..Request::default() };
-    let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec().into());
+    let bytes = |text: &str| Value::bytes(text.as_bytes().to_vec());
     let expected = map! {
         "shared" => bytes("group"), "deep" => map! { "kept" => bytes("line\n") }, "plain" => bytes("text"),
     };

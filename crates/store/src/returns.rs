@@ -222,7 +222,7 @@ mod tests {
             created: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
             publisher,
             job: map! { "tgt" => "*" },
-            load: map! { "cmd" => "_return", "jid" => jid, "return" => Value::Bytes(vec![0xff, 0].into()) },
+            load: map! { "cmd" => "_return", "jid" => jid, "return" => Value::bytes(vec![0xff, 0]) },
         }
     }
 

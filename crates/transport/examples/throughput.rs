@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use rt::{Listen, Rt};
 use saltern_transport::{Limits, RequestServer, Requester, Target, tcp, zeromq};
 use value::{Value, map};
@@ -31,7 +30,7 @@ async fn measure(
     size: usize,
 ) -> Result<(), Box<dyn std::error::Error>> {
     // No text, which would become one.
-    let body = Value::Bytes(Bytes::from(vec![0xff; size]));
+    let body = Value::bytes(vec![0xff; size]);
     let answering = tokio::spawn(async move {
         while let Some(request) = server.next().await {
             request.reply.send(body.clone());

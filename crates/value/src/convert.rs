@@ -79,13 +79,13 @@ impl From<std::borrow::Cow<'_, str>> for Value {
 
 impl From<Bytes> for Value {
     fn from(bytes: Bytes) -> Self {
-        Value::Bytes(bytes)
+        Value::bytes(bytes)
     }
 }
 
 impl From<&[u8]> for Value {
     fn from(bytes: &[u8]) -> Self {
-        Value::Bytes(Bytes::copy_from_slice(bytes))
+        Value::bytes(Bytes::copy_from_slice(bytes))
     }
 }
 

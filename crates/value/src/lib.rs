@@ -39,7 +39,7 @@ pub enum Value {
     /// Text.
     Str(String),
     /// Bytes that are not text.
-    Bytes(Bytes),
+    Bytes(Box<Bytes>),
     /// A list, a tuple or a set.
     List(Vec<Value>),
     /// A dictionary, in insertion order.
@@ -51,6 +51,11 @@ pub enum Value {
 }
 
 impl Value {
+    /// Makes a value of bytes that are not text.
+    pub fn bytes(content: impl Into<Bytes>) -> Self {
+        Value::Bytes(Box::new(content.into()))
+    }
+
     /// Returns the text, if this is text.
     pub fn as_str(&self) -> Option<&str> {
         match self {

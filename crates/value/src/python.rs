@@ -210,7 +210,7 @@ mod tests {
     fn containers_nest() {
         let value = Value::from(map! { "a" => vec![1, 2], "b" => map! {} });
         assert_eq!(repr(&value), "{'a': [1, 2], 'b': {}}");
-        assert_eq!(repr(&Value::Bytes(Bytes::from_static(b"\x00a'"))), "b\"\\x00a'\"");
+        assert_eq!(repr(&Value::bytes(Bytes::from_static(b"\x00a'"))), "b\"\\x00a'\"");
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn version(value: &Value) -> i64 {
 /// Sealed bytes that happen to be valid UTF-8 have been read as text.
 fn bytes(load: Value) -> Result<Bytes, Error> {
     match load {
-        Value::Bytes(bytes) => Ok(bytes),
+        Value::Bytes(bytes) => Ok(*bytes),
         Value::Str(text) => Ok(text.into()),
         other => Err(Error::LoadNotBytes(other.type_name())),
     }

@@ -122,14 +122,14 @@ fn body(document: &Bytes) -> Result<Bytes, Error> {
         return Err(tcp::Error::Shape.into());
     };
     match take_body(&mut frame) {
-        Some(Value::Bytes(body)) => Ok(body),
+        Some(Value::Bytes(body)) => Ok(*body),
         Some(other) => Err(Error::Body(other.type_name())),
         None => Err(tcp::Error::Shape.into()),
     }
 }
 
 fn take_body(frame: &mut Map) -> Option<Value> {
-    frame.remove_value(&Value::Bytes(Bytes::from_static(b"body")))
+    frame.remove_value(&Value::bytes(Bytes::from_static(b"body")))
 }
 
 #[cfg(test)]

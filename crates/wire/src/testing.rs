@@ -59,7 +59,7 @@ impl Random {
             7 => {
                 let mut bytes = self.bytes(300);
                 bytes.insert(0, 0xff);
-                Value::Bytes(bytes.into())
+                Value::bytes(bytes)
             }
             8 => Value::DateTime(DateTime {
                 year: 1970 + self.below(100) as u16,

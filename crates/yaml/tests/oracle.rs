@@ -73,7 +73,7 @@ fn decode(json: &Json) -> Value {
         "b" => {
             let digits = word();
             let byte = |place: usize| u8::from_str_radix(&digits[place..place + 2], 16).expect("hex");
-            Value::Bytes(Bytes::from((0..digits.len()).step_by(2).map(byte).collect::<Vec<_>>()))
+            Value::bytes(Bytes::from((0..digits.len()).step_by(2).map(byte).collect::<Vec<_>>()))
         }
         "l" => content.as_array().expect("a list").iter().map(decode).collect(),
         _ => {

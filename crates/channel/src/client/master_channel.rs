@@ -352,7 +352,7 @@ fn open(credentials: &Credentials, reply: Value, nonce: &str, decode: Decode) ->
     let sealer = credentials.sealer().0;
     match reply {
         Value::Bytes(sealed) if crypto::is_bulk(&sealed) => {
-            sealer.open_bulk(sealed, nonce, decode).map_err(Error::from)
+            sealer.open_bulk(*sealed, nonce, decode).map_err(Error::from)
         }
         Value::Bytes(sealed) if !sealed.is_empty() => sealer.open(&sealed, Some(nonce), decode).map_err(Error::from),
         Value::Str(text) if !text.is_empty() => {

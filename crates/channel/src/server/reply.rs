@@ -29,7 +29,7 @@ impl Answer {
     pub fn into_value(self) -> Value {
         match self {
             Answer::Plain(value) => value,
-            Answer::Sealed(bytes) => Value::Bytes(bytes),
+            Answer::Sealed(bytes) => Value::bytes(bytes),
         }
     }
 }

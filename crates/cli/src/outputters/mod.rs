@@ -133,7 +133,7 @@ pub fn pformat(data: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ::value::{Bytes, Map};
+    use ::value::Map;
     use base64::Engine;
 
     use super::*;
@@ -152,7 +152,7 @@ mod tests {
         match key.as_str() {
             Some("$bytes") => {
                 let text = inner.as_str().expect("text");
-                Value::Bytes(Bytes::from(base64::engine::general_purpose::STANDARD.decode(text).expect("base64")))
+                Value::bytes(base64::engine::general_purpose::STANDARD.decode(text).expect("base64"))
             }
             Some("$int") => Value::from(inner.as_str().expect("text").parse::<::value::BigInt>().expect("digits")),
             Some("$float") => Value::Float(inner.as_str().expect("text").parse().expect("a float")),

@@ -81,7 +81,7 @@ async fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
             "path" => parts.clone(),
             "size" => total,
             "loc" => offset,
-            "data" => Value::Bytes(piece.into()),
+            "data" => Value::bytes(piece),
         };
         let answer = ctx.agent.request(load, None).await?;
         if !answer.truthy() {

@@ -132,7 +132,7 @@ async fn a_file_is_pushed_in_pieces() {
     let piece = |at: i64, data: &'static [u8]| {
         map! {
             "cmd" => "_file_recv", "id" => "m", "path" => list!["up", "f"], "size" => 6, "loc" => at,
-            "data" => Value::Bytes(data.to_vec().into()),
+            "data" => Value::bytes(data.to_vec()),
         }
     };
     assert_eq!(asked, [piece(0, b"1234"), piece(4, b"56")]);

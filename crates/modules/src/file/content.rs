@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use bytes::Bytes;
 use exec::{Context, Error, KwArgs, Result, VarArgs, function};
 use targeting::PyRegex;
 use value::{Map, Value};
@@ -211,12 +210,12 @@ pub async fn read(ctx: &Context, path: String, #[default(false)] binary: bool) -
 
 fn text_or_bytes(content: Vec<u8>, binary: bool) -> Value {
     if binary {
-        return Value::Bytes(Bytes::from(content));
+        return Value::bytes(content);
     }
     match String::from_utf8(content) {
         Ok(text) if text.contains('\r') => Value::Str(text.replace("\r\n", "\n").replace('\r', "\n")),
         Ok(text) => Value::Str(text),
-        Err(error) => Value::Bytes(Bytes::from(error.into_bytes())),
+        Err(error) => Value::bytes(error.into_bytes()),
     }
 }
 
@@ -239,7 +238,7 @@ pub async fn seek_read(ctx: &Context, path: String, size: u64, offset: u64) -> R
             Ok::<_, Error>(content)
         })
         .await??;
-    Ok(Value::Bytes(Bytes::from(content)))
+    Ok(Value::bytes(content))
 }
 
 /// Writes at a place of a file and returns the number of bytes written.

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn events_are_written_as_python_writes_them() {
-        let data = map! { "b" => list![1, "é"], "a" => Value::Bytes(vec![b'x', 0xff].into()) };
+        let data = map! { "b" => list![1, "é"], "a" => Value::bytes(vec![b'x', 0xff]) };
         assert_eq!(json(&data, false).unwrap(), "{\"b\": [1, \"é\"], \"a\": \"x\u{fffd}\"}");
         assert_eq!(json(&map! { "b" => 1, "a" => 2 }, true).unwrap(), "{\n    \"a\": 2,\n    \"b\": 1\n}");
     }

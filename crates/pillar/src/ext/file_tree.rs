@@ -171,7 +171,7 @@ impl Tree<'_> {
         if content.last() == Some(&b'\n') && !self.keep_newline.keeps(path) {
             content.pop();
         }
-        let Some((renderer, default)) = &self.templates else { return Ok(Value::Bytes(content.into())) };
+        let Some((renderer, default)) = &self.templates else { return Ok(Value::bytes(content)) };
         let text = String::from_utf8(content).map_err(|_| format!("{} is not valid UTF-8", full.display()))?;
         let request = Request {
             text: &text,

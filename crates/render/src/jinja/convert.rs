@@ -15,7 +15,7 @@ pub fn seen(value: &Value) -> Seen {
         Value::BigInt(number) => Seen::int((**number).clone()),
         Value::Float(number) => Seen::Float(*number),
         Value::Str(text) => Seen::str(text.as_str()),
-        Value::Bytes(bytes) => Seen::Bytes(bytes.as_ref().into()),
+        Value::Bytes(bytes) => Seen::Bytes(bytes[..].into()),
         Value::List(items) => Seen::list(items.iter().map(seen).collect()),
         Value::Map(map) => Seen::Dict(seen_map(map)),
         Value::DateTime(time) => Seen::str(time.to_string()),

@@ -84,7 +84,7 @@ impl Gpg {
         }
         Ok(match String::from_utf8(out) {
             Ok(text) => text.into(),
-            Err(binary) => Value::Bytes(binary.into_bytes().into()),
+            Err(binary) => Value::bytes(binary.into_bytes()),
         })
     }
 
@@ -104,8 +104,8 @@ impl Gpg {
             }
             return Ok(plain);
         }
-        let told = value::python::repr(&Value::Bytes(told.into()));
-        let shown = value::python::repr(&Value::Bytes(cipher.clone().into_bytes().into()));
+        let told = value::python::repr(&Value::bytes(told));
+        let shown = value::python::repr(&Value::bytes(cipher.clone().into_bytes()));
         let text = format!("Could not decrypt cipher {shown}, received: {told}");
         tracing::warn!("{text}");
         if self.must_succeed { Err(Error::new(text)) } else { Ok(cipher.into_bytes().into()) }

@@ -21,7 +21,7 @@ fn expand(value: &Value, dir: &str) -> Value {
         Value::Str(text) => text.replace(MARK, dir).into(),
         Value::List(items) => items.iter().map(|item| expand(item, dir)).collect(),
         Value::Map(map) => match map.get_str("$bytes") {
-            Some(text) => Value::Bytes(STANDARD.decode(text).unwrap().into()),
+            Some(text) => Value::bytes(STANDARD.decode(text).unwrap()),
             None => map.iter().map(|(key, item)| (expand(key, dir), expand(item, dir))).collect::<Map>().into(),
         },
         other => other.clone(),
@@ -31,7 +31,7 @@ fn expand(value: &Value, dir: &str) -> Value {
 fn hide(value: Value, dir: &str) -> Value {
     match value {
         Value::Str(text) => text.replace(dir, MARK).into(),
-        Value::Bytes(bytes) => map! { "$bytes" => STANDARD.encode(bytes) }.into(),
+        Value::Bytes(bytes) => map! { "$bytes" => STANDARD.encode(&bytes[..]) }.into(),
         Value::List(items) => items.into_iter().map(|item| hide(item, dir)).collect(),
         Value::Map(map) => map.into_iter().map(|(key, item)| (hide(key, dir), hide(item, dir))).collect::<Map>().into(),
         other => other,

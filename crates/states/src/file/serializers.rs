@@ -88,7 +88,7 @@ impl Serializer {
             Serializer::Configparser => configparser::write(data, options).map(Value::from),
             Serializer::Msgpack => {
                 options.only(&[])?;
-                Ok(Value::Bytes(pack(data, Packing::Bin).into()))
+                Ok(Value::bytes(pack(data, Packing::Bin)))
             }
         }
     }

@@ -133,7 +133,7 @@ fn encode(number: &str, answer: Value) -> impl Buf + use<> {
         Value::Bytes(body) => {
             let mut head = Vec::with_capacity(64);
             Frame::bytes_head(&mut head, map! { "mid" => number }, body.len());
-            Bytes::from(head).chain(body)
+            Bytes::from(head).chain(*body)
         }
         other => Frame::with_mid(number, other).encode().chain(Bytes::new()),
     }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn answers_are_encoded_as_one_piece_would_be() {
-        for answer in [Value::Bytes(vec![1; 70_000].into()), map! { "a" => 1 }.into()] {
+        for answer in [Value::bytes(vec![1; 70_000]), map! { "a" => 1 }.into()] {
             let whole = Frame::with_mid("0123", answer.clone()).encode();
             let mut encoded = encode("0123", answer);
             assert_eq!(encoded.copy_to_bytes(encoded.remaining()), whole);

@@ -57,7 +57,7 @@ impl Subscription for TcpSubscription {
 /// A publication as bytes. Masters of 3006 put it into the frame as a map, later ones packed once more; seen in their frames.
 fn payload(body: Value) -> Result<Bytes, Value> {
     match body {
-        Value::Bytes(payload) => Ok(payload),
+        Value::Bytes(payload) => Ok(*payload),
         Value::Str(text) => Ok(text.into()),
         map @ Value::Map(_) => Ok(msgpack::pack(&map, Packing::Wire).into()),
         other => Err(other),

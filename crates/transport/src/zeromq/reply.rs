@@ -153,7 +153,7 @@ fn encode(envelope: &[Bytes], answer: Value) -> impl Buf + use<> {
     let body = match answer {
         Value::Bytes(body) => {
             pack_bytes_header(&mut packed, body.len(), Packing::Wire);
-            body
+            *body
         }
         other => pack(&other, Packing::Wire).into(),
     };
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn answers_are_packed_as_one_piece_would_be() {
         let envelope = [Bytes::from_static(b"id"), Bytes::new()];
-        for answer in [Value::from(vec![7_u8; 300]), Value::Bytes(vec![1; 70_000].into()), map! { "a" => 1 }.into()] {
+        for answer in [Value::from(vec![7_u8; 300]), Value::bytes(vec![1; 70_000]), map! { "a" => 1 }.into()] {
             let frames = [&envelope[0][..], &envelope[1][..], &pack(&answer, Packing::Wire)];
             let mut encoded = encode(&envelope, answer);
             assert_eq!(encoded.copy_to_bytes(encoded.remaining()), encode_message(&frames));

@@ -126,7 +126,7 @@ async fn large_answers_and_questions_arrive_whole() {
             let envelope = wire::envelope::Envelope::clear(map! { "data" => data.clone() });
             let answer = requester.ask(envelope, PATIENCE).await.unwrap();
             // Bytes that are text become text, as for Salt's programs.
-            let same = answer == Value::Bytes(data.clone()) || answer.as_str().map(str::as_bytes) == Some(&data[..]);
+            let same = answer == Value::bytes(data.clone()) || answer.as_str().map(str::as_bytes) == Some(&data[..]);
             assert!(same, "{kind:?}: {size} bytes");
         }
     }

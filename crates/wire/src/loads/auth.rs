@@ -185,7 +185,7 @@ impl AuthReply {
 
 fn as_bytes(value: &Value) -> Option<Bytes> {
     match value {
-        Value::Bytes(bytes) => Some(bytes.clone()),
+        Value::Bytes(bytes) => Some(bytes.as_ref().clone()),
         Value::Str(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
         _ => None,
     }

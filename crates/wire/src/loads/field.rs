@@ -124,7 +124,7 @@ impl Content for String {
 impl Content for Bytes {
     fn from_value(value: Value) -> Result<Self, Problem> {
         match value {
-            Value::Bytes(bytes) => Ok(bytes),
+            Value::Bytes(bytes) => Ok(*bytes),
             Value::Str(text) => Ok(text.into()),
             other => Err(wrong("bytes", &other)),
         }

@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
     }
 
     fn bytes(&self, content: &[u8]) -> Value {
-        Value::Bytes(match self.shared {
+        Value::bytes(match self.shared {
             Some(shared) if !content.is_empty() => shared.slice_ref(content),
             _ => Bytes::copy_from_slice(content),
         })

@@ -93,9 +93,9 @@ fn utf8_mode_falls_back_to_bytes_everywhere() {
 
 #[test]
 fn unknown_extensions_are_bytes() {
-    assert_eq!(unpack(b"\xd4\x01\xff", Decode::Default).unwrap(), Value::Bytes(Bytes::from_static(b"\xff")));
+    assert_eq!(unpack(b"\xd4\x01\xff", Decode::Default).unwrap(), Value::bytes(Bytes::from_static(b"\xff")));
     assert_eq!(unpack(b"\xd4\x01x", Decode::Default).unwrap(), Value::from("x"));
-    assert_eq!(unpack(b"\xd4\x01x", Decode::Utf8).unwrap(), Value::Bytes(Bytes::from_static(b"x")));
+    assert_eq!(unpack(b"\xd4\x01x", Decode::Utf8).unwrap(), Value::bytes(Bytes::from_static(b"x")));
 }
 
 #[test]
