@@ -72,7 +72,10 @@ impl Generator<'_> {
                     .collect::<Result<_, Error>>()?;
                 Ex::Compare(Box::new((first, others)))
             }
+            // Jinja computes what is constant first, and never looks at what a constant keeps from being computed.
+            ExprKind::And(left, _) if constant_truth(left) == Some(false) => self.expr(left, frame)?,
             ExprKind::And(left, right) => Ex::And(self.pair(left, right, frame)?),
+            ExprKind::Or(left, _) if constant_truth(left) == Some(true) => self.expr(left, frame)?,
             ExprKind::Or(left, right) => Ex::Or(self.pair(left, right, frame)?),
             ExprKind::Not(node) => Ex::Not(self.boxed(node, frame)?),
             ExprKind::Neg(node) => Ex::Neg(self.boxed(node, frame)?),
@@ -141,5 +144,23 @@ pub(super) fn namespace_names(target: &Expr, names: &mut Vec<Str>) {
         ExprKind::Tuple(items) => items.iter().for_each(|item| namespace_names(item, names)),
         ExprKind::NamespaceRef(name, _) if !names.contains(name) => names.push(name.clone()),
         _ => {}
+    }
+}
+
+/// Says whether a literal is true; nothing about anything else.
+fn constant_truth(expr: &Expr) -> Option<bool> {
+    match &expr.kind {
+        ExprKind::Const(value) => match value {
+            Value::None => Some(false),
+            Value::Bool(truth) => Some(*truth),
+            Value::Int(number) => Some(*number != 0),
+            Value::Float(number) => Some(*number != 0.0),
+            Value::Str(text) => Some(!text.is_empty()),
+            _ => None,
+        },
+        ExprKind::List(items) | ExprKind::Tuple(items) if items.is_empty() => Some(false),
+        ExprKind::Dict(entries) if entries.is_empty() => Some(false),
+        ExprKind::Not(node) => constant_truth(node).map(|truth| !truth),
+        _ => None,
     }
 }

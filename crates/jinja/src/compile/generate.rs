@@ -21,6 +21,9 @@ pub(super) struct Generator<'a> {
     pub line: u32,
     pub has_known_extends: bool,
     pub extends_so_far: u32,
+    /// The first `break` or `continue` without a loop. Jinja leaves it to Python to find, which reads what Jinja has made of the
+    /// whole template.
+    pub misplaced: Option<Error>,
     /// Names assigned by the statements around.
     pub assigned: Vec<BTreeSet<Str>>,
 }
@@ -58,6 +61,7 @@ fn generate(env: &Environment, name: Option<Str>, body: &[Stmt]) -> Result<Code,
         line: 1,
         has_known_extends: false,
         extends_so_far: 0,
+        misplaced: None,
         assigned: Vec::new(),
     };
     let blocks = generator.collect_blocks(body)?;
@@ -66,6 +70,9 @@ fn generate(env: &Environment, name: Option<Str>, body: &[Stmt]) -> Result<Code,
         .into_iter()
         .map(|block| Ok((block.name.clone(), generator.block(block)?)))
         .collect::<Result<_, Error>>()?;
+    if let Some(error) = generator.misplaced {
+        return Err(error);
+    }
     Ok(Code { name, root, blocks, deep: false })
 }
 

@@ -127,7 +127,8 @@ impl Generator<'_> {
                 if !self.funcs.in_loop() {
                     let text = if is_break { "'break' outside loop" } else { "'continue' not properly in loop" };
                     let kind = ErrorKind::Other("SyntaxError".into());
-                    return Err(Error::syntax(kind, text, self.name.clone(), line).into());
+                    let error = Error::syntax(kind, text, self.name.clone(), line);
+                    self.misplaced.get_or_insert(error);
                 }
                 if is_break { OpKind::Break } else { OpKind::Continue }
             }

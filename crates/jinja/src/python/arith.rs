@@ -152,7 +152,7 @@ pub(crate) fn add(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             return Ok(Value::tuple(x.iter().chain(y.iter()).cloned().collect()));
         }
         (Value::Bytes(x), Value::Bytes(y)) => return Ok(Value::Bytes([&x[..], &y[..]].concat().into())),
-        (_, Value::Undefined(undefined)) | (Value::Undefined(undefined), _)
+        (Value::Undefined(undefined), _) | (_, Value::Undefined(undefined))
             if !matches!(a, Value::Str(_) | Value::Markup(_) | Value::List(_) | Value::Tuple(_)) =>
         {
             return Err(undefined.fail());
@@ -220,6 +220,11 @@ pub(crate) fn mul(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             Value::Int(_) | Value::Bool(_) => repeat(state, sequence, times.as_i64().unwrap_or(0)),
             Value::Big(number) if number.sign() == Sign::Minus => repeat(state, sequence, 0),
             Value::Big(_) => Err(Error::new(ErrorKind::Overflow, "cannot fit 'int' into an index-sized integer")),
+            // Markup multiplies from the right by its own rule, and asks the other to be the count.
+            Value::Markup(_) if !matches!(sequence, Value::Str(_)) => {
+                let name = sequence.type_name();
+                Err(Error::type_error(format!("'{name}' object cannot be interpreted as an integer")))
+            }
             other => {
                 let name = other.type_name();
                 Err(Error::type_error(format!("can't multiply sequence by non-int of type '{name}'")))

@@ -139,7 +139,7 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
         }
         OpKind::For(op) => return super::loops::for_loop(state, frame, op, out),
         OpKind::Assign(op) => assign(state, frame, op)?,
-        OpKind::AssignBlock(op) => assign_block(state, frame, op)?,
+        OpKind::AssignBlock(op) => return assign_block(state, frame, op),
         OpKind::With(op) => {
             let mut values = Vec::with_capacity(op.values.len());
             frame.enter(&op.enter);
@@ -335,10 +335,13 @@ fn export(frame: &mut Frame, names: &[(Str, usize)]) {
     }
 }
 
-fn assign_block(state: &mut State, frame: &mut Frame, op: &AssignBlockOp) -> Result<(), Error> {
+fn assign_block(state: &mut State, frame: &mut Frame, op: &AssignBlockOp) -> Result<Flow, Error> {
     frame.enter(&op.enter);
     let mut text = String::new();
-    body(state, frame, &op.body, &mut text)?;
+    let flow = body(state, frame, &op.body, &mut text)?;
+    if flow != Flow::Next {
+        return Ok(flow);
+    }
     frame.line = op.line;
     let value = match &op.filter {
         Some(filter) => frame.filter_captured(state, text, filter)?,
@@ -347,5 +350,5 @@ fn assign_block(state: &mut State, frame: &mut Frame, op: &AssignBlockOp) -> Res
     store(state, frame, &op.target, value)?;
     export(frame, &op.context);
     frame.leave(&op.leave);
-    Ok(())
+    Ok(Flow::Next)
 }
