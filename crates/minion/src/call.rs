@@ -256,6 +256,9 @@ async fn run(rt: &Rt, ctx: &Context, job: &Publication, stop: &CancellationToken
 /// Hands the result to the returners of the command line and of the option `return`, in the order of Salt's fields.
 async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: &Publication, outcome: &Outcome) {
     let names = returners::names(world.config.raw.get("return"));
+    if names.is_empty() {
+        return;
+    }
     let mut ret = map! {
         "jid" => job.jid(), "return" => outcome.value.clone(), "retcode" => outcome.retcode,
     };

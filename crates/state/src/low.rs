@@ -265,6 +265,7 @@ fn order(chunks: &mut Chunks, added: &[usize], settings: &Settings) -> Vec<Strin
             _ => {}
         }
     }
+    chunks.graph.forget_names();
     match chunks.graph.order(cap) {
         Ok(order) => chunks.order = order,
         Err(cycle) => errors.push(format!("Recursive requisites were found: {cycle}")),

@@ -227,6 +227,12 @@ impl Graph {
         trial
     }
 
+    /// Forgets by which names requisites mean chunks; there are no more requisites to be tied.
+    pub fn forget_names(&mut self) {
+        self.by_name = IndexMap::new();
+        self.by_sls = IndexMap::new();
+    }
+
     /// Returns what a chunk depends on: kinds and chunks.
     pub fn dependencies(&self, index: usize) -> Vec<(Kind, usize)> {
         self.dependencies_of(&self.chunks[index])
