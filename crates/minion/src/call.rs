@@ -308,7 +308,7 @@ impl LocalAgent {
     async fn ask(&self, load: Map) -> exec::Result<Value> {
         let no_master = || FunctionError::execution("there is no master to ask (--local)");
         let files = self.files.clone().ok_or_else(no_master)?;
-        let answering = tokio::task::spawn_blocking(move || {
+        let answering = rt::brief(move || {
             files.fetch_due();
             files.request(&load)
         });

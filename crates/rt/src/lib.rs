@@ -6,6 +6,7 @@
 
 mod clock;
 mod net;
+mod own_thread;
 mod random;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 
 pub use clock::{Clock, WallClock};
 pub use net::{BoxStream, Connect, Connection, Keepalive, Listen, Listener, Net, Stream};
+pub use own_thread::brief;
 pub use random::{OsRandom, Random, SeededRandom};
 pub use tokio_net::TokioNet;
 
@@ -90,7 +92,7 @@ impl Rt {
             return self.spawn(task);
         }
         let handle = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || handle.block_on(task))
+        tokio::task::spawn_blocking(move || own_thread::own(|| handle.block_on(task)))
     }
 
     /// Says whether this world is simulated: then there are no sockets of the system, and nothing else that the kernel tells

@@ -321,9 +321,9 @@ fn local_path(address: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Runs something that waits for the disk on a thread made for that.
+/// Runs something that waits for the disk on a thread that may wait.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
+    match rt::brief(work).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

@@ -36,7 +36,7 @@ impl Remote for LocalRemote {
     fn call(&self, load: Map, _: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>> {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
-            let answer = tokio::task::spawn_blocking(move || {
+            let answer = rt::brief(move || {
                 server.fetch_due();
                 server.request(&load)
             })
