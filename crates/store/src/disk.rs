@@ -132,7 +132,7 @@ pub fn write_value(path: &Path, value: &Value, writing: Writing) -> Result<()> {
 pub fn hash_file(path: &Path, kind: HashType) -> Result<String> {
     let mut file = std::fs::File::open(path).map_err(Error::io("open", path))?;
     let mut hash = Hasher::new(kind);
-    let mut piece = vec![0; 256 * 1024];
+    let mut piece = [0; 16 * 1024];
     loop {
         match file.read(&mut piece).map_err(Error::io("read", path))? {
             0 => return Ok(hash.finish_hex()),

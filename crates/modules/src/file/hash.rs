@@ -40,7 +40,7 @@ pub fn of_file(path: &str, form: &str) -> Result<String> {
     let unknown = || Error::Other(format!("Invalid hash type: {form}"));
     let mut file = File::open(path).map_err(|error| os_error(&error, path))?;
     let mut hasher = Hasher::new(digest(form).ok_or_else(unknown)?).map_err(|error| Error::Other(error.to_string()))?;
-    let mut chunk = vec![0; 256 * 1024];
+    let mut chunk = [0; 16 * 1024];
     loop {
         let length = file.read(&mut chunk).map_err(|error| os_error(&error, path))?;
         if length == 0 {

@@ -105,7 +105,7 @@ pub async fn commit(
 ) -> Result<std::result::Result<(), String>> {
     let done = put(content, dest, keep);
     let enforcing = || fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text.trim() == "1");
-    if done.is_ok() && util::which("restorecon").is_some() && enforcing() {
+    if done.is_ok() && enforcing() && util::which("restorecon").is_some() {
         cmd::quiet(ctx, &["restorecon", &dest.to_string_lossy()]).await?;
     }
     Ok(done)
