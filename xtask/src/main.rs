@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask test`, `demo`, `bench`, `outage`, `fuzz`.
+//! Chores of the project: `cargo xtask test`, `demo`, `release`, `bench`, `outage`, `fuzz`.
 //!
 //! Each sets up what it needs on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
 //! standard library is used, so the chores themselves are built in a moment.
@@ -6,6 +6,7 @@
 mod fuzz;
 mod packages;
 mod real_salt;
+mod release;
 mod run;
 mod tally;
 mod test;
@@ -19,6 +20,7 @@ Usage: cargo xtask <CHORE>
 
   test [--no-fuzz]           set up, check format and lints, run all tests, end with the counts
   demo [--keep]              build, then show two masters and three minions; --keep leaves them running
+  release [--portable]       the optimised program, its code in the order of use: less of it in memory
   bench [ARGUMENTS]          measure against the real Salt on this machine
   outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
   storm [--seeds N] [--from S]  run simulated clusters through a storm each; --trace SEED tells the story of one
@@ -45,9 +47,14 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
     match chore {
         "test" => test::run(rest),
         "demo" => demo(rest),
-        "bench" => measured("bench", &["--features", "bench"], rest),
+        "release" => release::run(rest),
+        "bench" => {
+            release::run(&[])?;
+            measured("bench", &["--features", "bench"], rest)
+        }
         "outage" => {
             packages::ensure(&[packages::OUTAGE])?;
+            build_optimised()?;
             measured("outage", &[], rest)
         }
         "storm" => storm(rest),
@@ -68,16 +75,19 @@ fn storm(rest: &[String]) -> Result<(), Failure> {
 }
 
 fn demo(rest: &[String]) -> Result<(), Failure> {
-    packages::ensure(&[packages::BUILD])?;
-    cargo(&["build", "--release", "--package", "saltern-cli"]).run()?;
+    build_optimised()?;
     run::Step::new(optimised_program()).arg("demo").args(rest).run()
+}
+
+fn build_optimised() -> Result<(), Failure> {
+    packages::ensure(&[packages::BUILD])?;
+    cargo(&["build", "--release", "--package", "saltern-cli"]).run()
 }
 
 /// Runs a program of `interop` that measures the real Salt and ours.
 fn measured(name: &str, features: &[&str], rest: &[String]) -> Result<(), Failure> {
     packages::ensure(&[packages::BUILD, packages::REAL_SALT])?;
     real_salt::ensure(real_salt::NEWEST)?;
-    cargo(&["build", "--release", "--package", "saltern-cli"]).run()?;
     let mut args = vec!["run", "--quiet", "--release", "--package", "saltern-interop"];
     args.extend(features);
     args.extend(["--bin", name, "--"]);

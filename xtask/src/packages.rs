@@ -13,6 +13,9 @@ pub const BUILD: Need = &[
     ("perl -MFindBin -MIPC::Cmd -MTime::Piece -e 1", "perl"),
 ];
 
+/// For watching which functions of the program run.
+pub const CALLGRIND: Need = &[("command -v valgrind", "valgrind")];
+
 /// For the fuzz targets: libFuzzer is C++.
 pub const FUZZ: Need = &[("command -v c++", "g++")];
 
@@ -58,4 +61,11 @@ fn apt(args: &[&str]) -> Result<(), Failure> {
 
 fn succeeds(probe: &str) -> bool {
     Step::new("sh").args(["-c", probe]).output().is_some()
+}
+
+/// Says whether programs that are linked here find at least this release of glibc.
+pub fn glibc_is_at_least(major: u32, minor: u32) -> bool {
+    let told = Step::new("getconf").arg("GNU_LIBC_VERSION").output().unwrap_or_default();
+    let mut numbers = told.trim().trim_start_matches("glibc ").split('.').map_while(|part| part.parse().ok());
+    numbers.next().is_some_and(|found: u32| (found, numbers.next().unwrap_or(0)) >= (major, minor))
 }

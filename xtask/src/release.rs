@@ -1,0 +1,193 @@
+//! `cargo xtask release`: the optimised program, its code laid out in the order of use.
+//!
+//! Of the program's code a minion runs a tenth, a function here and a function there, and the kernel maps what lies around each:
+//! without an order most of the file ends up in memory. So the program is built, watched at its usual work by callgrind, and
+//! linked once more with the functions that ran side by side (`--symbol-ordering-file` of the linker lld, Rust's own on
+//! x86_64 Linux).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::packages;
+use crate::run::{Failure, Step, cargo, optimised_program, target_dir};
+
+/// The states of the usual work: files with and without templates, a command, requisites.
+const STATES: &str = "\
+{% for n in range(4) %}
+{{ opts['root_dir'] }}/made/file{{ n }}:
+  file.managed:
+    - makedirs: True
+    - source: salt://plain
+    {%- if n % 2 %}
+    - template: jinja
+    - context: {n: {{ n }}}
+    {%- endif %}
+{% endfor %}
+guarded:
+  cmd.run:
+    - name: echo done
+    - unless: test -e /nowhere
+    - onchanges:
+      - file: {{ opts['root_dir'] }}/made/file1
+";
+
+/// How long the daemons may take to answer under callgrind, which makes them some fifty times slower.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Builds the program, watches it, and links it in the order of use. Elsewhere than on x86_64 Linux it is only built.
+///
+/// With `--portable` it runs with older C libraries than 2.36, too: a list of all addresses that the loader has to adapt is
+/// twenty times as long then.
+pub fn run(args: &[String]) -> Result<(), Failure> {
+    let portable = match args {
+        [] => !packages::glibc_is_at_least(2, 36),
+        [flag] if flag == "--portable" => true,
+        [other, ..] => return Err(Failure::new(format!("no such option of release: {other}"))),
+    };
+    packages::ensure(&[packages::BUILD, packages::CALLGRIND])?;
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return cargo(&["build", "--release", "--package", "saltern-cli"]).run();
+    }
+    link(&[], "none")?;
+    let work = target_dir().join("order");
+    let _ = fs::remove_dir_all(&work);
+    Training::new(&work)?.run()?;
+    let order = work.join("order.txt");
+    let used = used(&work)?;
+    fs::write(&order, used.into_iter().collect::<Vec<_>>().join("\n"))
+        .map_err(|error| failed("write", &order, &error))?;
+    let order = format!("link-arg=-Wl,--symbol-ordering-file={}", order.display());
+    let mut flags = vec!["-C", &order, "-C", "link-arg=-Wl,--no-warn-symbol-ordering"];
+    if !portable {
+        flags.extend(["-C", "link-arg=-Wl,-z,pack-relative-relocs"]);
+    }
+    link(&flags, "symbols")
+}
+
+fn link(flags: &[&str], strip: &str) -> Result<(), Failure> {
+    let strip = format!("profile.release.strip=\"{strip}\"");
+    let build = ["rustc", "--release", "--package", "saltern-cli", "--bin", "saltern", "--config", &strip, "--"];
+    cargo(&build).args(flags).run()
+}
+
+/// Reads the names of all functions that ran out of what callgrind has written.
+fn used(work: &Path) -> Result<BTreeSet<String>, Failure> {
+    let mut names = BTreeSet::new();
+    let entries = fs::read_dir(work).map_err(|error| failed("list", work, &error))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|extension| extension == "callgrind") {
+            let text = fs::read(&path).map_err(|error| failed("read", &path, &error))?;
+            names.extend(functions(&String::from_utf8_lossy(&text)));
+        }
+    }
+    match names.len() {
+        0..1000 => Err(Failure::new(format!("callgrind saw only {} functions of the program at work", names.len()))),
+        _ => Ok(names),
+    }
+}
+
+/// Takes the names out of lines such as `fn=(12) _ZN4main17h0123456789abcdefE`; the name stands where a number comes first.
+fn functions(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("fn=").or_else(|| line.strip_prefix("cfn=")));
+    // Callgrind marks recursion and several functions of one name behind an apostrophe.
+    lines.filter_map(|line| Some(line.split_once(") ")?.1.split('\'').next()?.to_owned()))
+}
+
+/// A master and a minion of its own, with a small state tree.
+struct Training {
+    work: PathBuf,
+}
+
+impl Training {
+    fn new(work: &Path) -> Result<Self, Failure> {
+        let user = Step::new("id").arg("-un").output().unwrap_or_default();
+        let (publish, requests) = (free_port()?, free_port()?);
+        let root = work.display();
+        let tree = work.join("states");
+        fs::create_dir_all(&tree).map_err(|error| failed("make", &tree, &error))?;
+        let common = format!("root_dir: {root}\nuser: {}\nfile_roots: {{base: [{}]}}\n", user.trim(), tree.display());
+        let write =
+            |path: PathBuf, text: String| fs::write(&path, text).map_err(|error| failed("write", &path, &error));
+        write(tree.join("work.sls"), STATES.into())?;
+        write(tree.join("plain"), "n: {{ n | default('none') }}\n".into())?;
+        write(
+            work.join("master"),
+            format!("{common}interface: 127.0.0.1\npublish_port: {publish}\nret_port: {requests}\nauto_accept: True\n"),
+        )?;
+        write(
+            work.join("minion"),
+            format!("{common}id: trained\nmaster: 127.0.0.1\npublish_port: {publish}\nmaster_port: {requests}\n"),
+        )?;
+        Ok(Training { work: work.to_owned() })
+    }
+
+    /// Lets the daemons and `salt-call` work under callgrind.
+    fn run(&self) -> Result<(), Failure> {
+        self.watched("call", "salt-call").args(["--local", "state.apply", "work"]).run()?;
+        let master = self.watched("master", "salt-master").background(&self.work.join("master.log"))?;
+        let mut daemons = Daemons(vec![master]);
+        daemons.0.push(self.watched("minion", "salt-minion").background(&self.work.join("minion.log"))?);
+        let asked = Instant::now();
+        while self.salt(&["test.ping"]).is_none_or(|answer| !answer.contains("true")) {
+            if asked.elapsed() > PATIENCE {
+                let logs = self.work.display();
+                return Err(Failure::new(format!(
+                    "the daemons did not answer under callgrind; their logs are in {logs}"
+                )));
+            }
+        }
+        for function in ["state.apply", "grains.items"] {
+            let args: &[&str] = if function == "state.apply" { &[function, "work"] } else { &[function] };
+            self.salt(args).ok_or_else(|| Failure::new(format!("{function} failed under callgrind")))?;
+        }
+        self.watched("salt", "salt").args(["-t", "60", "*", "test.ping"]).run()?;
+        self.watched("key", "salt-key").arg("-L").run()
+    }
+
+    /// A command under callgrind.
+    fn watched(&self, name: &str, program: &str) -> Step {
+        let out = self.work.join(format!("{name}.callgrind"));
+        let out = format!("--callgrind-out-file={}", out.display());
+        let step = Step::new("valgrind").args(["--quiet", "--tool=callgrind", "--demangle=no", &out]);
+        step.arg(optimised_program()).args([program, "-c"]).arg(&self.work)
+    }
+
+    fn salt(&self, args: &[&str]) -> Option<String> {
+        let step = Step::new(optimised_program()).args(["salt", "-c"]).arg(&self.work);
+        step.args(["-t", "60", "--out=json", "*"]).args(args).output()
+    }
+}
+
+/// Daemons that end, and with them what callgrind knows is written, when this goes.
+struct Daemons(Vec<Child>);
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = Step::new("kill").args(["-TERM", &child.id().to_string()]).output();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn free_port() -> Result<u16, Failure> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.map(|address| address.port()).map_err(|error| Failure::new(format!("no port is free on 127.0.0.1: {error}")))
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("failed to {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_taken_where_their_numbers_come_first() {
+        let trace = "fl=(1)\nfn=(1) _ZN4main17h01E\n1 2\ncfn=(2) _RNvC3abc'2\ncalls=1 0\nfn=(1)\nfn=(3) memcpy\n";
+        assert_eq!(super::functions(trace).collect::<Vec<_>>(), ["_ZN4main17h01E", "_RNvC3abc", "memcpy"]);
+    }
+}
