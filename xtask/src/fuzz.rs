@@ -42,7 +42,7 @@ pub fn chore(args: &[String]) -> Result<(), Failure> {
 pub fn all(seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
     if let Err(failure) = build() {
         println!("{failure}");
-        tally.failed += 1;
+        tally.fail("the build of the fuzz targets");
         return Ok(());
     }
     run(&targets()?, seconds, tally)
@@ -81,7 +81,8 @@ fn run(targets: &[String], seconds: u32, tally: &mut Tally) -> Result<(), Failur
     for some in targets.chunks(at_once) {
         let running: Vec<_> = some.iter().map(|name| start(name, seconds)).collect::<Result<_, _>>()?;
         for (name, (child, log)) in some.iter().zip(running) {
-            tally.check(finish(name, child, &log));
+            let ended = finish(name, child, &log);
+            tally.check(&format!("fuzz {name}"), ended);
         }
     }
     Ok(())

@@ -91,6 +91,11 @@ impl Step {
         self
     }
 
+    /// The command as it is announced.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
     /// Announces and runs it; an error unless it succeeds.
     pub fn run(mut self) -> Result<(), Failure> {
         println!("$ {}", self.line);

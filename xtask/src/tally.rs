@@ -1,9 +1,12 @@
-//! Counting what passed, failed and was skipped, from the lines of test runners.
+//! Counting what passed, failed and was skipped, from the lines of test runners, and keeping what the failures said.
 
 use std::fmt;
 
-/// Counts of tests and checks.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+/// Lines kept of what one failed test printed, from its end.
+const KEPT_LINES: usize = 40;
+
+/// Counts of tests and checks, with the failures' own words.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     /// What did as it should.
     pub passed: u64,
@@ -11,17 +14,56 @@ pub struct Tally {
     pub failed: u64,
     /// What was not run.
     pub skipped: u64,
+    /// What failed, with what it printed.
+    failures: Vec<Report>,
+    /// The runner is repeating what its failed tests printed.
+    repeating: bool,
+}
+
+/// What one failed test or check printed.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Report {
+    name: String,
+    lines: Vec<String>,
 }
 
 impl Tally {
     /// Counts one check.
-    pub fn check(&mut self, succeeded: bool) {
-        *if succeeded { &mut self.passed } else { &mut self.failed } += 1;
+    pub fn check(&mut self, name: &str, succeeded: bool) {
+        if succeeded {
+            self.passed += 1;
+        } else {
+            self.fail(name);
+        }
     }
 
-    /// Adds the counts of a summary line of libtest; other lines count nothing.
+    /// Counts one failure that no test runner counted.
+    pub fn fail(&mut self, name: &str) {
+        self.failed += 1;
+        self.failures.push(Report { name: name.to_owned(), lines: Vec::new() });
+    }
+
+    /// Adds the counts of a summary line of libtest, and keeps what its failed tests printed; other lines count nothing.
     pub fn line(&mut self, line: &str) {
-        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.repeating = false;
+            self.add(counts);
+        } else if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.repeating = true;
+            self.failures.push(Report { name: name.to_owned(), lines: Vec::new() });
+        } else if line == "failures:" {
+            self.repeating = false;
+        } else if self.repeating
+            && let Some(report) = self.failures.last_mut()
+        {
+            if report.lines.len() == KEPT_LINES {
+                report.lines.remove(0);
+            }
+            report.lines.push(line.to_owned());
+        }
+    }
+
+    fn add(&mut self, counts: &str) {
         for part in counts.split(['.', ';']) {
             let mut words = part.split_whitespace();
             let (Some(number), Some(what)) = (words.next().and_then(|n| n.parse::<u64>().ok()), words.next()) else {
@@ -39,6 +81,10 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for report in &self.failures {
+            writeln!(f, "failed: {}", report.name)?;
+            report.lines.iter().filter(|line| !line.is_empty()).try_for_each(|line| writeln!(f, "    {line}"))?;
+        }
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
@@ -53,8 +99,35 @@ mod tests {
         tally.line("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.05s");
         tally.line("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s");
         tally.line("test x::y ... ok");
-        tally.check(true);
-        tally.check(false);
-        assert_eq!(tally.to_string(), "15 passed, 4 failed, 1 skipped");
+        tally.check("cargo clippy", true);
+        assert_eq!(tally.to_string(), "15 passed, 3 failed, 1 skipped");
+    }
+
+    #[test]
+    fn failures_are_named_with_what_they_printed() {
+        let mut tally = Tally::default();
+        tally.check("cargo fmt", false);
+        for line in [
+            "test a ... FAILED",
+            "test b ... ok",
+            "",
+            "failures:",
+            "",
+            "---- a stdout ----",
+            "",
+            "thread 'a' panicked at src/a.rs:1:",
+            "left: 1",
+            "",
+            "failures:",
+            "    a",
+            "",
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+            "not said by a test",
+        ] {
+            tally.line(line);
+        }
+        let expected = "failed: cargo fmt\nfailed: a\n    thread 'a' panicked at src/a.rs:1:\n    left: 1\n\
+                        1 passed, 2 failed, 0 skipped";
+        assert_eq!(tally.to_string(), expected);
     }
 }

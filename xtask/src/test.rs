@@ -15,17 +15,9 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     let mut tally = Tally::default();
     // Installing waits for the network most of the time, so the rest need not wait for it.
     let real_salt = packages::ensure(&[packages::REAL_SALT]).map(|()| std::thread::spawn(install_real_salt));
-    tally.check(checked(cargo(&["fmt", "--all", "--check"])));
-    tally.check(checked(cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--features",
-        "saltern-interop/bench",
-        "--",
-        "-D",
-        "warnings",
-    ])));
+    tally.check("cargo fmt", checked(cargo(&["fmt", "--all", "--check"])));
+    let lints = ["--workspace", "--all-targets", "--features", "saltern-interop/bench", "--", "-D", "warnings"];
+    tally.check("cargo clippy", checked(cargo(&["clippy"]).args(lints)));
     follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
     if judged() {
         // This machine may be changed: packages, accounts, services.
@@ -34,7 +26,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     }
     // Whole runs use the program with its checks for overflows and assertions; it is built already, in most parts.
     let built = checked(cargo(&["build", "--package", "saltern-cli"]));
-    tally.check(built);
+    tally.check("cargo build", built);
     if fuzzing {
         fuzz::all(fuzz::SECONDS, &mut tally)?;
     }
@@ -64,7 +56,7 @@ fn judged() -> bool {
 fn without_real_salt(failure: &Failure, tally: &mut Tally) {
     if judged() {
         println!("interop failed: {failure}");
-        tally.failed += 1;
+        tally.fail("the installation of the real Salt");
     } else {
         println!("skipped interop, the comparison with the real Salt: {failure}");
         let list = cargo(&["test", "--quiet", "--package", "saltern-interop", "--", "--list"]).output();
@@ -75,9 +67,10 @@ fn without_real_salt(failure: &Failure, tally: &mut Tally) {
 /// Runs a test runner and adds up its summaries; one that fails without counting a failure counts as one.
 fn follow(tally: &mut Tally, step: Step) -> Result<(), Failure> {
     let before = tally.failed;
+    let name = step.line().to_owned();
     let succeeded = step.follow(|line| tally.line(line))?;
     if !succeeded && tally.failed == before {
-        tally.failed += 1;
+        tally.fail(&name);
     }
     Ok(())
 }
