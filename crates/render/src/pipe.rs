@@ -39,10 +39,10 @@ impl Limits {
 }
 
 /// Renderers that are here.
-const OURS: [&str; 4] = ["gpg", "jinja", "json", "yaml"];
+const OURS: [&str; 5] = ["gpg", "jinja", "json", "stateconf", "yaml"];
 
 /// Renderers that are written in Python, or need it.
-const PYTHONS: [&str; 15] = [
+const PYTHONS: [&str; 14] = [
     "cheetah",
     "dson",
     "genshi",
@@ -55,7 +55,6 @@ const PYTHONS: [&str; 15] = [
     "py",
     "pydsl",
     "pyobjects",
-    "stateconf",
     "toml",
     "wempy",
 ];
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_needs_python_is_refused_by_name() {
-        for (line, name) in [("#!py", "py"), ("#!mako|yaml", "mako"), ("#!stateconf yaml . jinja", "stateconf")] {
+        for (line, name) in [("#!py", "py"), ("#!mako|yaml", "mako")] {
             let error = pipeline(line, "jinja|yaml", &Limits::default()).unwrap_err();
             assert_eq!(error.to_string(), format!("not supported: the renderer '{name}'"));
             assert!(error.is_unsupported());

@@ -111,7 +111,7 @@ impl Renderer {
         }
     }
 
-    fn step(&self, step: &Step, data: Value, request: &Request) -> Result<Value, Error> {
+    pub(crate) fn step(&self, step: &Step, data: Value, request: &Request) -> Result<Value, Error> {
         let refuse_argument = || match step.argline.as_str() {
             "" | "-s" => Ok(()),
             other => Err(Error::new(format!("Unknown renderer option: {other}"))),
@@ -124,6 +124,7 @@ impl Renderer {
             }
             "yaml" => steps::yaml::render(&steps::text(data)?),
             "json" => steps::json::render(&steps::text(data)?),
+            "stateconf" => steps::stateconf::render(self, data, &step.argline, request),
             "gpg" => self.gpg().render(data, request.translate_newlines),
             other => Err(Error::unsupported(format!("the renderer '{other}'"))),
         }

@@ -2,6 +2,8 @@
 
 pub mod gpg;
 pub mod json;
+pub(crate) mod stateconf;
+mod stateconf_ids;
 pub mod yaml;
 
 use value::Value;

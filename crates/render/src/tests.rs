@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use value::{Map, map};
+use value::{Map, list, map};
 
 use crate::{NoFiles, Renderer, Request, Template};
 
@@ -89,4 +89,48 @@ fn a_template_may_change_the_pillar_for_those_after_it() {
     // Anything else is asked of the function.
     assert_eq!(shown("x: {{ salt['pillar.get']('web:port') }}"), "{'x': 'asked'}");
     assert_eq!(shown("x: {{ salt['pillar.get']('web:sites', merge=True) }}"), "{'x': 'asked'}");
+}
+
+const WITH_SETTINGS: &str = "\
+#!stateconf -s yaml . jinja
+.params:
+  stateconf.set:
+    - port: 80
+# --- end of state config ---
+include:
+  - .other
+.web:
+  cmd.run:
+    - require:
+      - pkg: .package
+    - port: {{ params.port }}
+    - dir: {{ sls_dir }}
+";
+
+#[test]
+fn stateconf_gives_ids_to_a_file_and_settings_to_its_templates() {
+    let path = Some(Path::new("/srv/site/web/front.sls"));
+    let request = Request { text: WITH_SETTINGS, path, sls: "site.web.front", saltenv: "base", ..Request::default() };
+    let found = renderer(map! {}).render(&request).unwrap();
+    let set = |args: value::Value| map! { "stateconf.set" => list![args] };
+    let run = list![
+        map! { "name" => "web" },
+        map! { "require" => list![map! { "pkg" => "site.web.front::package" }] },
+        map! { "port" => 80 },
+        map! { "dir" => "site/web" },
+    ];
+    let all = list![
+        map! { "stateconf" => "site.web.front::params" },
+        map! { "cmd" => "site.web.front::web" },
+        map! { "stateconf" => "site.web.front::start" },
+    ];
+    let expected = map! {
+        "include" => list![map! { "base" => "site.web.other" }],
+        "site.web.front::params" => set(map! { "port" => 80 }.into()),
+        "site.web.front::web" => map! { "cmd.run" => run },
+        "site.web.front::start" =>
+            set(map! { "require_in" => list![map! { "stateconf" => "site.web.front::params" }] }.into()),
+        "site.web.front::goal" => set(map! { "require" => all }.into()),
+    };
+    assert_eq!(value::python::repr(&found), value::python::repr(&expected.into()));
 }

@@ -46,6 +46,7 @@ pub mod service;
 mod signatures;
 pub mod ssh_auth;
 pub mod ssh_known_hosts;
+pub mod stateconf;
 pub mod status;
 pub mod support;
 pub mod sysctl;
@@ -96,6 +97,7 @@ pub static ALL: &[&exec::Module] = &[
     &service::MODULE,
     &ssh_auth::MODULE,
     &ssh_known_hosts::MODULE,
+    &stateconf::MODULE,
     &status::MODULE,
     &sysctl::MODULE,
     &test::MODULE,
