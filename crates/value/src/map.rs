@@ -43,6 +43,17 @@ impl Map {
         Map(Entries::with_capacity(entries))
     }
 
+    /// Says whether Python knows it as an `OrderedDict`, whose order counts where other dictionaries are sorted.
+    pub fn is_ordered(&self) -> bool {
+        self.0.is_ordered()
+    }
+
+    /// Makes it one whose order counts.
+    #[must_use]
+    pub fn ordered(self) -> Self {
+        Map(self.0.into_ordered())
+    }
+
     /// Puts a value under a key and returns what was there. A known key keeps its place.
     pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
         self.0.insert(key.into(), value.into())
@@ -198,6 +209,16 @@ mod tests {
         let mut map = map! { "a" => 1, "b" => 2 };
         assert_eq!(map.insert("a", 3), Some(Value::Int(1)));
         assert_eq!(map.text_keys().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn that_the_order_counts_is_kept_but_not_compared() {
+        let mut map = map! { "a" => 1 }.ordered();
+        map.insert("b", 2);
+        assert!(map.clone().is_ordered());
+        assert_eq!(map, map! { "a" => 1, "b" => 2 });
+        map.clear();
+        assert!(map.is_empty() && !crate::Map::new().is_ordered());
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub enum Flow {
 pub struct Style {
     /// Which containers are written on one line.
     pub flow: Flow,
-    /// Whether maps are sorted by key, as far as their keys can be compared. PyYAML's default.
+    /// Whether maps are sorted by key, as far as their keys can be compared. PyYAML's default. Those whose order counts are
+    /// not.
     pub sort_keys: bool,
     /// Columns per level, 2 to 9.
     pub indent: i32,
@@ -135,7 +136,7 @@ impl Writer<'_> {
 
     fn map(&mut self, map: &Map) -> Result<(), String> {
         let mut entries: Vec<(&Value, &Value)> = map.iter().collect();
-        if self.style.sort_keys {
+        if self.style.sort_keys && !map.is_ordered() {
             sort(&mut entries);
         }
         self.emitter.start_mapping(self.flow(entries.iter().flat_map(|(key, item)| [*key, *item])))?;

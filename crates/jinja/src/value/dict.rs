@@ -54,6 +54,11 @@ impl Dict {
         Dict(Arc::new(Inner { ordered: false, map: Mutex::new(map) }))
     }
 
+    /// Says whether it is an `OrderedDict`.
+    pub fn is_ordered(&self) -> bool {
+        self.0.ordered
+    }
+
     /// Returns `dict` or `OrderedDict`.
     pub fn type_name(&self) -> &'static str {
         if self.0.ordered { "OrderedDict" } else { "dict" }

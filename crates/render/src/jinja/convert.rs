@@ -25,7 +25,7 @@ pub fn seen(value: &Value) -> Seen {
 
 /// Makes a dictionary that templates see.
 pub fn seen_map(map: &Map) -> Dict {
-    let dict = Dict::with_capacity(map.len());
+    let dict = if map.is_ordered() { Dict::ordered() } else { Dict::with_capacity(map.len()) };
     for (key, value) in map {
         dict.insert(seen_key(key), seen(value));
     }
@@ -85,7 +85,7 @@ fn map(state: &mut State, dict: &Dict, depth: usize) -> Result<Map, Error> {
         let value = below(state, &value, depth + 1)?;
         map.insert(key, value);
     }
-    Ok(map)
+    Ok(if dict.is_ordered() { map.ordered() } else { map })
 }
 
 /// Makes the arguments of an execution function of those of a call in a template.

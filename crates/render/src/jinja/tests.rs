@@ -109,3 +109,13 @@ fn templates_become_the_recorded_texts_and_errors() {
 fn is_utc() -> bool {
     crate::python::time::Local::at(0.0).is_some_and(|local| local.hour == 0 && local.day == 1)
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_of_an_ordered_dictionary_counts_behind_functions_too() {
+    let text = "{% set d = odict([('b', 1), ('a', {'d': 1, 'c': 2})]) %}{{ salt['test.echo'](d) | yaml(False) }}";
+    let found = tokio::task::spawn_blocking(move || {
+        let renderer = Renderer::new(context(map! {}, map! {}, map! {}), Arc::new(crate::NoFiles));
+        renderer.template(&crate::Template { text, engine: "jinja", ..crate::Template::default() }).unwrap()
+    });
+    assert_eq!(found.await.unwrap(), "b: 1\na:\n  c: 2\n  d: 1");
+}

@@ -17,9 +17,11 @@ const FEW: usize = 16;
 pub(super) enum Entries {
     Few(Vec<(Value, Value)>),
     Many(Box<IndexMap<Value, Value>>),
+    /// Of an `OrderedDict` of Python's. There are few of them, so that they all have an index.
+    Ordered(Box<IndexMap<Value, Value>>),
 }
 
-use Entries::{Few, Many};
+use Entries::{Few, Many, Ordered};
 
 impl Entries {
     pub(super) fn with_capacity(entries: usize) -> Self {
@@ -29,24 +31,35 @@ impl Entries {
         }
     }
 
+    pub(super) fn is_ordered(&self) -> bool {
+        matches!(self, Ordered(_))
+    }
+
+    pub(super) fn into_ordered(self) -> Self {
+        match self {
+            Few(row) => Ordered(Box::new(row.into_iter().collect())),
+            Many(index) | Ordered(index) => Ordered(index),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Few(row) => row.len(),
-            Many(index) => index.len(),
+            Many(index) | Ordered(index) => index.len(),
         }
     }
 
     pub(super) fn get<Q: Hash + Equivalent<Value> + ?Sized>(&self, key: &Q) -> Option<&Value> {
         match self {
             Few(row) => row.iter().find(|(known, _)| key.equivalent(known)).map(|(_, value)| value),
-            Many(index) => index.get(key),
+            Many(index) | Ordered(index) => index.get(key),
         }
     }
 
     pub(super) fn get_mut<Q: Hash + Equivalent<Value> + ?Sized>(&mut self, key: &Q) -> Option<&mut Value> {
         match self {
             Few(row) => row.iter_mut().find(|(known, _)| key.equivalent(known)).map(|(_, value)| value),
-            Many(index) => index.get_mut(key),
+            Many(index) | Ordered(index) => index.get_mut(key),
         }
     }
 
@@ -60,7 +73,7 @@ impl Entries {
 
     pub(super) fn get_or_insert_with(&mut self, key: Value, make: impl FnOnce() -> Value) -> &mut Value {
         match self {
-            Many(index) => index.entry(key).or_insert_with(make),
+            Many(index) | Ordered(index) => index.entry(key).or_insert_with(make),
             Few(row) => {
                 let known = row.iter().position(|(known, _)| *known == key);
                 let place = known.unwrap_or(row.len());
@@ -79,14 +92,14 @@ impl Entries {
                 let place = row.iter().position(|(known, _)| key.equivalent(known))?;
                 Some(row.remove(place).1)
             }
-            Many(index) => index.shift_remove(key),
+            Many(index) | Ordered(index) => index.shift_remove(key),
         }
     }
 
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&Value, &mut Value) -> bool) {
         match self {
             Few(row) => row.retain_mut(|(key, value)| keep(key, value)),
-            Many(index) => index.retain(keep),
+            Many(index) | Ordered(index) => index.retain(keep),
         }
     }
 
@@ -94,28 +107,28 @@ impl Entries {
     pub(super) fn sort_by(&mut self, mut compare: impl FnMut(&Value, &Value, &Value, &Value) -> std::cmp::Ordering) {
         match self {
             Few(row) => row.sort_by(|one, other| compare(&one.0, &one.1, &other.0, &other.1)),
-            Many(index) => index.sort_by(compare),
+            Many(index) | Ordered(index) => index.sort_by(compare),
         }
     }
 
     pub(super) fn iter(&self) -> Iter<'_> {
         match self {
             Few(row) => Iter::Few(row.iter()),
-            Many(index) => Iter::Many(index.iter()),
+            Many(index) | Ordered(index) => Iter::Many(index.iter()),
         }
     }
 
     pub(super) fn iter_mut(&mut self) -> IterMut<'_> {
         match self {
             Few(row) => IterMut::Few(row.iter_mut()),
-            Many(index) => IterMut::Many(index.iter_mut()),
+            Many(index) | Ordered(index) => IterMut::Many(index.iter_mut()),
         }
     }
 
     /// Adds an entry whose key is not there yet.
     fn push(&mut self, key: Value, value: Value) {
         match self {
-            Many(index) => drop(index.insert(key, value)),
+            Many(index) | Ordered(index) => drop(index.insert(key, value)),
             Few(row) if row.len() < FEW => {
                 if row.len() == row.capacity() {
                     // A map with one entry is the most frequent one: it gets room for that one.
@@ -135,7 +148,7 @@ impl Entries {
     fn at_mut(&mut self, place: usize) -> &mut Value {
         match self {
             Few(row) => &mut row[place].1,
-            Many(index) => &mut index[place],
+            Many(index) | Ordered(index) => &mut index[place],
         }
     }
 }
@@ -162,7 +175,7 @@ impl IntoIterator for Entries {
     fn into_iter(self) -> IntoIter {
         match self {
             Few(row) => IntoIter::Few(row.into_iter()),
-            Many(index) => IntoIter::Many(index.into_iter()),
+            Many(index) | Ordered(index) => IntoIter::Many(index.into_iter()),
         }
     }
 }
