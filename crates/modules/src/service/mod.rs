@@ -1,7 +1,7 @@
 //! `service` — what runs in the background, by the init system that runs it.
 //!
-//! systemd serves every machine that was booted with it; the others are chosen by the grain `os`, as in Salt, or by the
-//! option `providers`.
+//! systemd serves every machine that was booted with it, or that has it and no other; the others are chosen by the grain
+//! `os`, as in Salt, or by the option `providers`.
 
 pub mod openrc;
 pub mod red_hat;

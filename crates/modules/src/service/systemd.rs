@@ -6,6 +6,7 @@ use std::path::Path;
 use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
+use super::booted_with_systemd;
 use crate::cmd::{self, Outcome};
 use crate::file::paths;
 use crate::util;
@@ -41,13 +42,19 @@ pub static MODULE: Module = Module::new(
         &UNMASK,
     ],
 )
-.only_if(booted)
+.only_if(installed)
 .provided_by("systemd_service");
 
-fn booted(_grains: &Map) -> std::result::Result<(), String> {
+/// Says whether systemd is there; it need not run, as in the building of images.
+fn installed(_grains: &Map) -> std::result::Result<(), String> {
     let reason = "The systemd execution module failed to load: only available on Linux systems which have been booted \
                   with systemd.";
-    if Path::new("/run/systemd/system").exists() { Ok(()) } else { Err(reason.into()) }
+    if booted_with_systemd() || stopped().is_some() { Ok(()) } else { Err(reason.into()) }
+}
+
+/// The path of `systemctl` on a machine that systemd does not run.
+fn stopped() -> Option<String> {
+    if booted_with_systemd() { None } else { util::which("systemctl").map(|path| path.to_string_lossy().into_owned()) }
 }
 
 /// Kinds of units; a service is named without its kind.
@@ -142,6 +149,16 @@ async fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
     Ok(unit_status(ctx, name).await?.exists)
 }
 
+/// Says whether systemd knows a unit; it can only be asked while it runs.
+async fn known(ctx: &Context, name: &str) -> Result<bool> {
+    match stopped() {
+        None => refreshed(ctx, name).await,
+        Some(_) => {
+            Err(Error::execution(format!("Cannot run in offline mode. Failed to get information on unit '{name}'")))
+        }
+    }
+}
+
 /// All units with files, as they are listed.
 fn unit_names(root: Option<&str>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
@@ -227,7 +244,7 @@ fn succeed(said: Outcome) -> Result<bool> {
 ///     salt '*' service.available sshd
 #[function]
 async fn available(ctx: &Context, name: String) -> Result<bool> {
-    refreshed(ctx, &name).await
+    known(ctx, &name).await
 }
 
 /// Keeps a service from starting with the system.
@@ -510,10 +527,11 @@ async fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, ro
 ///     salt '*' service.missing sshd
 #[function]
 async fn missing(ctx: &Context, name: String) -> Result<bool> {
-    Ok(!refreshed(ctx, &name).await?)
+    Ok(!known(ctx, &name).await?)
 }
 
-/// Says whether systemd is to be left alone, as in the building of images.
+/// Says whether systemd is installed but does not run, as in the building of images: the path of `systemctl` then, None
+/// without one, and False while systemd runs.
 ///
 /// CLI Example:
 ///
@@ -521,8 +539,8 @@ async fn missing(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' service.offline
 #[function]
-fn offline() -> Result<bool> {
-    Ok(std::env::var("SYSTEMD_OFFLINE").is_ok_and(|value| ["1", "yes", "true", "on"].contains(&value.as_str())))
+fn offline() -> Result<Value> {
+    Ok(if booted_with_systemd() { false.into() } else { stopped().into() })
 }
 
 /// Makes a service read its settings anew.
