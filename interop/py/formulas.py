@@ -2,9 +2,12 @@
 
 usage: formulas.py --real PYTHON --ours PROGRAM --work DIR [--jobs N] [--system NAME]… FOLDER [TREE…]
        formulas.py --real … --ours … --work … --states salt --pillar pillar FOLDER [TREE…]
+       formulas.py --real … --ours … --work … --config FILE… FOLDER TREE
 
 FOLDER holds checked-out trees, one folder each: formulas with their `pillar.example`, or whole trees whose states and
-pillar lie in the folders that --states and --pillar name. PYTHON is an interpreter that has Salt, PROGRAM is `saltern`.
+pillar lie in the folders that --states and --pillar name. A FILE of --config is a JSON object of minion options that a
+tree expects (id, roots, nodegroups, grains); TREE in its texts stands for the tree's folder. Then the whole highstate is
+asked for, too (`state.show_lowstate`). PYTHON is an interpreter that has Salt, PROGRAM is `saltern`.
 Nothing is applied: `state.show_low_sls` is asked for each SLS file, on each of the systems below, without a pillar, with
 the example's and, with --test-pillars, with each of `test/salt/pillar`. What the real Salt answers is kept in DIR and asked
 once. Ends with 1 if anything differs.
@@ -128,6 +131,8 @@ def sls_names(root):
 def pillars(options, tree):
     """The pillars a tree is tried with: their names, each with its file or folder."""
     found = {"plain": None}
+    if options.config:
+        return {file.stem: file for file in options.config}
     if options.pillar:
         found["pillar"] = tree / options.pillar
     elif (tree / "pillar.example").exists():
@@ -146,7 +151,15 @@ class Case:
         self.name = f"{tree.name} {system} {variant}"
         self.folder = options.work / tree.name / f"{system}-{variant}"
         self.states = tree / options.states if options.states else tree
+        self.laid_over = {}
+        if options.config:
+            self.laid_over = json.loads(pillar.read_text().replace("TREE", str(tree)))
+            self.pillar, self.states = None, self.laid_over.get("file_roots", {}).get("base", [self.states])
+            names = [name for folder in self.states for name in sls_names(Path(folder))]
+            self.names = [PILLAR, HIGHSTATE, *dict.fromkeys(names)]
+            return
         self.names = sls_names(self.states)
+        self.names = [PILLAR, *self.names] if pillar else self.names
 
     def prepare(self):
         pillar = self.folder / "pillar"
@@ -165,12 +178,13 @@ class Case:
                 "file_client": "local",
                 "file_roots": {"base": [str(self.states)]},
                 "pillar_roots": {"base": [str(pillar)]},
-                "grains": {**COMMON_GRAINS, **SYSTEMS[self.system]},
                 "enable_fqdns_grains": False,
                 "enable_gpu_grains": False,
                 "log_level": "quiet",
                 "log_level_logfile": "quiet",
+                **self.laid_over,
             }
+            config["grains"] = {**COMMON_GRAINS, **SYSTEMS[self.system], **self.laid_over.get("grains", {})}
             (root / "minion").write_text(json.dumps(config))
 
     def real(self):
@@ -188,7 +202,7 @@ class Case:
         answers, seconds = {}, 0
         root = self.folder / "ours"
         for name in self.names:
-            function = ["pillar.items", "unmask=True"] if name == PILLAR else ["state.show_low_sls", name]
+            function = ASKED.get(name) or ["state.show_low_sls", name]
             command = [self.options.ours, "salt-call", "--local", "--out=json", "-c", root, *function]
             output, used = timed(command, self.options.limit)
             seconds += used
@@ -201,7 +215,8 @@ class Case:
         return answers, seconds
 
 
-PILLAR = "(pillar)"
+PILLAR, HIGHSTATE = "(pillar)", "(highstate)"
+ASKED = {PILLAR: ["pillar.items", "unmask=True"], HIGHSTATE: ["state.show_lowstate"]}
 
 
 class Pairs(dict):
@@ -251,6 +266,8 @@ def answer(config, names):
             try:
                 if name == PILLAR:
                     answers[name] = caller.cmd("pillar.items", unmask=True)
+                elif name == HIGHSTATE:
+                    answers[name] = caller.cmd("state.show_lowstate")
                 else:
                     answers[name] = caller.cmd("state.show_low_sls", name)
             except BaseException as error:  # whatever ends salt-call ends only this answer
@@ -360,8 +377,6 @@ def short(value):
 
 def compare(case):
     case.prepare()
-    if case.pillar:
-        case.names = [PILLAR, *case.names]
     real, real_seconds = case.real()
     ours, our_seconds = case.ours()
     found = []
@@ -390,6 +405,7 @@ def main():
     parser.add_argument("--test-pillars", action="store_true", help="try test/salt/pillar/*.sls too")
     parser.add_argument("--states", help="the folder of each tree that holds its states")
     parser.add_argument("--pillar", help="the folder of each tree that is its pillar")
+    parser.add_argument("--config", type=Path, action="append", default=[], help="options of the minion, as JSON")
     parser.add_argument("folder", type=Path)
     parser.add_argument("trees", nargs="*")
     options = parser.parse_args()
