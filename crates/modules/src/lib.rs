@@ -47,6 +47,7 @@ pub mod pillar;
 pub mod pip;
 pub mod pkg;
 pub mod pkg_resource;
+pub mod postgres;
 mod providers;
 pub mod ps;
 pub mod publish;
@@ -128,6 +129,7 @@ pub static ALL: &[&exec::Module] = &[
     &pkg::apk::MODULE,
     &pkg::pacman::MODULE,
     &pkg_resource::MODULE,
+    &postgres::MODULE,
     &ps::MODULE,
     &publish::MODULE,
     &random::MODULE,

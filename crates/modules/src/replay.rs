@@ -270,5 +270,6 @@ recordings! {
     logrotate_cases 30
     mount_cases 100
     nftables_cases 500
+    postgres_cases 300
     selinux_cases 100
 }

@@ -6,9 +6,12 @@ fakes! {
     "cmd.run_stdout"
     "cmd.shell"
     "cp.cache_file"
+    "file.chown"
     "file.directory_exists"
     "file.mkdir"
+    "file.remove"
     "file.replace"
     "mount.active"
     "mount.swaps"
+    "postgres.psql_query"
 }

@@ -34,6 +34,7 @@ pub mod nftables;
 pub mod pip;
 pub mod pkg;
 pub mod pkgrepo;
+pub mod postgres;
 pub mod process;
 #[cfg(test)]
 mod replay;
@@ -90,6 +91,15 @@ pub static ALL: &[&exec::Module] = &[
     &pip::MODULE,
     &pkg::MODULE,
     &pkgrepo::MODULE,
+    &postgres::database::MODULE,
+    &postgres::extension::MODULE,
+    &postgres::group::MODULE,
+    &postgres::initdb::MODULE,
+    &postgres::language::MODULE,
+    &postgres::privileges::MODULE,
+    &postgres::schema::MODULE,
+    &postgres::tablespace::MODULE,
+    &postgres::user::MODULE,
     &process::MODULE,
     &saltmod::MODULE,
     &schedule::MODULE,

@@ -190,6 +190,7 @@ recordings! {
     pip_cases 90
     pkg_cases 400
     pkgrepo_cases 100
+    postgres_cases 400
     selinux_cases 150
     service_cases 200
     system_cases 400

@@ -1,0 +1,167 @@
+//! Databases.
+
+use exec::{Context, Error, Result, function};
+use value::Map;
+
+use super::server::{Server, by_name, identifier, literal, quoted};
+
+/// Returns the databases of a server by name: owner, encoding, order of words, privileges and tablespace.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.db_list
+#[function]
+async fn db_list(
+    ctx: &Context,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Map> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let query = "SELECT datname as \"Name\", pga.rolname as \"Owner\", pg_encoding_to_char(encoding) as \"Encoding\", datcollate \
+                 as \"Collate\", datctype as \"Ctype\", datacl as \"Access privileges\", spcname as \"Tablespace\" FROM \
+                 pg_database pgd, pg_roles pga, pg_tablespace pgts WHERE pga.oid = pgd.datdba AND pgts.oid = \
+                 pgd.dattablespace";
+    Ok(by_name(server.query(ctx, query).await?, "Name"))
+}
+
+/// Says whether a database exists.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.db_exists 'dbname'
+#[function]
+async fn db_exists(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let all = db_list(ctx, server.user, server.host, server.port, server.maintenance_db, server.password, server.runas);
+    Ok(all.await?.contains_key(&name))
+}
+
+/// Makes a database, and says whether it was made.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.db_create 'dbname' template=template_postgis
+#[function]
+async fn db_create(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    tablespace: Option<String>,
+    encoding: Option<String>,
+    lc_collate: Option<String>,
+    lc_ctype: Option<String>,
+    owner: Option<String>,
+    template: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let options = [
+        ("TABLESPACE", tablespace.map(|name| quoted(&name, '"')).transpose()?),
+        ("OWNER", owner.map(|name| quoted(&name, '"')).transpose()?),
+        ("TEMPLATE", template),
+        ("ENCODING", encoding.map(|name| quoted(&name, '\'')).transpose()?),
+        ("LC_COLLATE", lc_collate.map(|name| quoted(&name, '\'')).transpose()?),
+        ("LC_CTYPE", lc_ctype.map(|name| quoted(&name, '\'')).transpose()?),
+    ];
+    let options: Vec<String> =
+        options.into_iter().filter_map(|(word, value)| Some(format!(" {word} = {}", value?))).collect();
+    let with = if options.is_empty() { "" } else { " WITH" };
+    server.run(ctx, &format!("CREATE DATABASE {}{with}{}", identifier(&name), options.concat())).await
+}
+
+/// Gives a database another owner or tablespace; with ``owner_recurse`` the owner gets all that is in it, too.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.db_alter dbname owner=otheruser
+#[function]
+async fn db_alter(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    tablespace: Option<String>,
+    owner: Option<String>,
+    #[default(false)] owner_recurse: bool,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let name = identifier(&name);
+    let mut well = true;
+    if let Some(owner) = owner.filter(|owner| !owner.is_empty()) {
+        if owner_recurse {
+            let dbname = name.trim_matches('"').to_owned();
+            return Ok(super::owner::give(ctx, &server, &dbname, &owner).await?.get("retcode") == Some(&0.into()));
+        }
+        well = server.run(ctx, &format!("ALTER DATABASE {name} OWNER TO {}", identifier(&owner))).await?;
+    }
+    if let Some(tablespace) = tablespace.filter(|tablespace| !tablespace.is_empty()) {
+        let query = format!("ALTER DATABASE {name} SET TABLESPACE {}", identifier(&tablespace));
+        well = server.run(ctx, &query).await? && well;
+    }
+    Ok(well)
+}
+
+/// Removes a database, after its connections were closed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.db_remove 'dbname'
+#[function]
+async fn db_remove(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let queries = [
+        format!("REVOKE CONNECT ON DATABASE {} FROM public;", identifier(&name)),
+        format!(
+            "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {} AND pid <> pg_backend_pid();",
+            literal(&name)
+        ),
+        format!("DROP DATABASE {};", identifier(&name)),
+    ];
+    for query in queries {
+        let said = server.psql(ctx, &["-c", &query]).await?;
+        if said.get("retcode") != Some(&0.into()) {
+            return Err(Error::Other(format!("Failed: ret={said:?}")));
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,304 @@
+//! Extensions.
+
+use exec::{Context, Result, function};
+use value::{Map, Value};
+
+use super::server::{Server, identifier};
+use crate::pkg_resource::compare_loosely;
+
+const MISSING: &str = "EXTENSION NOT INSTALLED";
+const INSTALLED: &str = "EXTENSION INSTALLED";
+const OLD: &str = "EXTENSION TO UPGRADE";
+const ELSEWHERE: &str = "EXTENSION TO MOVE";
+
+/// The rows that have both keys, by the first one.
+fn listed(rows: Vec<Map>, name: &str, version: &str) -> Map {
+    let rows = rows.into_iter().filter(|row| row.contains_key(version));
+    rows.filter_map(|row| Some((row.get_str(name)?.to_owned(), row))).collect()
+}
+
+async fn available(ctx: &Context, server: &Server) -> Result<Map> {
+    let rows = server.query(ctx, "select * from pg_available_extensions();").await?;
+    Ok(listed(rows, "name", "default_version"))
+}
+
+async fn installed(ctx: &Context, server: &Server) -> Result<Map> {
+    let query =
+        "select a.*, b.nspname as schema_name from pg_extension a,  pg_namespace b where a.extnamespace = b.oid;";
+    Ok(listed(server.query(ctx, query).await?, "extname", "extversion"))
+}
+
+/// What is to be done with an extension.
+async fn metadata(
+    ctx: &Context,
+    server: &Server,
+    name: &str,
+    version: Option<&str>,
+    schema: Option<&str>,
+) -> Result<Vec<&'static str>> {
+    let known = installed(ctx, server).await?;
+    let Some(known) = known.get(name).and_then(Value::as_map) else { return Ok(vec![MISSING]) };
+    let mut found = vec![INSTALLED];
+    let has = known.get_str("extversion").unwrap_or_default();
+    if version.is_some_and(|wanted| compare_loosely(has, wanted, false) < 0) {
+        found.push(OLD);
+    }
+    let movable = known.get_str("extrelocatable") == Some("t");
+    if movable && schema.is_some_and(|wanted| known.get_str("schema_name") != Some(wanted)) {
+        found.push(ELSEWHERE);
+    }
+    Ok(found)
+}
+
+/// Returns the extensions that can be installed, by name.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.available_extensions
+#[function]
+async fn available_extensions(
+    ctx: &Context,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Map> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    available(ctx, &server).await
+}
+
+/// Returns the installed extensions, by name.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.installed_extensions
+#[function]
+async fn installed_extensions(
+    ctx: &Context,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Map> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    installed(ctx, &server).await
+}
+
+/// Returns what is known about an extension that can be installed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.get_available_extension plpgsql
+#[function]
+async fn get_available_extension(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Value> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    Ok(available(ctx, &server).await?.get(&name).cloned().unwrap_or_default())
+}
+
+/// Returns what is known about an installed extension.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.get_installed_extension plpgsql
+#[function]
+async fn get_installed_extension(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Value> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    Ok(installed(ctx, &server).await?.get(&name).cloned().unwrap_or_default())
+}
+
+/// Says whether an extension can be installed; large and small letters are the same.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.is_available_extension plpgsql
+#[function]
+async fn is_available_extension(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let name = name.to_lowercase();
+    Ok(available(ctx, &server).await?.text_keys().any(|known| known.to_lowercase() == name))
+}
+
+/// Says whether an extension is installed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.is_installed_extension plpgsql
+#[function]
+async fn is_installed_extension(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    Ok(installed(ctx, &server).await?.contains_key(&name))
+}
+
+/// Says in words whether an extension is installed, old, or in another schema.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.create_metadata adminpack
+#[function]
+async fn create_metadata(
+    ctx: &Context,
+    name: String,
+    ext_version: Option<String>,
+    schema: Option<String>,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Vec<&'static str>> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    metadata(ctx, &server, &name, ext_version.as_deref(), schema.as_deref()).await
+}
+
+/// Removes an extension, by default with what needs it, and says whether it is gone.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.drop_extension 'adminpack'
+#[function]
+async fn drop_extension(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] if_exists: Value,
+    #[default(Value::Null)] restrict: Value,
+    #[default(Value::Null)] cascade: Value,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let on = |flag: Value, usual: bool| if flag.is_null() { usual } else { flag.truthy() };
+    let mut words = vec!["DROP EXTENSION"];
+    words.extend(on(if_exists, false).then_some("IF EXISTS"));
+    let quoted = identifier(&name);
+    words.push(if name.contains(|c: char| c != '_' && !c.is_ascii_alphanumeric()) { &quoted } else { &name });
+    words.extend(on(cascade, true).then_some("CASCADE"));
+    words.extend(on(restrict, false).then_some("RESTRICT"));
+    words.push(";");
+    if installed(ctx, &server).await?.contains_key(&name) {
+        server.run(ctx, &words.join(" ")).await?;
+    }
+    Ok(!installed(ctx, &server).await?.contains_key(&name))
+}
+
+/// Installs an extension, or brings it to a version or into a schema; says whether it is so now.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.create_extension 'adminpack'
+#[function]
+async fn create_extension(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] if_not_exists: Value,
+    schema: Option<String>,
+    ext_version: Option<String>,
+    from_version: Option<String>,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let (version, place) = (ext_version.as_deref(), schema.as_deref());
+    let before = metadata(ctx, &server, &name, version, place).await?;
+    let can = available(ctx, &server).await?.text_keys().any(|known| known.eq_ignore_ascii_case(&name));
+    let query = match before.contains(&MISSING) {
+        true => {
+            let unless = if if_not_exists.is_null() || if_not_exists.truthy() { "IF NOT EXISTS " } else { "" };
+            creation(&name, unless, place, version, from_version.as_deref())
+        }
+        false => change(&name, &before, place, version),
+    };
+    if can && !query.is_empty() {
+        server.run(ctx, &query).await?;
+    }
+    Ok(metadata(ctx, &server, &name, version, place).await? == [INSTALLED])
+}
+
+fn creation(name: &str, unless: &str, schema: Option<&str>, version: Option<&str>, from: Option<&str>) -> String {
+    let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let with = [
+        given(schema).map(|schema| format!("SCHEMA {}", identifier(&schema))),
+        given(version).map(|version| format!("VERSION {version}")),
+        given(from).map(|from| format!("FROM {from}")),
+    ];
+    let with: Vec<String> = with.into_iter().flatten().collect();
+    let with = if with.is_empty() { String::new() } else { format!("WITH {} ", with.join(" ")) };
+    format!("CREATE EXTENSION {unless}{} {with};", identifier(name))
+}
+
+fn change(name: &str, before: &[&str], schema: Option<&str>, version: Option<&str>) -> String {
+    let schema = schema.filter(|_| before.contains(&ELSEWHERE));
+    let version = version.filter(|_| before.contains(&OLD));
+    let name = identifier(name);
+    let queries = [
+        schema.map(|schema| format!("ALTER EXTENSION {name} SET SCHEMA {};", identifier(schema))),
+        version.map(|version| format!("ALTER EXTENSION {name} UPDATE TO {version};")),
+    ];
+    queries.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}

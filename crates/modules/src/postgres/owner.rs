@@ -1,0 +1,65 @@
+//! A new owner for all that is in a database.
+
+use exec::{Context, Error, Result, function};
+use value::{Map, Value};
+
+use super::server::{Server, identifier};
+
+/// What is given: the statement, and the query for what it is given for.
+const PARTS: [(&str, &str); 4] = [
+    ("schema", "select quote_ident(schema_name) as n from information_schema.schemata;"),
+    (
+        "table",
+        "select quote_ident(table_schema)||'.'||quote_ident(table_name) as n from information_schema.tables where \
+         table_schema not in ('pg_catalog', 'information_schema');",
+    ),
+    (
+        "routine",
+        "select p.oid::regprocedure::text as n from pg_catalog.pg_proc p join pg_catalog.pg_namespace ns on \
+         p.pronamespace=ns.oid where ns.nspname not in ('pg_catalog', 'information_schema');",
+    ),
+    (
+        "sequence",
+        "select quote_ident(sequence_schema)||'.'||quote_ident(sequence_name) as n from information_schema.sequences;",
+    ),
+];
+
+/// Gives a database and all in it to an owner, in one transaction; returns what `cmd.run_all` says.
+pub(super) async fn give(ctx: &Context, server: &Server, dbname: &str, owner: &str) -> Result<Map> {
+    let server = Server { maintenance_db: Some(dbname.to_owned()), ..server.clone() };
+    let owner = identifier(owner);
+    let mut script = format!("begin;\nalter database {} owner to {owner};\n", identifier(dbname));
+    for (kind, query) in PARTS {
+        for row in server.query(ctx, query).await? {
+            let name = row.get("n").map(Value::to_string).unwrap_or_default();
+            script.push_str(&format!("alter {kind} {name} owner to {owner};\n"));
+        }
+    }
+    script.push_str("commit;\n");
+    server.script(ctx, &script).await
+}
+
+/// Gives a database and its schemas, tables, views, functions and sequences to a user, and returns what the program says.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.owner_to 'dbname' 'username'
+#[function]
+async fn owner_to(
+    ctx: &Context,
+    dbname: String,
+    ownername: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Map> {
+    if dbname.is_empty() {
+        return Err(Error::invocation("a database must be named"));
+    }
+    let server = Server { user, host, port, maintenance_db: None, password, runas };
+    give(ctx, &server, &dbname, &ownername).await
+}

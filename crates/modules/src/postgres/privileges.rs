@@ -1,0 +1,143 @@
+//! Who may do what.
+
+use exec::{Context, Result, function};
+use value::Map;
+
+use super::objects::{Object, Wanted};
+use super::server::{Server, identifier};
+
+async fn listed(ctx: &Context, server: &Server, object: &Object<'_>) -> Result<Map> {
+    Ok(object.privileges(&server.query(ctx, &object.query()).await?))
+}
+
+async fn has(ctx: &Context, server: &Server, role: &str, wanted: &Wanted<'_>, grant: bool) -> Result<bool> {
+    if let Some(query) = wanted.object.owner_query() {
+        let rows = server.query(ctx, &query).await?;
+        if rows.first().and_then(|row| row.get_str("name")) == Some(role) {
+            return Ok(true);
+        }
+    }
+    let all = listed(ctx, server, &wanted.object).await?;
+    Ok(all.get(role).is_some_and(|held| wanted.holds(held, grant)))
+}
+
+/// Returns the privileges on an object by role, each with whether the role may grant it; of a group its members, each with
+/// whether it may add others. Tables, sequences and functions lie in the schema ``prepend``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.privileges_list table_name table maintenance_db=db_name
+#[function]
+async fn privileges_list(
+    ctx: &Context,
+    name: String,
+    object_type: String,
+    #[default("public")] prepend: String,
+    maintenance_db: Option<String>,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<Map> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let object = Object::new(&object_type, &name, &prepend)?;
+    listed(ctx, &server, &object).await
+}
+
+/// Says whether a role has privileges, separated by commas, on an object; with ``grant_option`` whether it may grant all there
+/// are.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.has_privileges user_name table_name table SELECT,INSERT maintenance_db=db_name
+#[function]
+async fn has_privileges(
+    ctx: &Context,
+    name: String,
+    object_name: String,
+    object_type: String,
+    privileges: Option<String>,
+    grant_option: Option<bool>,
+    #[default("public")] prepend: String,
+    maintenance_db: Option<String>,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
+    has(ctx, &server, &name, &wanted, grant_option.unwrap_or(false)).await
+}
+
+/// Grants privileges, separated by commas, on an object to a role, and says whether it was done; what a role has already is
+/// not granted again. The object ``ALL`` means all tables, sequences or functions of the schema ``prepend``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.privileges_grant user_name table_name table SELECT,UPDATE maintenance_db=db_name
+#[function]
+async fn privileges_grant(
+    ctx: &Context,
+    name: String,
+    object_name: String,
+    object_type: String,
+    privileges: Option<String>,
+    grant_option: Option<bool>,
+    #[default("public")] prepend: String,
+    maintenance_db: Option<String>,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
+    if has(ctx, &server, &name, &wanted, false).await? {
+        tracing::info!("{name} has the privileges on {object_name} already");
+        return Ok(false);
+    }
+    let grant = grant_option.unwrap_or(false);
+    server.run(ctx, &wanted.grant(&identifier(&name), grant)).await
+}
+
+/// Takes privileges, separated by commas, on an object from a role, and says whether it was done; what a role does not have is
+/// not taken.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.privileges_revoke user_name table_name table SELECT,UPDATE maintenance_db=db_name
+#[function]
+async fn privileges_revoke(
+    ctx: &Context,
+    name: String,
+    object_name: String,
+    object_type: String,
+    privileges: Option<String>,
+    #[default("public")] prepend: String,
+    maintenance_db: Option<String>,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
+    if !has(ctx, &server, &name, &wanted, false).await? {
+        tracing::info!("{name} does not have the privileges on {object_name}");
+        return Ok(false);
+    }
+    server.run(ctx, &wanted.revoke(&name)).await
+}

@@ -1,0 +1,298 @@
+//! Users and groups, which are both roles.
+
+use exec::{Context, Result, function};
+use value::Value;
+
+use super::roles::{Kind, Wish, create, list, remove, update};
+use super::server::Server;
+
+/// Returns the roles of a server by name, with ``return_password`` also the digests of their passwords; False if the server
+/// does not answer.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.user_list
+#[function]
+async fn user_list(
+    ctx: &Context,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+    #[default(false)] return_password: bool,
+) -> Result<Value> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    Ok(list(ctx, &server, return_password).await?.map_or(false.into(), Value::from))
+}
+
+/// Returns what is known about a role, with ``return_password`` also the digest of its password; None if there is none.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.role_get postgres
+#[function]
+async fn role_get(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+    #[default(false)] return_password: bool,
+) -> Result<Value> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let all = list(ctx, &server, return_password).await?;
+    Ok(all.and_then(|all| all.get(&name).cloned()).unwrap_or_default())
+}
+
+/// Says whether a role exists.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.user_exists 'username'
+#[function]
+async fn user_exists(
+    ctx: &Context,
+    name: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    Ok(list(ctx, &server, false).await?.is_some_and(|all| all.contains_key(&name)))
+}
+
+/// Makes a user, and says whether it was made; one that exists stays as it is.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.user_create 'username' rolepassword='secret'
+#[function]
+async fn user_create(
+    ctx: &Context,
+    username: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    #[default(Value::Null)] createdb: Value,
+    #[default(Value::Null)] createroles: Value,
+    #[default(Value::Null)] inherit: Value,
+    #[default(Value::Null)] login: Value,
+    #[default(Value::Null)] connlimit: Value,
+    #[default(Value::Null)] encrypted: Value,
+    #[default(Value::Null)] superuser: Value,
+    #[default(Value::Null)] replication: Value,
+    #[default(Value::Null)] rolepassword: Value,
+    #[default(Value::Null)] valid_until: Value,
+    #[default(Value::Null)] groups: Value,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wish = Wish {
+        createdb,
+        createroles,
+        inherit,
+        login,
+        connlimit,
+        encrypted,
+        superuser,
+        replication,
+        rolepassword,
+        valid_until,
+        groups,
+    };
+    create(ctx, &server, &username, Kind::User, &wish).await
+}
+
+/// Changes a user, and says whether it was changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.user_update 'username' rolepassword='secret'
+#[function]
+async fn user_update(
+    ctx: &Context,
+    username: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    #[default(Value::Null)] createdb: Value,
+    #[default(Value::Null)] createroles: Value,
+    #[default(Value::Null)] encrypted: Value,
+    #[default(Value::Null)] superuser: Value,
+    #[default(Value::Null)] inherit: Value,
+    #[default(Value::Null)] login: Value,
+    #[default(Value::Null)] connlimit: Value,
+    #[default(Value::Null)] replication: Value,
+    #[default(Value::Null)] rolepassword: Value,
+    #[default(Value::Null)] valid_until: Value,
+    #[default(Value::Null)] groups: Value,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wish = Wish {
+        createdb,
+        createroles,
+        encrypted,
+        superuser,
+        inherit,
+        login,
+        connlimit,
+        replication,
+        rolepassword,
+        valid_until,
+        groups,
+    };
+    update(ctx, &server, &username, &wish).await
+}
+
+/// Removes a user, and says whether it is gone now; of one that does not exist it is not said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.user_remove 'username'
+#[function]
+async fn user_remove(
+    ctx: &Context,
+    username: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    remove(ctx, &server, &username).await
+}
+
+/// Makes a group, and says whether it was made; one that exists stays as it is.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.group_create 'groupname' rolepassword='secret'
+#[function]
+async fn group_create(
+    ctx: &Context,
+    groupname: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    #[default(Value::Null)] createdb: Value,
+    #[default(Value::Null)] createroles: Value,
+    #[default(Value::Null)] encrypted: Value,
+    #[default(Value::Null)] login: Value,
+    #[default(Value::Null)] inherit: Value,
+    #[default(Value::Null)] superuser: Value,
+    #[default(Value::Null)] replication: Value,
+    #[default(Value::Null)] rolepassword: Value,
+    #[default(Value::Null)] groups: Value,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wish = Wish {
+        createdb,
+        createroles,
+        encrypted,
+        login,
+        inherit,
+        superuser,
+        replication,
+        rolepassword,
+        groups,
+        ..Wish::default()
+    };
+    create(ctx, &server, &groupname, Kind::Group, &wish).await
+}
+
+/// Changes a group, and says whether it was changed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.group_update 'groupname' rolepassword='secret'
+#[function]
+async fn group_update(
+    ctx: &Context,
+    groupname: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    #[default(Value::Null)] createdb: Value,
+    #[default(Value::Null)] createroles: Value,
+    #[default(Value::Null)] encrypted: Value,
+    #[default(Value::Null)] inherit: Value,
+    #[default(Value::Null)] login: Value,
+    #[default(Value::Null)] superuser: Value,
+    #[default(Value::Null)] replication: Value,
+    #[default(Value::Null)] rolepassword: Value,
+    #[default(Value::Null)] groups: Value,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    let wish = Wish {
+        createdb,
+        createroles,
+        encrypted,
+        inherit,
+        login,
+        superuser,
+        replication,
+        rolepassword,
+        groups,
+        ..Wish::default()
+    };
+    update(ctx, &server, &groupname, &wish).await
+}
+
+/// Removes a group, and says whether it is gone now; of one that does not exist it is not said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' postgres.group_remove 'groupname'
+#[function]
+async fn group_remove(
+    ctx: &Context,
+    groupname: String,
+    user: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    maintenance_db: Option<String>,
+    password: Option<String>,
+    runas: Option<String>,
+) -> Result<bool> {
+    let server = Server { user, host, port, maintenance_db, password, runas };
+    remove(ctx, &server, &groupname).await
+}
