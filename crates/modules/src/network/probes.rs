@@ -88,17 +88,13 @@ pub async fn ping(
     #[default(false)] timeout: Value,
     #[default(false)] return_boolean: bool,
 ) -> Result<Value> {
-    let (host, seconds) = (sanitized(&host), timeout.to_string());
-    let mut words = vec!["ping"];
-    if timeout.truthy() {
-        words.extend(["-W", &seconds]);
+    let wait = if timeout.truthy() { format!("-W {timeout} ") } else { String::new() };
+    let line = Value::from(format!("ping {wait}-c 4 {}", sanitized(&host)));
+    if !return_boolean {
+        return ctx.call("cmd.run", vec![line]).await;
     }
-    words.extend(["-c", "4", &host]);
-    let said = cmd::quiet(ctx, &words).await?;
-    if return_boolean {
-        return Ok(Value::Bool(said.retcode == Some(0)));
-    }
-    Ok(Value::from(format!("{}{}", said.stdout, said.stderr).trim_end()))
+    let said = ctx.call("cmd.run_all", vec![line]).await?;
+    Ok((said.get("retcode") == Some(&0.into())).into())
 }
 
 /// Follows the way to a host with the program ``traceroute``.
