@@ -76,8 +76,11 @@ impl Sources for Files {
 
     fn render<'a>(&'a self, sls: &'a str, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Sls, Failed>> {
         Box::pin(async move {
+            // A name may end with a dot: `a.` is `a/init.sls`, as an include of `.` in `a/b.sls` means.
             let path = sls.replace('.', "/");
-            for (path, is_init) in [(format!("{path}.sls"), false), (format!("{path}/init.sls"), true)] {
+            let folder = path.trim_end_matches('/');
+            let places = [(format!("{path}.sls"), false), (format!("{folder}/init.sls"), true)];
+            for (path, is_init) in places.into_iter().filter(|(path, _)| !path.ends_with("/.sls")) {
                 if let Some(file) = self.cached(&path, saltenv).await.map_err(Failed::Unreachable)? {
                     let data = self.file(file, sls, saltenv).await.map_err(Failed::Render)?;
                     return Ok(Sls { data, is_init });
