@@ -78,6 +78,32 @@ pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
+/// The same for high data that may lack what could not be gathered: what is wrong comes after what was wrong before.
+///
+/// # Errors
+/// All texts, up to the step that cannot do without the ones before.
+pub fn compile_what_there_is(
+    mut high: Map,
+    mut errors: Vec<String>,
+    settings: &Settings,
+) -> Result<Chunks, Vec<String>> {
+    errors.extend(high::reconcile_extend(&mut high, false));
+    let mut data = Value::Map(high);
+    let wrong = high::verify_high(&data);
+    let sound = wrong.is_empty();
+    errors.extend(wrong);
+    let Some(high) = data.as_map_mut().filter(|_| sound) else {
+        return Err(errors);
+    };
+    errors.extend(high::requisite_in(high, &settings.disabled_requisites));
+    high::apply_exclude(high);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let (chunks, errors) = compile_high_data(high, settings);
+    if errors.is_empty() { Ok(chunks) } else { Err(errors) }
+}
+
 /// Makes chunks of high data that is complete and verified. Beside them returns what is wrong.
 pub fn compile_high_data(high: &Map, settings: &Settings) -> (Chunks, Vec<String>) {
     let mut chunks = Chunks::default();

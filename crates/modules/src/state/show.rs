@@ -11,6 +11,12 @@ use crate::util::split_input;
 
 /// Returns the high data of the top files, or what is wrong.
 async fn high_of_top(session: &Session) -> Result<std::result::Result<Map, Vec<String>>> {
+    let gathered = gathered_top(session).await?;
+    Ok(gathered.and_then(|(high, errors)| if errors.is_empty() { Ok(high) } else { Err(errors) }))
+}
+
+/// Returns as much of the high data of the top files as there is, and what is wrong with the rest.
+async fn gathered_top(session: &Session) -> Result<std::result::Result<(Map, Vec<String>), Vec<String>>> {
     let files = session.files()?;
     let mut gatherer = session.gatherer(&files);
     let top = match gatherer.top().await {
@@ -22,7 +28,7 @@ async fn high_of_top(session: &Session) -> Result<std::result::Result<Map, Vec<S
         Ok(matches) => {
             let (high, more) = gatherer.high(&matches).await;
             errors.extend(more);
-            Ok(if errors.is_empty() { Ok(high) } else { Err(errors) })
+            Ok(Ok((high, errors)))
         }
         Err(why) => Ok(Err(vec![why])),
     }
@@ -105,9 +111,9 @@ pub async fn show_lowstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) 
 }
 
 async fn lows_of_top(session: &Session) -> Result<std::result::Result<Vec<Map>, Vec<String>>> {
-    let gathered = high_of_top(session).await?;
-    Ok(gathered.and_then(|high| {
-        let chunks = low::compile(high, &session.settings())?;
+    let gathered = gathered_top(session).await?;
+    Ok(gathered.and_then(|(high, errors)| {
+        let chunks = low::compile_what_there_is(high, errors, &session.settings())?;
         Ok(chunks.in_order().cloned().collect())
     }))
 }
