@@ -1,4 +1,4 @@
-//! A new owner for all that is in a database.
+//! A new owner for all that is in a database; what belongs to the server itself keeps its own.
 
 use exec::{Context, Error, Result, function};
 use value::{Map, Value};
@@ -7,7 +7,11 @@ use super::server::{Server, identifier};
 
 /// What is given: the statement, and the query for what it is given for.
 const PARTS: [(&str, &str); 4] = [
-    ("schema", "select quote_ident(schema_name) as n from information_schema.schemata;"),
+    (
+        "schema",
+        "select quote_ident(schema_name) as n from information_schema.schemata where schema_name <> 'information_schema' \
+         and left(schema_name, 3) <> 'pg_';",
+    ),
     (
         "table",
         "select quote_ident(table_schema)||'.'||quote_ident(table_name) as n from information_schema.tables where \
