@@ -125,7 +125,7 @@ impl Gatherer<'_> {
     ) -> Result<Vec<(String, String)>, String> {
         let Place { sls, saltenv } = place;
         let (env, include) = match &include {
-            Value::Map(map) => match map.iter().last() {
+            Value::Map(map) => match map.iter().next_back() {
                 Some((env, include)) => (env.to_string(), include.clone()),
                 None => return Err(format!("Badly formatted include {{}} found in include in SLS '{saltenv}:{sls}'")),
             },
