@@ -250,9 +250,9 @@ async fn set(
     #[default("/etc/logrotate.conf")] conf_file: String,
 ) -> Result<Value> {
     let conf = configuration(ctx, &conf_file).await?;
-    let included = conf.get("include files").and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    let mut included = conf.get("include files").and_then(Value::as_map).into_iter().flat_map(Map::iter);
     let holds = |keys: &Value| keys.as_list().is_some_and(|keys| keys.contains(&key.as_str().into()));
-    let file = included.filter(|(_, keys)| holds(keys)).last().map(|(name, _)| name.to_string());
+    let file = included.rfind(|(_, keys)| holds(keys)).map(|(name, _)| name.to_string());
     let path = match (file, conf.get_str("include")) {
         (Some(file), Some(folder)) => Path::new(folder).join(file).to_string_lossy().into_owned(),
         _ => conf_file,
