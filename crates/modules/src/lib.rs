@@ -77,6 +77,7 @@ pub mod timezone;
 pub mod user;
 pub mod util;
 pub mod virtualenv;
+pub mod x509;
 
 /// All modules. Of several with one name the first that works on the machine is taken.
 pub static ALL: &[&exec::Module] = &[
@@ -153,6 +154,7 @@ pub static ALL: &[&exec::Module] = &[
     &timezone::MODULE,
     &user::MODULE,
     &virtualenv::MODULE,
+    &x509::MODULE,
 ];
 
 /// The functions of a machine with these grains, without the modules that are turned off (`disable_modules`) and with the
