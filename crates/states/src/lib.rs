@@ -55,6 +55,7 @@ pub mod test;
 pub mod timezone;
 pub mod user;
 pub mod virtualenv;
+pub mod x509;
 
 pub use ret::Ret;
 
@@ -114,4 +115,5 @@ pub static ALL: &[&exec::Module] = &[
     &timezone::MODULE,
     &user::MODULE,
     &virtualenv::MODULE,
+    &x509::MODULE,
 ];

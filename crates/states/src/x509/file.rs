@@ -1,0 +1,252 @@
+//! The file a state of `x509` is about: looked at by `file.managed` before anything is made, and written through it.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use exec::{Call, Context, Error, KwArgs, Result};
+use modules::file::store::{Content, Keep, put};
+use value::{Map, Value, list, map};
+
+use crate::Ret;
+
+/// Arguments that go to `file.managed`.
+const OF_FILES: &[&str] = &[
+    "user",
+    "group",
+    "mode",
+    "attrs",
+    "makedirs",
+    "dir_mode",
+    "backup",
+    "create",
+    "follow_symlinks",
+    "check_cmd",
+    "tmp_dir",
+    "tmp_ext",
+    "selinux",
+    "file_encoding",
+    "encoding_errors",
+    "win_owner",
+    "win_perms",
+    "win_deny_perms",
+    "win_inheritance",
+    "win_perms_reset",
+];
+
+/// Sorts the further arguments of a state: those of the file, and the others.
+pub fn sorted(kwargs: &KwArgs) -> (Map, Map) {
+    let (mut of_file, mut others) = (map! { "show_changes" => false }, Map::new());
+    for (name, value) in kwargs.given() {
+        let text = name.to_string();
+        match text.as_str() {
+            "file_encoding" => drop(of_file.insert("encoding", value)),
+            known if OF_FILES.contains(&known) => drop(of_file.insert(name, value)),
+            known if modules::util::is_internal(known) => {}
+            _ => drop(others.insert(name, value)),
+        }
+    }
+    (of_file, others)
+}
+
+/// Refuses arguments a state does not know.
+///
+/// # Errors
+/// There are some.
+pub fn refuse_unknown(others: &Map) -> Result<()> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let names: Value = others.keys().map(Value::to_string).collect();
+    Err(Error::invocation(format!("Unrecognized keyword arguments: {names}")))
+}
+
+/// The file of a state.
+pub struct Managed<'a> {
+    ctx: &'a Context,
+    /// Its path.
+    pub name: String,
+    /// What is made: `certificate`.
+    what: &'static str,
+    args: Map,
+}
+
+/// What was found before anything is made.
+pub enum Before {
+    /// There is nothing to do, or nothing can be done.
+    Done(Ret),
+    /// It goes on.
+    Ready(Ready),
+}
+
+/// A file that can be written.
+pub struct Ready {
+    /// What `file.managed` would do.
+    test: Map,
+    /// The path behind links.
+    pub path: PathBuf,
+    /// Whether a link gives way to a file.
+    pub replaces_link: bool,
+}
+
+impl Ready {
+    /// Says whether there is a file.
+    pub fn exists(&self) -> bool {
+        !self.replaces_link && self.path.is_file()
+    }
+
+    /// The path as an argument.
+    pub fn reference(&self) -> Value {
+        self.path.to_string_lossy().into_owned().into()
+    }
+}
+
+/// What is to be done.
+pub struct Plan {
+    /// What changes.
+    pub changes: Map,
+    /// Whether there was one of its kind before.
+    pub again: bool,
+    /// Whether it is written as text.
+    pub is_text: bool,
+}
+
+impl<'a> Managed<'a> {
+    /// The file of a state with the arguments that are the file's.
+    pub fn new(ctx: &'a Context, name: &str, what: &'static str, args: Map) -> Self {
+        Managed { ctx, name: name.to_owned(), what, args }
+    }
+
+    /// What the state begins with.
+    pub fn start(&self) -> Ret {
+        Ret::new(self.name.as_str()).ok(format!("The {} is in the correct state", self.what))
+    }
+
+    async fn file_managed(&self, test: bool, more: Map) -> Result<Map> {
+        let mut ctx = self.ctx.clone();
+        if test {
+            let mut opts = (*ctx.opts).clone();
+            opts.insert("test", true);
+            ctx.opts = Arc::new(opts);
+        }
+        let mut kwargs = self.args.clone();
+        kwargs.update(more);
+        let call = Call { args: vec![self.name.as_str().into()], kwargs };
+        let done = ctx.call_state("file.managed", call).await?;
+        done.into_map().ok_or_else(|| Error::execution("Failed running file.managed"))
+    }
+
+    /// Writes through `file.managed` alone.
+    ///
+    /// # Errors
+    /// Those of the state.
+    pub async fn written(&self, contents: Value) -> Result<Ret> {
+        let done = self.file_managed(false, map! { "contents" => contents }).await?;
+        Ok(Ret::from_value(done.into()))
+    }
+
+    /// Looks at the file.
+    ///
+    /// # Errors
+    /// Those of `file.managed`.
+    pub async fn look(&self) -> Result<Before> {
+        let test = self.file_managed(true, map! { "replace" => false }).await?;
+        let told = |ret: Ret| with_part(ret, self, test.clone());
+        if test.get("result") == Some(&Value::Bool(false)) {
+            let text = "Problem while testing file.managed changes, see its output";
+            return Ok(Before::Done(told(self.start().fail(text))));
+        }
+        let comment = test.get("comment").map(Value::to_string).unwrap_or_default();
+        if comment.contains("is not present and is not set for creation") {
+            return Ok(Before::Done(told(self.start())));
+        }
+        let path = PathBuf::from(&self.name);
+        let mut ready = Ready { test, path, replaces_link: false };
+        if ready.path.is_symlink() {
+            if self.args.get("follow_symlinks").is_none_or(Value::truthy) {
+                ready.path = target(&ready.path);
+            } else {
+                ready.replaces_link = true;
+            }
+        }
+        Ok(Before::Ready(ready))
+    }
+
+    /// Does what is to be done. `make` is not run when nothing is made.
+    ///
+    /// # Errors
+    /// Those of making and writing.
+    pub async fn settle(&self, ready: Ready, plan: Plan, make: impl Future<Output = Result<Vec<u8>>>) -> Result<Ret> {
+        let ret = self.start();
+        let unchanged = |part: &Map| part.get("changes").is_none_or(|changes| !changes.truthy());
+        if plan.changes.is_empty() && ready.test.get("result").is_some_and(Value::truthy) && unchanged(&ready.test) {
+            return Ok(with_part(ret, self, ready.test));
+        }
+        let verb = if plan.again && !plan.changes.is_empty() { "recreate" } else { "create" };
+        let changes = plan.changes;
+        let making = !changes.is_empty();
+        if self.ctx.is_test() {
+            let ret = ret.changed(changes);
+            let text = format!("The {} would have been {verb}d", self.what);
+            return Ok(with_part(if making { ret.would(text) } else { ret }, self, ready.test));
+        }
+        if !making {
+            return self.parts(ret, map! { "replace" => false }, plan.again).await.map(|(ret, _)| ret);
+        }
+        let content = make.await?;
+        if ready.replaces_link {
+            std::fs::remove_file(&self.name).map_err(|error| Error::io("remove", &self.name, &error))?;
+        }
+        let ret = ret.changed(changes).ok(format!("The {} has been {verb}d", self.what));
+        if plan.is_text {
+            let contents = String::from_utf8_lossy(&content).into_owned();
+            let more = map! { "contents" => contents, "replace" => true };
+            return self.parts(ret, more, plan.again).await.map(|(ret, _)| ret);
+        }
+        let (ret, done) = self.parts(ret, map! { "replace" => false }, plan.again).await?;
+        if done {
+            let keep = Keep::of(self.ctx, self.args.get("backup").unwrap_or(&Value::Null));
+            put(Content::Bytes(&content), &ready.path, &keep).map_err(Error::execution)?;
+        }
+        Ok(ret)
+    }
+
+    /// Runs `file.managed` as a part of the state and says whether it worked.
+    async fn parts(&self, ret: Ret, more: Map, again: bool) -> Result<(Ret, bool)> {
+        let part = self.file_managed(false, more).await?;
+        let failed = part.get("result") == Some(&Value::Bool(false));
+        let ret = with_part(ret, self, part);
+        if !failed {
+            return Ok((ret, true));
+        }
+        let verb = if again { "update" } else { "create" };
+        let text = format!("Could not {verb} file, see file.managed output");
+        Ok((ret.fail(text).changed(Map::new()), false))
+    }
+}
+
+/// The path a link leads to, also when nothing is there.
+fn target(link: &Path) -> PathBuf {
+    let direct = || std::fs::read_link(link).ok().map(|to| link.parent().unwrap_or(Path::new("/")).join(to));
+    link.canonicalize().ok().or_else(direct).unwrap_or_else(|| link.to_owned())
+}
+
+/// Adds what `file.managed` came to, which is told as a state of its own.
+fn with_part(mut ret: Ret, file: &Managed<'_>, mut part: Map) -> Ret {
+    let id = file.ctx.state.as_ref().and_then(|state| state.low.get("__id__").cloned());
+    let id = id.unwrap_or_else(|| file.name.as_str().into());
+    part.insert("low", map! { "name" => file.name.as_str(), "state" => "file", "__id__" => id, "fun" => "managed" });
+    ret.more.insert("sub_state_run", list![part]);
+    ret
+}
+
+/// What a failure that states report comes to.
+///
+/// # Errors
+/// Any other failure.
+pub fn reported(name: &str, outcome: Result<Ret>) -> Result<Ret> {
+    match outcome {
+        Err(Error::Execution(text) | Error::Invocation(text)) => Ok(Ret::new(name).fail(text)),
+        other => other,
+    }
+}
