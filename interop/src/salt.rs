@@ -33,6 +33,11 @@ impl Salt {
         found.clone().map_err(anyhow::Error::msg)
     }
 
+    /// Path of our program itself, for what only it does.
+    pub fn saltern() -> Result<PathBuf> {
+        program_under_test()
+    }
+
     /// Name for messages and directories: the release, or `ours`.
     pub fn name(&self) -> &str {
         &self.name

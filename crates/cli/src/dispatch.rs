@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap_complete::Shell;
 
 use crate::args::{self, Parsed, Program, Stop};
-use crate::{demo, exit_codes, link, version, wheel};
+use crate::{demo, exit_codes, link, swarm, version, wheel};
 
 /// Runs what the command line asks for; the first argument is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -44,6 +44,7 @@ fn own(mut words: Vec<String>) -> ExitCode {
         ("link", [directory]) => return link::link(Path::new(directory)),
         ("completions", [shell]) => return completions(shell),
         ("demo", arguments) => return demo::main(arguments),
+        ("swarm", arguments) => return swarm::main(arguments),
         ("wheel", _) => return wheel::main(rest),
         ("link", _) => return fail("'saltern link' takes one directory", exit_codes::USAGE),
         ("completions", _) => return fail("'saltern completions' takes one of bash, zsh, fish", exit_codes::USAGE),
@@ -129,7 +130,8 @@ fn overview() -> String {
         "\nMore:\n  \
          link DIR     Put these names into a directory, as links to this file.\n  \
          completions  Print shell completion for bash, zsh or fish.\n  \
-         demo         Start two masters and three minions on this machine and watch them.\n\n\
+         demo         Start two masters and three minions on this machine and watch them.\n  \
+         swarm        Put a master under the load of thousands of minions.\n\n\
          Each program has its own --help.\n",
     );
     out

@@ -20,6 +20,7 @@ mod salt_key;
 mod salt_master;
 mod salt_minion;
 mod salt_run;
+mod swarm;
 pub mod version;
 mod wheel;
 

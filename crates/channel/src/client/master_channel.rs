@@ -348,6 +348,13 @@ impl MasterChannel {
     }
 }
 
+/// What is wrong with an answer that is not sealed. A master of Salt may say so what it failed at.
+fn in_the_clear(answer: &Value) -> String {
+    let said = answer.get("error").and_then(Value::as_str).filter(|said| said.len() < 100);
+    let said = said.map_or_else(String::new, |said| format!(", which says {said:?}"));
+    format!("a {} in the clear{said}", answer.type_name())
+}
+
 fn open(credentials: &Credentials, reply: Value, nonce: &str, decode: Decode) -> Result<Value, Error> {
     let sealer = credentials.sealer().0;
     match reply {
@@ -365,6 +372,6 @@ fn open(credentials: &Credentials, reply: Value, nonce: &str, decode: Decode) ->
             })
         }
         other if !other.truthy() => Ok(other),
-        other => Err(Error::Malformed(format!("a {} in the clear", other.type_name()))),
+        other => Err(Error::Malformed(in_the_clear(&other))),
     }
 }

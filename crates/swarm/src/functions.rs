@@ -1,0 +1,173 @@
+//! The functions minions of a swarm answer, with made-up values.
+
+use value::{Map, Value, list, map};
+
+/// What a function is asked with.
+pub struct Question<'a> {
+    /// Its name.
+    pub fun: &'a str,
+    /// Its arguments as published, keyword maps among them.
+    pub arg: &'a [Value],
+    /// The minion's grains, made when asked for.
+    pub grains: &'a dyn Fn() -> Map,
+    /// The jobs that run on the minion: what was published of each.
+    pub running: &'a [Map],
+    /// Bytes of a made-up highstate return, about.
+    pub return_size: usize,
+}
+
+/// What a function came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The value, or the words of the failure.
+    pub value: Value,
+    /// 0 when all is well.
+    pub retcode: i64,
+    /// How the value wants to be printed.
+    pub out: Option<&'static str>,
+}
+
+impl Answer {
+    fn value(value: impl Into<Value>) -> Self {
+        Answer { value: value.into(), retcode: 0, out: None }
+    }
+}
+
+/// Says whether a function takes the time jobs take. Questions about jobs are answered at once.
+pub fn takes_time(fun: &str) -> bool {
+    !fun.starts_with("saltutil.")
+}
+
+/// Answers a question.
+pub fn answer(question: &Question) -> Answer {
+    let (positional, keywords) = split(question.arg);
+    let texts = || positional.iter().filter_map(|value| value.as_str());
+    match question.fun {
+        "test.ping" => Answer::value(true),
+        "test.echo" => Answer::value(positional.first().map(|value| (*value).clone()).unwrap_or_default()),
+        "test.arg" => {
+            let args: Vec<Value> = positional.into_iter().cloned().collect();
+            Answer::value(map! { "args" => args, "kwargs" => keywords })
+        }
+        "saltutil.find_job" => {
+            let wanted = positional.first().and_then(|value| value.as_str());
+            let found = question.running.iter().find(|job| job.get_str("jid") == wanted);
+            Answer::value(found.cloned().unwrap_or_default())
+        }
+        "saltutil.running" => Answer::value(question.running.iter().cloned().map(Value::from).collect::<Vec<Value>>()),
+        "grains.items" => Answer::value((question.grains)()),
+        "grains.item" => {
+            let grains = (question.grains)();
+            let found = texts().map(|name| (Value::from(name), grains.get(name).cloned().unwrap_or(Value::from(""))));
+            Answer::value(found.collect::<Map>())
+        }
+        "grains.get" => {
+            let grains = Value::from((question.grains)());
+            let found = texts().next().and_then(|path| grains.traverse(path, targeting::DEFAULT_DELIMITER).cloned());
+            Answer::value(found.unwrap_or(Value::from("")))
+        }
+        "state.highstate" | "state.apply" | "state.sls" => {
+            Answer { value: highstate(question.return_size), retcode: 0, out: Some("highstate") }
+        }
+        fun => Answer { value: format!("'{fun}' is not available.").into(), retcode: 1, out: Some("nested") },
+    }
+}
+
+fn split(arg: &[Value]) -> (Vec<&Value>, Map) {
+    let (mut positional, mut keywords) = (Vec::new(), Map::new());
+    for value in arg {
+        match value.as_map().filter(|map| map.get("__kwarg__").is_some_and(Value::truthy)) {
+            None => positional.push(value),
+            Some(map) => {
+                let given = map.iter().filter(|(key, _)| key.as_str() != Some("__kwarg__"));
+                keywords.update(given.map(|(key, value)| (key.clone(), value.clone())).collect());
+            }
+        }
+    }
+    (positional, keywords)
+}
+
+/// Results of made-up states, as many as make about so many bytes on the wire; one at least.
+fn highstate(size: usize) -> Value {
+    // What one state has besides its text: measured on the wire.
+    const BARE: usize = 250;
+    const TEXT: usize = 250;
+    let states = (size / (BARE + TEXT)).max(1);
+    let text = size.saturating_sub(states * BARE) / states;
+    (0..states).map(|number| result(number, text)).collect::<Map>().into()
+}
+
+fn result(number: usize, text: usize) -> (Value, Value) {
+    let name = format!("/etc/swarm/{number:05}.conf");
+    let key = format!("file_|-{name}_|-{name}_|-managed");
+    let comment: String = "The file is as it should be. ".chars().cycle().take(text).collect();
+    let result = map! {
+        "name" => name,
+        "changes" => map! {},
+        "result" => true,
+        "comment" => comment,
+        "__sls__" => "swarm",
+        "__run_num__" => number as i64,
+        "start_time" => "12:00:00.000000",
+        "duration" => 1.5,
+        "__id__" => format!("swarm {number}"),
+        "__saltfunc__" => list!["managed"],
+    };
+    (key.into(), result.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::msgpack::{Packing, pack};
+
+    fn ask_with(fun: &str, arg: &[Value], running: &[Map]) -> Answer {
+        let grains = || map! { "os" => "Debian", "deep" => map! { "er" => 1 } };
+        answer(&Question { fun, arg, grains: &grains, running, return_size: 50_000 })
+    }
+
+    fn ask(fun: &str, arg: &[Value]) -> Value {
+        ask_with(fun, arg, &[]).value
+    }
+
+    #[test]
+    fn arguments_come_back() {
+        let keyword: Value = map! { "__kwarg__" => true, "a" => 2 }.into();
+        assert_eq!(ask("test.ping", &[]), Value::from(true));
+        assert_eq!(ask("test.echo", &["x".into()]), Value::from("x"));
+        let both = ask("test.arg", &[1.into(), keyword]);
+        assert_eq!(both, map! { "args" => list![1], "kwargs" => map! { "a" => 2 } }.into());
+    }
+
+    #[test]
+    fn running_jobs_are_found() {
+        let running = [map! { "jid" => "7", "fun" => "state.apply" }];
+        let find = |jid: &str| ask_with("saltutil.find_job", &[jid.into()], &running).value;
+        assert_eq!(find("7"), running[0].clone().into());
+        assert_eq!(find("8"), Map::new().into());
+        assert_eq!(ask_with("saltutil.running", &[], &running).value.as_list().unwrap().len(), 1);
+        assert!(!takes_time("saltutil.find_job") && takes_time("test.ping"));
+    }
+
+    #[test]
+    fn grains_are_found_by_name_and_path() {
+        assert_eq!(ask("grains.item", &["os".into(), "no".into()]), map! { "os" => "Debian", "no" => "" }.into());
+        assert_eq!(ask("grains.get", &["deep:er".into()]), Value::from(1));
+        assert_eq!(ask("grains.items", &[]).as_map().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_highstate_is_about_as_large_as_was_asked_for() {
+        for size in [500, 1000, 10_000, 50_000, 1 << 20] {
+            let packed = pack(&highstate(size), Packing::Wire).len();
+            assert!(packed.abs_diff(size) <= size / 8, "{size}: {packed}");
+        }
+        assert!(pack(&highstate(1), Packing::Wire).len() < 300, "one state at the least");
+    }
+
+    #[test]
+    fn everything_else_is_not_available() {
+        let refused = ask_with("cmd.run", &["id".into()], &[]);
+        assert_eq!((refused.value, refused.retcode), (Value::from("'cmd.run' is not available."), 1));
+    }
+}

@@ -1,0 +1,225 @@
+//! The keys of the minions: made once, kept in a directory, used again by every later swarm.
+//!
+//! Making an RSA key takes a tenth of a second, so minions may share a pool of them. They lie in files of twenty keys each,
+//! `<bits>-<number>.pem` with mode 0600, written when complete. Their order never changes: as long as the size of the pool is
+//! the same, each minion has the same key the next time, and a master that knows a swarm knows it again.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crypto::PrivateKey;
+use nix::fcntl::{Flock, FlockArg};
+
+/// Keys in one file.
+const PER_FILE: usize = 20;
+
+/// Where one key ends in a file of many.
+const END: &str = "-----END RSA PRIVATE KEY-----\n";
+
+/// A failure with the kept keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A file or directory could not be used.
+    #[error("failed to {doing} {}: {source}", .path.display())]
+    File {
+        /// What was attempted.
+        doing: &'static str,
+        /// Which one.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file does not hold the keys it should.
+    #[error("{} does not hold {PER_FILE} keys; remove it, and its keys are made anew", .0.display())]
+    Damaged(PathBuf),
+    /// An id that is none, or would be a path.
+    #[error(transparent)]
+    Id(#[from] wire::InvalidId),
+    /// A key could not be made, read or written.
+    #[error(transparent)]
+    Rsa(#[from] crypto::RsaError),
+}
+
+/// Keys that are kept in a directory.
+#[derive(Clone, Debug)]
+pub struct KeyPool {
+    dir: PathBuf,
+    bits: u32,
+}
+
+impl KeyPool {
+    /// The keys of a size in a directory, which is made when needed.
+    pub fn new(dir: impl Into<PathBuf>, bits: u32) -> Self {
+        KeyPool { dir: dir.into(), bits }
+    }
+
+    /// Returns the first `count` keys. Missing ones are made on all processors, which blocks for long; `progress` is told
+    /// how many of how many missing ones there are now.
+    ///
+    /// # Errors
+    /// When the directory cannot be used, or a file in it is not what it was.
+    pub fn take(&self, count: usize, progress: impl Fn(usize, usize) + Sync) -> Result<Vec<PrivateKey>, KeyError> {
+        self.make_directory()?;
+        let _alone = self.lock()?;
+        let files = count.div_ceil(PER_FILE);
+        let missing: Vec<PathBuf> = (0..files).map(|file| self.path(file)).filter(|path| !path.exists()).collect();
+        self.make(&missing, &progress)?;
+        let mut keys = Vec::with_capacity(count);
+        for file in 0..files {
+            keys.extend(in_parallel(self.read(file, count - keys.len())?)?);
+        }
+        Ok(keys)
+    }
+
+    fn path(&self, file: usize) -> PathBuf {
+        self.dir.join(format!("{}-{file:04}.pem", self.bits))
+    }
+
+    fn make_directory(&self) -> Result<(), KeyError> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
+        made.map_err(failed("create", &self.dir))
+    }
+
+    /// Two swarms that start at once must not make different keys for the same place.
+    fn lock(&self) -> Result<Flock<File>, KeyError> {
+        let path = self.dir.join("lock");
+        let file = File::create(&path).map_err(failed("create", &path))?;
+        let locked = Flock::lock(file, FlockArg::LockExclusive);
+        locked.map_err(|(_, error)| failed("lock", &path)(error.into()))
+    }
+
+    fn make(&self, missing: &[PathBuf], progress: &(impl Fn(usize, usize) + Sync)) -> Result<(), KeyError> {
+        let (done, all) = (AtomicUsize::new(0), missing.len() * PER_FILE);
+        for path in missing {
+            let made = on_all_processors(PER_FILE, |_| {
+                let pem = PrivateKey::generate(self.bits).and_then(|key| key.to_pem(None));
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+                pem
+            });
+            let pems: Vec<String> = made.into_iter().collect::<Result<_, _>>()?;
+            self.write(path, &pems.concat()).map_err(failed("write", path))?;
+        }
+        Ok(())
+    }
+
+    /// Half a file of keys is none: a file appears when all of it is written.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())?;
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// The first `count` keys of a file, as text.
+    fn read(&self, file: usize, count: usize) -> Result<Vec<String>, KeyError> {
+        let path = self.path(file);
+        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let pems: Vec<String> = text.split_inclusive(END).map(str::to_owned).collect();
+        if pems.len() != PER_FILE || !text.ends_with(END) {
+            return Err(KeyError::Damaged(path));
+        }
+        Ok(pems.into_iter().take(count).collect())
+    }
+}
+
+/// Writes the public halves of keys where a master keeps those it has accepted (`<pki_dir>/minions`).
+///
+/// # Errors
+/// When a file cannot be written, or an id is none.
+pub fn place<'a>(pki_dir: &Path, minions: impl Iterator<Item = (String, &'a PrivateKey)>) -> Result<(), KeyError> {
+    let dir = pki_dir.join("minions");
+    fs::create_dir_all(&dir).map_err(failed("create", &dir))?;
+    for (id, key) in minions {
+        let path = dir.join(wire::MinionId::new(id)?.as_str());
+        fs::write(&path, crypto::clean_key(&key.public().to_pem())).map_err(failed("write", &path))?;
+    }
+    Ok(())
+}
+
+fn in_parallel(pems: Vec<String>) -> Result<Vec<PrivateKey>, crypto::RsaError> {
+    on_all_processors(pems.len(), |place| PrivateKey::from_pem(pems[place].as_bytes(), None)).into_iter().collect()
+}
+
+/// Does `count` pieces of work on as many threads as there are processors, and returns what they came to in order.
+fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
+                return done;
+            }
+            done.push((place, work(place)));
+        }
+    };
+    let mut all: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        handles
+            .into_iter()
+            .flat_map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, value)| value).collect()
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KeyError + use<> {
+    let path = path.to_owned();
+    move |source| KeyError::File { doing, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn texts(keys: &[PrivateKey]) -> Vec<String> {
+        keys.iter().map(|key| key.public().to_pem()).collect()
+    }
+
+    #[test]
+    fn keys_are_made_once_and_kept_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let pool = KeyPool::new(dir.path().join("keys"), 1024);
+        let told = Mutex::new(Vec::new());
+        let first = pool.take(3, |done, all| told.lock().unwrap().push((done, all))).unwrap();
+        let told = told.into_inner().unwrap();
+        assert!(told.len() == 20 && told.contains(&(20, 20)), "a whole file is made: {told:?}");
+        let again = pool.take(5, |_, _| panic!("nothing is to be made")).unwrap();
+        assert_eq!(texts(&again)[..3], texts(&first));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&pool.path(0)), mode(&pool.dir)), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let pool = KeyPool::new(dir.path(), 1024);
+        fs::write(pool.path(0), "no keys").unwrap();
+        let refused = pool.take(1, |_, _| {}).unwrap_err().to_string();
+        assert!(refused.contains("1024-0000.pem does not hold 20 keys"), "{refused}");
+    }
+
+    #[test]
+    fn public_keys_are_placed_as_a_master_keeps_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = PrivateKey::generate(1024).unwrap();
+        place(dir.path(), [("swarm-1".to_owned(), &key)].into_iter()).unwrap();
+        let placed = fs::read_to_string(dir.path().join("minions/swarm-1")).unwrap();
+        assert_eq!(placed, crypto::clean_key(&key.public().to_pem()));
+        let refused = place(dir.path(), [("../x".to_owned(), &key)].into_iter());
+        assert!(matches!(refused, Err(KeyError::Id(_))));
+    }
+
+    #[test]
+    fn work_in_parallel_keeps_its_order() {
+        assert_eq!(on_all_processors(1000, |place| place * 2), (0..1000).map(|place| place * 2).collect::<Vec<_>>());
+        assert!(on_all_processors(0, |place| place).is_empty());
+    }
+}

@@ -1,0 +1,178 @@
+//! What a minion asks of its master, counted and timed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use channel::client::{Error, MasterChannel};
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep, timeout};
+use transport::Requester;
+use value::{Map, Value, map};
+use wire::envelope::Envelope;
+use wire::loads::{Ability, FileChunk, command};
+use wire::msgpack::Decode;
+
+use super::Minion;
+use super::jobs::{AGAIN, TRIES};
+use crate::chance::Purpose;
+use crate::grains::grains;
+use crate::stats::{Request, Stats};
+
+/// Jobs that are told to a master of ours as known, at most.
+const KNOWN: usize = 50;
+
+/// Counts and times sign-ins, which a channel may make on its own.
+pub(super) struct Counted {
+    pub(super) ask: Arc<dyn Requester>,
+    pub(super) stats: Arc<Stats>,
+}
+
+impl Requester for Counted {
+    fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, transport::Error>> {
+        Box::pin(async move {
+            let sign_in = matches!(&envelope, Envelope::Clear(clear) if command(&clear.load) == Some("_auth"));
+            let began = Instant::now();
+            let answer = self.ask.ask(envelope, timeout).await?;
+            if sign_in {
+                self.stats.answered(Request::SignIn, began.elapsed());
+            }
+            Ok(answer)
+        })
+    }
+}
+
+impl Minion {
+    /// Counts a failure by its kind.
+    pub(super) fn failed(&self, request: Request, error: &Error) {
+        self.shared.stats.failed(request, kind(error), error.to_string());
+    }
+
+    pub(super) fn malformed(&self, request: Request, error: &impl ToString) {
+        self.shared.stats.failed(request, "malformed", error.to_string());
+    }
+
+    /// Asks, and returns the answer; a failure is counted.
+    pub(super) async fn ask(
+        &self,
+        channel: &MasterChannel,
+        request: Request,
+        load: Map,
+        decode: Decode,
+    ) -> Option<Value> {
+        let began = Instant::now();
+        let patience = self.shared.behaviour().request_timeout;
+        self.note(request, began, channel.request(load, Some(patience), decode).await)
+    }
+
+    fn note(&self, request: Request, began: Instant, answer: Result<Value, Error>) -> Option<Value> {
+        match answer {
+            Ok(answer) => {
+                self.shared.stats.answered(request, began.elapsed());
+                Some(answer)
+            }
+            Err(error) => {
+                self.failed(request, &error);
+                None
+            }
+        }
+    }
+
+    /// What a minion asks when it has connected.
+    pub(super) async fn introduce(&self, channel: &MasterChannel) {
+        if self.shared.behaviour().start_event {
+            let id = self.id();
+            let data = format!("Minion {id} started");
+            let tag = format!("salt/minion/{id}/start");
+            let load =
+                map! { "id" => id, "cmd" => "_minion_event", "pretag" => Value::Null, "data" => data, "tag" => tag };
+            self.ask(channel, Request::Event, load, Decode::Default).await;
+        }
+        for _ in 0..TRIES {
+            if self.fetch_all(channel).await {
+                if !self.introduced.swap(true, Ordering::Relaxed) {
+                    self.shared.stats.count(|counts| counts.ready += 1);
+                }
+                break;
+            }
+            sleep(self.between(Purpose::Backoff, AGAIN.0, AGAIN.1)).await;
+        }
+    }
+
+    /// Asks for the pillar and the files, as far as the swarm does; says whether all of it came.
+    pub(super) async fn fetch_all(&self, channel: &MasterChannel) -> bool {
+        let behaviour = self.shared.behaviour();
+        let mut all = true;
+        if behaviour.pillar || behaviour.grains {
+            all &= self.fetch_pillar(channel).await.is_some();
+        }
+        for path in &behaviour.files {
+            all &= self.fetch_file(channel, &path.to_string_lossy()).await.is_some();
+        }
+        all
+    }
+
+    async fn fetch_pillar(&self, channel: &MasterChannel) -> Option<Value> {
+        let load = map! {
+            "id" => self.id(),
+            "grains" => grains(self.id(), self.number, self.shared.behaviour().grains),
+            "saltenv" => Value::Null,
+            "pillarenv" => Value::Null,
+            "pillar_override" => Value::Null,
+            "extra_minion_data" => map! {},
+            "ver" => "2",
+            "cmd" => "_pillar",
+        };
+        let (began, patience) = (Instant::now(), self.shared.behaviour().request_timeout);
+        let answer = timeout(patience * 2, channel.request_private(load, "pillar", Some(patience))).await;
+        self.note(Request::Pillar, began, answer.unwrap_or(Err(Error::Timeout(patience * 2))))
+    }
+
+    /// Fetches a file piece by piece, as `cp.get_file` does. One that is not there is a failure.
+    async fn fetch_file(&self, channel: &MasterChannel, path: &str) -> Option<()> {
+        let hash = map! { "path" => path, "saltenv" => "base", "cmd" => "_file_hash" };
+        let hash = self.ask(channel, Request::FileHash, hash, Decode::Default).await?;
+        if hash.get("hsum").is_none() {
+            self.shared.stats.failed(Request::FileHash, "missing", format!("the master has no file {path}"));
+            return None;
+        }
+        let mut loc = 0;
+        loop {
+            let load = map! { "path" => path, "saltenv" => "base", "cmd" => "_serve_file", "loc" => loc as i64 };
+            let piece = FileChunk::from_raw(self.ask(channel, Request::FileChunk, load, Decode::Raw).await?);
+            let malformed = |error: &_| self.malformed(Request::FileChunk, error);
+            let data = piece.inspect_err(malformed).ok()?.data;
+            if data.is_empty() {
+                return Some(());
+            }
+            loc += data.len();
+            self.shared.stats.fetched(Request::FileChunk, data.len());
+        }
+    }
+
+    /// Asks a master of ours which jobs were missed.
+    pub(super) async fn missed(&self, channel: &MasterChannel) -> Vec<Map> {
+        if !channel.master_can(Ability::Missed) {
+            return Vec::new();
+        }
+        let known = self.ledger().known(KNOWN);
+        let load = map! { "cmd" => "saltern_missed", "known" => known };
+        let answer = self.ask(channel, Request::Missed, load, Decode::Default).await.unwrap_or_default();
+        let jobs = answer.get("jobs").and_then(Value::as_list).unwrap_or_default();
+        jobs.iter().filter_map(|job| job.get("load")?.as_map().cloned()).collect()
+    }
+}
+
+/// What a failure is counted as.
+fn kind(error: &Error) -> &'static str {
+    match error {
+        Error::Timeout(_) => "timeout",
+        Error::Transport(_) => "connection",
+        Error::Authentication(_) => "authentication",
+        Error::Malformed(_) => "malformed",
+        Error::Algorithm(_) => "algorithm",
+        Error::Distrust(_) => "distrust",
+        Error::NotAccepted => "not_accepted",
+        Error::Crypto { .. } => "crypto",
+    }
+}

@@ -1,0 +1,267 @@
+//! From a sign-in to the loss of the connection.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use channel::client::MasterChannel;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, sleep, sleep_until};
+use transport::{Kind as Transport, Subscription};
+use value::Map;
+
+use super::word::Word;
+use super::{CONNECT, Minion};
+use crate::Kind;
+use crate::chance::Purpose;
+use crate::stats::Request;
+
+/// A new key of the master that was announced is there after this long.
+const SOON: Duration = Duration::from_millis(300);
+
+/// Why a minion has no master now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Ended {
+    /// It has left, as churn will have it.
+    Left,
+    /// The connection is lost, or could not be made.
+    Lost,
+    /// The master stops; its minions come back within this time.
+    Goodbye(Duration),
+    /// The key is not accepted.
+    NotAccepted,
+}
+
+/// What goes on beside listening.
+type Busy<'a> = FuturesUnordered<BoxFuture<'a, ()>>;
+
+/// What a minion does at a time, soonest first.
+struct Times {
+    leave: Option<Instant>,
+    reauth: Option<Instant>,
+    repeat: Option<Instant>,
+}
+
+impl Minion {
+    /// Listens until the master is lost. Also says whether it ever heard it.
+    pub(super) async fn session(&self, channel: &MasterChannel, from: Option<SocketAddr>, port: u16) -> (Ended, bool) {
+        let subscription = match self.subscribe(channel, from, port).await {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                self.failed(Request::Subscribe, &error);
+                return (Ended::Lost, false);
+            }
+        };
+        let _connected = Connected::new(self);
+        let watched = self.watch(from);
+        let ended = tokio::select! {
+            biased;
+            ended = self.listen(channel, subscription) => ended,
+            error = watched => {
+                self.failed(Request::Subscribe, &error.into());
+                Ended::Lost
+            }
+        };
+        (ended, true)
+    }
+
+    async fn subscribe(
+        &self,
+        channel: &MasterChannel,
+        from: Option<SocketAddr>,
+        port: u16,
+    ) -> Result<Box<dyn Subscription>, channel::client::Error> {
+        let (rt, options) = (&self.shared.rt, &self.shared.options);
+        let to = SocketAddr::new(options.master.ip(), options.publish_port.unwrap_or(port));
+        let target = self.target(to, from);
+        let subscribing = async {
+            match options.transport {
+                Transport::Zeromq => Ok(transport::zeromq::subscribe(rt, &target, self.id(), Vec::new()).await?),
+                Transport::Tcp => Ok(transport::tcp::subscribe(rt, &target, &channel.introduction()?).await?),
+            }
+        };
+        let late = channel::client::Error::Timeout(CONNECT * 2);
+        tokio::time::timeout(CONNECT * 2, subscribing).await.unwrap_or(Err(late))
+    }
+
+    /// Holds a second connection to the request port, as minions of ours do; those of Salt have none.
+    async fn watch(&self, from: Option<SocketAddr>) -> transport::Error {
+        if self.shared.behaviour().kind == Kind::Salt {
+            return std::future::pending().await;
+        }
+        let target = self.target(self.shared.options.master, from);
+        match self.shared.options.transport {
+            Transport::Zeromq => transport::zeromq::watch(&self.shared.rt, &target).await,
+            Transport::Tcp => transport::tcp::watch(&self.shared.rt, &target).await,
+        }
+    }
+
+    async fn listen(&self, channel: &MasterChannel, mut subscription: Box<dyn Subscription>) -> Ended {
+        let mut busy: Busy<'_> = FuturesUnordered::new();
+        busy.push(Box::pin(self.begin(channel)));
+        let mut times = self.times();
+        let mut deaf = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                Some(()) = busy.next(), if !busy.is_empty() => {}
+                payload = subscription.next(), if deaf <= Instant::now() => {
+                    let Ok(payload) = payload.inspect_err(|error| self.lost(error)) else { return Ended::Lost };
+                    if self.happens(Purpose::LostPublication, self.shared.behaviour().loss) {
+                        self.shared.stats.failed(Request::Publication, "lost_on_purpose", String::new());
+                        continue;
+                    }
+                    if let Some(ended) = beside(&mut busy, self.take(channel, payload)).await.and_then(|load| self.act(channel, load, &busy)) {
+                        return ended;
+                    }
+                    if self.slow {
+                        deaf = Instant::now() + self.shared.behaviour().slow_by;
+                    }
+                }
+                () = sleep_until(deaf), if deaf > Instant::now() => {}
+                () = until(times.next()) => {
+                    if self.at_times(channel, &mut times, &busy) {
+                        return Ended::Left;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lost(&self, error: &transport::Error) {
+        self.shared.stats.failed(Request::Subscribe, "lost", error.to_string());
+    }
+
+    /// What a minion does when it has connected: introduces itself, and delivers what it owes.
+    async fn begin(&self, channel: &MasterChannel) {
+        let owed = self.ledger().owed();
+        let give = owed.into_iter().map(|owed| self.give_back(channel, owed));
+        let missed = async {
+            for load in self.missed(channel).await {
+                if let Some(owed) = self.admit(load) {
+                    self.give_back(channel, owed).await;
+                }
+            }
+        };
+        tokio::join!(futures_util::future::join_all(give), self.introduce(channel), missed);
+    }
+
+    /// Opens a publication.
+    async fn take(&self, channel: &MasterChannel, payload: Bytes) -> Option<Map> {
+        match channel.open(&payload).await {
+            Ok(Some(load)) => Some(load),
+            Ok(None) => {
+                self.shared.stats.failed(Request::Publication, "replayed", String::new());
+                None
+            }
+            Err(error) => {
+                self.failed(Request::Publication, &error);
+                None
+            }
+        }
+    }
+
+    /// Does what a publication asks for.
+    fn act<'a>(&'a self, channel: &'a MasterChannel, load: Map, busy: &Busy<'a>) -> Option<Ended> {
+        match Word::of(&load) {
+            Some(Word::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
+            Some(Word::Rotated(spread)) => {
+                let wait = SOON + self.between(Purpose::Backoff, Duration::ZERO, spread);
+                busy.push(Box::pin(self.renew(channel, wait)));
+            }
+            None => {
+                if let Some(owed) = self.admit(load) {
+                    busy.push(Box::pin(self.give_back(channel, owed)));
+                }
+            }
+        }
+        None
+    }
+
+    /// Signs in anew after a while, unless that has been done meanwhile.
+    async fn renew(&self, channel: &MasterChannel, wait: Duration) {
+        let old = channel.credentials();
+        sleep(wait).await;
+        if let Err(error) = channel.renew(old.as_ref()).await {
+            self.failed(Request::SignIn, &error);
+        }
+    }
+
+    async fn sign_in_again(&self, channel: &MasterChannel) {
+        if let Err(error) = channel.sign_in().await {
+            self.failed(Request::SignIn, &error);
+        }
+    }
+
+    fn times(&self) -> Times {
+        let (behaviour, now) = (self.shared.behaviour(), Instant::now());
+        // Each minion begins at another time, so that they do not all do it at once.
+        let phase =
+            |every: Option<Duration>| every.map(|every| now + self.between(Purpose::Phase, Duration::ZERO, every));
+        let stay = self.chance.stay(self.next_turn(), behaviour.churn, self.shared.options.minions);
+        Times { leave: stay.map(|stay| now + stay), reauth: phase(behaviour.reauth), repeat: phase(behaviour.repeat) }
+    }
+
+    /// Does what is due; says whether it is time to leave.
+    fn at_times<'a>(&'a self, channel: &'a MasterChannel, times: &mut Times, busy: &Busy<'a>) -> bool {
+        let (behaviour, now) = (self.shared.behaviour(), Instant::now());
+        if due(&mut times.reauth, behaviour.reauth, now) {
+            busy.push(Box::pin(self.sign_in_again(channel)));
+        }
+        if due(&mut times.repeat, behaviour.repeat, now) {
+            busy.push(Box::pin(async { _ = self.fetch_all(channel).await }));
+        }
+        times.leave.is_some_and(|leave| leave <= now)
+    }
+}
+
+impl Times {
+    fn next(&self) -> Option<Instant> {
+        [self.leave, self.reauth, self.repeat].into_iter().flatten().min()
+    }
+}
+
+/// Says whether it is time, and if so sets the next one.
+fn due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> bool {
+    let is_due = next.is_some_and(|next| next <= now);
+    if is_due {
+        *next = every.map(|every| now + every);
+    }
+    is_due
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for something while all else goes on: it may wait for the sign-in one of the others has begun.
+async fn beside<T>(busy: &mut Busy<'_>, waited: impl Future<Output = T>) -> T {
+    tokio::pin!(waited);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut waited => return done,
+            Some(()) = busy.next(), if !busy.is_empty() => {}
+        }
+    }
+}
+
+/// Counts a minion as connected for as long as it lives.
+struct Connected<'a>(&'a Minion);
+
+impl<'a> Connected<'a> {
+    fn new(minion: &'a Minion) -> Self {
+        minion.shared.stats.count(|counts| counts.connected += 1);
+        Connected(minion)
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.0.shared.stats.count(|counts| counts.connected -= 1);
+    }
+}

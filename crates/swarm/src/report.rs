@@ -1,0 +1,305 @@
+//! What came of a swarm, as JSON.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::stats::{Counts, Job, Request, Stats, Summary};
+use crate::watch::{Peaks, Sample, Watch};
+
+/// Everything that was counted and timed. Times are in milliseconds unless their name says otherwise.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How many minions there were to be.
+    pub minions: usize,
+    /// When it started, in seconds since 1970.
+    pub began_at: f64,
+    /// From the start to this report.
+    pub seconds: f64,
+    /// Where the swarm was at the end.
+    pub counts: Counts,
+    /// How minions signed in.
+    pub sign_in: SignInReport,
+    /// From hearing of a job to the acknowledged return, of all jobs.
+    pub answered: Summary,
+    /// Jobs that were heard of.
+    pub jobs_seen: u64,
+    /// Returns that were acknowledged each second, on the average of the whole time.
+    pub returns_per_second: f64,
+    /// The most returns that were acknowledged within one second.
+    pub returns_per_second_peak: u64,
+    /// The latest jobs, oldest first.
+    pub jobs: Vec<JobReport>,
+    /// Requests by kind.
+    pub requests: Vec<RequestReport>,
+    /// Failures by request and kind.
+    pub errors: Vec<ErrorReport>,
+    /// What the watched processes cost.
+    pub watched: Option<WatchReport>,
+    /// One entry for each second, or for several when it took long.
+    pub timeline: Vec<Moment>,
+}
+
+/// How minions signed in.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SignInReport {
+    /// From the start until all had signed in, in seconds; none if some have not.
+    pub all_after_seconds: Option<f64>,
+    /// From the start until the last of those that did, in seconds.
+    pub last_after_seconds: f64,
+    /// Minions that signed in for the first time, each second until the last did.
+    pub per_second: f64,
+    /// From a minion's first try to its keys.
+    pub first: Summary,
+}
+
+/// How the returns of a job came in.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobReport {
+    /// Its id.
+    pub jid: String,
+    /// Its function.
+    pub fun: String,
+    /// When the first minion heard it, in seconds after the start.
+    pub at_seconds: f64,
+    /// From the first minion that heard it to each that did.
+    pub heard: Summary,
+    /// Minions that were meant.
+    pub meant: u64,
+    /// From the minion that heard it to its acknowledged return.
+    pub answered: Summary,
+    /// From the first minion that heard it to each acknowledged return.
+    pub since_first: Summary,
+}
+
+/// Requests of a kind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RequestReport {
+    /// Which.
+    pub request: Request,
+    /// Those that were answered each second, on the average of the whole time.
+    pub per_second: f64,
+    /// From sending to the opened answer.
+    pub took: Summary,
+    /// Bytes of files.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bytes: u64,
+}
+
+/// Failures of a kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorReport {
+    /// What failed.
+    pub request: Request,
+    /// How.
+    pub kind: &'static str,
+    /// How often.
+    pub count: u64,
+    /// What the latest one said.
+    pub last: String,
+}
+
+/// What the watched processes cost, with their children.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WatchReport {
+    /// At the end.
+    pub(crate) last: Sample,
+    /// The most of each.
+    pub(crate) peak: Peaks,
+}
+
+impl WatchReport {
+    /// Processor time since the first look, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.last.cpu_seconds
+    }
+
+    /// The most resident memory, in bytes.
+    pub fn peak_rss(&self) -> u64 {
+        self.peak.rss_bytes
+    }
+
+    /// The most proportional memory, in bytes.
+    pub fn peak_pss(&self) -> u64 {
+        self.peak.pss_bytes
+    }
+
+    /// The most open files and threads.
+    pub fn peak_files_and_threads(&self) -> (u64, u64) {
+        (self.peak.files, self.peak.threads)
+    }
+}
+
+/// A look at a swarm.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Moment {
+    /// Seconds after the start.
+    pub at_seconds: f64,
+    /// Where it was.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// What the watched processes had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watched: Option<Sample>,
+}
+
+/// Looks at a swarm, one a second; fewer when there would be too many.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    moments: Vec<Moment>,
+    /// How many seconds each entry stands for.
+    every: u32,
+    skipped: u32,
+    pub(crate) peak: u64,
+    returns: u64,
+}
+
+/// Most looks that are kept.
+const MOMENTS: usize = 3600;
+
+impl Timeline {
+    /// Adds the look of a second.
+    pub(crate) fn push(&mut self, at: Duration, counts: Counts, watched: Option<Sample>) {
+        self.peak = self.peak.max(counts.returns - self.returns);
+        self.returns = counts.returns;
+        self.skipped += 1;
+        if self.skipped < self.every {
+            return;
+        }
+        self.skipped = 0;
+        self.moments.push(Moment { at_seconds: rounded(at.as_secs_f64()), counts, watched });
+        if self.moments.len() == MOMENTS {
+            let mut place = 0;
+            self.moments.retain(|_| {
+                place += 1;
+                place % 2 == 0
+            });
+            self.every = self.every.max(1) * 2;
+        }
+    }
+
+    pub(crate) fn moments(&self) -> &[Moment] {
+        &self.moments
+    }
+}
+
+impl Report {
+    pub(crate) fn new(minions: usize, stats: &Stats, timeline: &Timeline, watch: Option<&Watch>) -> Self {
+        let seconds = stats.began.elapsed().as_secs_f64().max(0.001);
+        let counts = stats.now();
+        let last = stats.last_signed_in().as_secs_f64();
+        let jobs = stats.jobs();
+        Report {
+            minions,
+            began_at: stats.began_at,
+            seconds: rounded(seconds),
+            counts,
+            sign_in: SignInReport {
+                all_after_seconds: stats.all_signed_in().map(|time| time.as_secs_f64()),
+                last_after_seconds: last,
+                per_second: rounded(counts.signed_in as f64 / last.max(0.001)),
+                first: stats.first_sign_ins(),
+            },
+            answered: jobs.answered.summary(),
+            jobs_seen: jobs.seen,
+            returns_per_second: rounded(counts.returns as f64 / seconds),
+            returns_per_second_peak: timeline.peak,
+            jobs: jobs.each().map(|job| told(job, stats)).collect(),
+            requests: requests(stats, seconds),
+            errors: errors(stats),
+            watched: watch.map(|watch| WatchReport { last: watch.latest(), peak: watch.peaks() }),
+            timeline: timeline.moments().to_vec(),
+        }
+    }
+
+    /// The report as text.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a report is nothing but numbers and texts");
+        text.push('\n');
+        text
+    }
+
+    /// How often something failed in a way.
+    pub fn errors_of(&self, request: Request, kind: &str) -> u64 {
+        let found = self.errors.iter().find(|error| error.request == request && error.kind == kind);
+        found.map_or(0, |error| error.count)
+    }
+}
+
+fn told(job: &Job, stats: &Stats) -> JobReport {
+    JobReport {
+        jid: job.jid.clone(),
+        fun: job.fun.clone(),
+        at_seconds: (job.first_heard - stats.began).as_secs_f64(),
+        heard: job.heard.summary(),
+        meant: job.meant,
+        answered: job.answered.summary(),
+        since_first: job.since_first.summary(),
+    }
+}
+
+fn requests(stats: &Stats, seconds: f64) -> Vec<RequestReport> {
+    let requests = stats.requests();
+    let told = requests.iter().map(|(request, of)| RequestReport {
+        request: *request,
+        per_second: rounded(of.took.count() as f64 / seconds),
+        took: of.took.summary(),
+        bytes: of.bytes,
+    });
+    told.collect()
+}
+
+fn errors(stats: &Stats) -> Vec<ErrorReport> {
+    let failures = stats.failures();
+    let told = failures.iter().map(|((request, kind), failure)| ErrorReport {
+        request: *request,
+        kind,
+        count: failure.count,
+        last: failure.last.clone(),
+    });
+    told.collect()
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_timeline_gets_coarser_and_keeps_its_peak() {
+        let mut timeline = Timeline::default();
+        for second in 1..=10_000_u64 {
+            let returns = second * 10 + if second >= 500 { 90 } else { 0 };
+            timeline.push(Duration::from_secs(second), Counts { returns, ..Counts::default() }, None);
+        }
+        let moments = timeline.moments();
+        assert!(moments.len() < MOMENTS && moments.len() >= MOMENTS / 2, "{}", moments.len());
+        assert!(moments.is_sorted_by(|a, b| a.at_seconds < b.at_seconds));
+        assert!(moments.last().unwrap().at_seconds >= 9_990.0);
+        assert_eq!(timeline.peak, 100);
+    }
+
+    #[tokio::test]
+    async fn a_report_has_the_numbers_by_name() {
+        let stats = Stats::new(10);
+        stats.answered(Request::SignIn, Duration::from_millis(2));
+        stats.first_sign_in(Duration::from_millis(3), 1);
+        stats.failed(Request::Return, "timeout", "no answer".into());
+        stats.jobs().heard("7", "test.ping", true);
+        stats.jobs().returned("7", Duration::from_millis(4));
+        let report = Report::new(1, &stats, &Timeline::default(), None);
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(json["counts"]["signed_in"], 1);
+        assert_eq!(json["requests"][0]["request"], "sign_in");
+        assert_eq!(json["jobs"][0]["answered"]["p50"], 4.0);
+        assert_eq!(json["errors"][0]["last"], "no answer");
+        assert_eq!(report.errors_of(Request::Return, "timeout"), 1);
+    }
+}

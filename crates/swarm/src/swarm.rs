@@ -1,0 +1,196 @@
+//! All minions together: begun one after the other, looked at each second, ended at once.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crypto::PrivateKey;
+use rt::Rt;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+use wire::{InvalidId, MinionId};
+
+use crate::minion::{Minion, Shared};
+use crate::report::{Report, Timeline};
+use crate::stats::{Counts, Stats};
+use crate::{Kind, LimitError, Options, Watch, raise_open_files};
+
+/// Why a swarm cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Not so many files may be open.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The prefix makes no ids.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// A key is unusable.
+    #[error(transparent)]
+    Key(#[from] crypto::RsaError),
+    /// There is nobody to begin, or no key to begin with.
+    #[error("a swarm needs at least one minion and one key")]
+    Nobody,
+    /// Not so many minions fit on these addresses.
+    #[error("there are not enough source addresses for {0} minions")]
+    Sources(usize),
+    /// The addresses and the master's are of different families.
+    #[error("connections to {0} cannot come from addresses of the other family")]
+    Family(IpAddr),
+}
+
+/// A swarm that runs. It ends when dropped.
+pub struct Swarm {
+    minions: usize,
+    stats: Arc<Stats>,
+    seen: Arc<Mutex<Seen>>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+/// What was seen once a second.
+struct Seen {
+    timeline: Timeline,
+    watch: Option<Watch>,
+}
+
+impl Swarm {
+    /// Begins a swarm. Minions share the keys in turn if there are fewer of those.
+    ///
+    /// # Errors
+    /// When it could not run as asked for.
+    pub fn start(options: Options, keys: &[PrivateKey]) -> Result<Self, StartError> {
+        if options.minions == 0 || keys.is_empty() {
+            return Err(StartError::Nobody);
+        }
+        let from = sources(&options)?;
+        raise_open_files(connections(&options))?;
+        let stats = Arc::new(Stats::new(options.jobs_kept));
+        let minions = options.minions;
+        let watch = (!options.watch.is_empty()).then(|| Watch::new(options.watch.clone()));
+        let seen = Arc::new(Mutex::new(Seen { timeline: Timeline::default(), watch }));
+        let ids = (0..minions).map(|place| MinionId::new(options.id(place))).collect::<Result<Vec<_>, _>>()?;
+        let ramp = options.ramp;
+        let shared = Arc::new(Shared::new(options, Rt::real(), stats.clone()));
+        let all = ids
+            .into_iter()
+            .enumerate()
+            .map(|(place, id)| Minion::new(shared.clone(), place, id, keys[place % keys.len()].clone()));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        let lives = AbortOnDropHandle::new(tokio::spawn(live(all, from, ramp)));
+        let looks = AbortOnDropHandle::new(tokio::spawn(look(stats.clone(), seen.clone())));
+        Ok(Swarm { minions, stats, seen, _tasks: [lives, looks] })
+    }
+
+    /// How long it has run; the times of a report count from its start.
+    pub fn elapsed(&self) -> Duration {
+        self.stats.began.elapsed()
+    }
+
+    /// Where the swarm is now.
+    pub fn counts(&self) -> Counts {
+        self.stats.now()
+    }
+
+    /// Waits until the swarm is somewhere, and returns where it is then.
+    pub async fn until(&self, holds: impl FnMut(&Counts) -> bool) -> Counts {
+        let mut counts: watch::Receiver<Counts> = self.stats.counts();
+        // The sender lives as long as we do.
+        counts.wait_for(holds).await.map_or_else(|_| self.counts(), |counts| *counts)
+    }
+
+    /// What came of it so far.
+    pub fn report(&self) -> Report {
+        let mut seen = lock(&self.seen);
+        if let Some(watch) = &mut seen.watch {
+            watch.look();
+        }
+        Report::new(self.minions, &self.stats, &seen.timeline, seen.watch.as_ref())
+    }
+}
+
+/// Sockets of this process when all minions are there.
+fn connections(options: &Options) -> u64 {
+    // The subscription, a request, the one that watches; and now and then one more request at a time.
+    let each = match options.behaviour.kind {
+        Kind::Salt => 2,
+        Kind::Saltern => 3,
+    };
+    (options.minions * each + options.minions / 2) as u64
+}
+
+/// Where each minion comes from.
+fn sources(options: &Options) -> Result<Vec<Option<SocketAddr>>, StartError> {
+    let Some(sources) = &options.sources else { return Ok(vec![None; options.minions]) };
+    let address = |place| {
+        let address = sources.address(place).ok_or(StartError::Sources(options.minions))?;
+        if address.is_ipv4() != options.master.is_ipv4() {
+            return Err(StartError::Family(options.master.ip()));
+        }
+        Ok(Some(SocketAddr::new(address, 0)))
+    };
+    (0..options.minions).map(address).collect()
+}
+
+async fn live(minions: Vec<Minion>, from: Vec<Option<SocketAddr>>, ramp: Option<f64>) {
+    let began = Instant::now();
+    let mut lives = JoinSet::new();
+    for (place, (minion, from)) in minions.into_iter().zip(from).enumerate() {
+        if let Some(per_second) = ramp.filter(|per_second| *per_second > 0.0) {
+            sleep_until(began + Duration::from_secs_f64(place as f64 / per_second)).await;
+        }
+        lives.spawn(minion.live(from));
+    }
+    while lives.join_next().await.is_some() {}
+}
+
+/// Looks at the swarm each second.
+async fn look(stats: Arc<Stats>, seen: Arc<Mutex<Seen>>) {
+    let mut seconds = interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        seconds.tick().await;
+        let (stats, seen) = (stats.clone(), seen.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut seen = lock(&seen);
+            let watched = seen.watch.as_mut().map(|watch| {
+                watch.look();
+                watch.latest()
+            });
+            seen.timeline.push(stats.began.elapsed(), stats.now(), watched);
+        });
+        if looked.await.is_err() {
+            return;
+        }
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(minions: usize) -> Options {
+        Options::new("127.0.0.1:4506".parse().unwrap(), minions)
+    }
+
+    #[test]
+    fn a_swarm_that_cannot_run_as_asked_for_is_refused() {
+        let key = [PrivateKey::generate(1024).unwrap()];
+        let refused = |options: Options| Swarm::start(options, &key).err().unwrap().to_string();
+        assert!(refused(options(0)).contains("at least one minion"));
+        let few = Options { sources: Some("127.0.0.9".parse().unwrap()), ..options(10_000) };
+        assert!(refused(few).contains("not enough source addresses"));
+        let other = Options { sources: Some("fd00::/64".parse().unwrap()), ..options(1) };
+        assert!(refused(other).contains("other family"));
+        assert!(refused(Options { prefix: "a/b".into(), ..options(1) }).contains("a/b"));
+    }
+
+    #[test]
+    fn ids_have_five_digits() {
+        assert_eq!((options(1).id(0), options(1).id(123_456)), ("swarm-00001".into(), "swarm-123457".into()));
+    }
+}

@@ -1,0 +1,82 @@
+//! The master's key, which all minions of a swarm know from one record in memory.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use channel::client::{Distrust, Keep, Trust};
+use crypto::{PublicKey, clean_key};
+
+/// The key of the master, as the first minion saw it, or as it was known beforehand.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    key: OnceLock<String>,
+    /// Whether minions know it that have not signed in yet.
+    beforehand: bool,
+}
+
+impl Record {
+    /// A record of a key that is known before any minion has signed in.
+    pub(crate) fn known(key: Option<&str>) -> Self {
+        let key = key.map(clean_key);
+        Record { beforehand: key.is_some(), key: key.map_or_else(OnceLock::new, OnceLock::from) }
+    }
+}
+
+/// What one minion knows of the master's key. A minion that has not signed in yet knows nothing, and so sends no token,
+/// as new minions do.
+#[derive(Debug)]
+pub(crate) struct SharedTrust {
+    record: Arc<Record>,
+    knows: AtomicBool,
+}
+
+impl SharedTrust {
+    pub(crate) fn new(record: Arc<Record>) -> Self {
+        let knows = AtomicBool::new(record.beforehand);
+        SharedTrust { record, knows }
+    }
+}
+
+impl Trust for SharedTrust {
+    fn known(&self) -> Result<Option<String>, Distrust> {
+        let knows = self.knows.load(Ordering::Relaxed);
+        Ok(self.record.key.get().filter(|_| knows).cloned())
+    }
+
+    fn keep(&self, _: Keep, key: &str) -> Result<(), Distrust> {
+        let key = clean_key(key);
+        if *self.record.key.get_or_init(|| key.clone()) != key {
+            return Err(Distrust::Changed);
+        }
+        self.knows.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn signing_key(&self) -> Result<PublicKey, Distrust> {
+        // Asked for only when masters must sign their keys, which minions of a swarm do not demand.
+        Err(Distrust::Unsigned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_minion_knows_no_key_and_all_must_see_the_same() {
+        let record = Arc::new(Record::known(None));
+        let [first, second, third] = [(); 3].map(|()| SharedTrust::new(record.clone()));
+        assert_eq!(first.known(), Ok(None));
+        first.keep(Keep::First, "KEY A\r\n").unwrap();
+        assert_eq!(first.known(), Ok(Some(clean_key("KEY A"))));
+        assert_eq!(second.known(), Ok(None), "it has not signed in");
+        second.keep(Keep::First, "KEY A").unwrap();
+        assert_eq!(third.keep(Keep::First, "KEY B"), Err(Distrust::Changed));
+    }
+
+    #[test]
+    fn a_key_that_was_known_beforehand_is_known_to_all() {
+        let record = Arc::new(Record::known(Some("KEY A")));
+        assert_eq!(SharedTrust::new(record).known(), Ok(Some(clean_key("KEY A"))));
+    }
+}
