@@ -7,7 +7,23 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, Result};
 
 use super::remote::client;
-use crate::{cmd, util};
+use crate::cmd::{self, Outcome};
+use crate::util;
+
+/// How a file is fetched from the web.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Web {
+    /// The server has to show a certificate that is valid for its name.
+    pub verify_ssl: bool,
+    /// The server is asked only for what it has changed since the last time: its `ETag` lies beside the file.
+    pub use_etag: bool,
+}
+
+impl Default for Web {
+    fn default() -> Self {
+        Self { verify_ssl: true, use_etag: false }
+    }
+}
 
 /// Says whether an address is one of the web.
 pub fn is_foreign(address: &str) -> bool {
@@ -16,12 +32,18 @@ pub fn is_foreign(address: &str) -> bool {
 }
 
 /// Fetches a file into the cache, unless it lies there with the given hash.
-pub async fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Option<&str>) -> Result<PathBuf> {
+pub async fn into_cache(
+    ctx: &Context,
+    address: &str,
+    saltenv: &str,
+    source_hash: Option<&str>,
+    web: Web,
+) -> Result<PathBuf> {
     let place = client(ctx)?.cache_dest(address, saltenv).map_err(super::remote::failed)?;
     if source_hash.is_some_and(|hash| has_hash(&place, hash)) {
         return Ok(place);
     }
-    to_place(ctx, address, &place, true).await
+    to_place(ctx, address, &place, true, web).await
 }
 
 /// `sha256=…`, or the digits alone, whose number tells the kind.
@@ -33,7 +55,7 @@ fn has_hash(place: &Path, hash: &str) -> bool {
 }
 
 /// Fetches a file to a place, which has all of it or stays as it was.
-pub async fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool) -> Result<PathBuf> {
+pub async fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web: Web) -> Result<PathBuf> {
     if address.contains(['\n', '\r', '"', '\\']) {
         return Err(Error::invocation("an address cannot hold line breaks, quotes or backslashes"));
     }
@@ -49,30 +71,94 @@ pub async fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool
         .tempfile_in(folder)
         .map_err(|error| Error::io("write into", folder, &error))?
         .into_temp_path();
-    download(ctx, address, &part.to_string_lossy()).await?;
+    let tag_place = tag_place(&place);
+    let known = if web.use_etag && place.exists() { std::fs::read_to_string(&tag_place).ok() } else { None };
+    let known = known.map(|tag| tag.trim().to_owned()).filter(|tag| is_tag(tag));
+    let headers = download(ctx, address, &part.to_string_lossy(), known.as_deref(), web).await?;
+    if known.is_some() && status(&headers) == Some("304") {
+        return Ok(place);
+    }
     part.persist(&place).map_err(|error| Error::io("write", &place, &error.error))?;
+    if web.use_etag {
+        keep_tag(&tag_place, header(&headers, "etag"))?;
+    }
     Ok(place)
 }
 
-async fn download(ctx: &Context, address: &str, to: &str) -> Result<()> {
-    let (words, input): (Vec<&str>, String) = if util::which("curl").is_some() {
-        let words = vec!["curl", "--fail", "--silent", "--show-error", "--location", "--output", to, "--config", "-"];
-        (words, format!("url = \"{address}\"\n"))
-    } else if util::which("wget").is_some() {
-        (vec!["wget", "--quiet", "--output-document", to, "--input-file", "-"], format!("{address}\n"))
+/// Where the `ETag` of a file from the web lies: Salt's place.
+fn tag_place(place: &Path) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push(".etag");
+    name.into()
+}
+
+/// Says whether a text can be sent as a tag: a header's value with no line break, of bounded length.
+fn is_tag(text: &str) -> bool {
+    !text.is_empty() && text.len() < 4096 && !text.contains(|c: char| c.is_control() || c == '\\')
+}
+
+/// Writes a tag beside its file; where there is none, an older one must not stay.
+fn keep_tag(place: &Path, tag: Option<&str>) -> Result<()> {
+    let done = match tag.filter(|tag| is_tag(tag)) {
+        Some(tag) => std::fs::write(place, tag),
+        None => std::fs::remove_file(place).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        }),
+    };
+    done.map_err(|error| Error::io("write", place, &error))
+}
+
+/// The status of the last answer of a chain of answers.
+fn status(headers: &str) -> Option<&str> {
+    let last = headers.lines().rev().find(|line| line.trim_start().starts_with("HTTP/"))?;
+    last.split_whitespace().nth(1)
+}
+
+/// A header of the last answer of a chain of answers.
+fn header<'a>(headers: &'a str, name: &str) -> Option<&'a str> {
+    let lines = headers.lines().rev().map(str::trim).take_while(|line| !line.starts_with("HTTP/"));
+    let mut pairs = lines.filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// Fetches what is behind an address and returns the headers of the answers.
+async fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web) -> Result<String> {
+    let (curl, wget) = (util::which("curl").is_some(), util::which("wget").is_some());
+    let asked = tag.map(|tag| format!("If-None-Match: {tag}"));
+    let (words, input): (Vec<&str>, String) = if curl {
+        let mut words = vec!["curl", "--fail", "--silent", "--show-error", "--location", "--output", to];
+        words.extend(["--dump-header", "-", "--config", "-"]);
+        let header = asked.map(|line| format!("header = \"{}\"\n", line.replace('"', "\\\"")));
+        (
+            words,
+            format!(
+                "url = \"{address}\"\n{}{}",
+                header.unwrap_or_default(),
+                if web.verify_ssl { "" } else { "insecure\n" }
+            ),
+        )
+    } else if wget {
+        let mut words = vec!["wget", "--no-verbose", "--server-response", "--output-document", to, "--input-file", "-"];
+        words.extend(asked.as_deref().into_iter().flat_map(|line| ["--header", line]));
+        words.extend((!web.verify_ssl).then_some("--no-check-certificate"));
+        return finished(&words, address, cmd::fed(ctx, &words, format!("{address}\n").into_bytes()).await?);
     } else {
         return Err(Error::CommandNotFound("curl or wget".into()));
     };
-    let outcome = cmd::fed(ctx, &words, input.into_bytes()).await?;
+    finished(&words, address, cmd::fed(ctx, &words, input.into_bytes()).await?)
+}
+
+/// The headers of a fetch that has ended well; `wget` calls a file that has not changed an error.
+fn finished(words: &[&str], address: &str, outcome: Outcome) -> Result<String> {
+    let headers = if words[0] == "curl" { outcome.stdout } else { outcome.stderr.clone() };
     match outcome.retcode {
-        Some(0) => Ok(()),
+        Some(0) => Ok(headers),
+        Some(8) if words[0] == "wget" && status(&headers) == Some("304") => Ok(headers),
         code => {
             let (shown, code) = (without_password(address), code.unwrap_or_default());
-            Err(Error::execution(format!(
-                "failed to fetch {shown}: {} ended with {code}: {}",
-                words[0],
-                outcome.stderr.trim()
-            )))
+            let said = outcome.stderr.replace(address, &shown);
+            Err(Error::execution(format!("failed to fetch {shown}: {} ended with {code}: {}", words[0], said.trim())))
         }
     }
 }
@@ -133,14 +219,64 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (ctx, _) = context(&[], map! { "cachedir" => dir.path().to_str().unwrap() }, map! {}, map! {});
         let address = format!("http://127.0.0.1:{port}/a/b.txt?x=1");
-        let place = into_cache(&ctx, &address, "base", None).await.unwrap();
+        let place = into_cache(&ctx, &address, "base", None, Web::default()).await.unwrap();
         assert_eq!(place, dir.path().join(format!("extrn_files/base/127.0.0.1{port}/a/b.txt-x=1")));
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "hello");
         assert!(server.join().unwrap().starts_with("GET /a/b.txt?x=1 "));
         // Known by its hash it is not fetched again: the server is gone.
         let hash = "sha256=2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-        assert_eq!(into_cache(&ctx, &address, "base", Some(hash)).await.unwrap(), place);
-        let gone = into_cache(&ctx, &address, "base", None).await.unwrap_err().to_string();
+        assert_eq!(into_cache(&ctx, &address, "base", Some(hash), Web::default()).await.unwrap(), place);
+        let gone = into_cache(&ctx, &address, "base", None, Web::default()).await.unwrap_err().to_string();
         assert!(gone.starts_with("failed to fetch http://127.0.0.1"), "{gone}");
+    }
+
+    #[test]
+    fn headers_are_those_of_the_last_answer() {
+        let chain = "HTTP/1.1 302 Found\r\nETag: \"old\"\r\n\r\nHTTP/2 200 \r\netag: W/\"new\"\r\nx: y\r\n\r\n";
+        assert_eq!((status(chain), header(chain, "ETag")), (Some("200"), Some("W/\"new\"")));
+        assert_eq!((status("  HTTP/1.1 304 Not Modified\n"), header("", "etag")), (Some("304"), None));
+        assert!(is_tag("\"a\"") && !is_tag("a\nHost: x") && !is_tag(""));
+    }
+
+    /// Answers with a tag, and with 304 to who knows it; gives what was asked.
+    fn tagged(listener: std::net::TcpListener, answers: usize) -> Vec<String> {
+        let one = |_| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let len = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..len]).into_owned();
+            let answer = if request.contains("If-None-Match: \"one\"") {
+                "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n"
+            } else {
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nETag: \"one\"\r\nContent-Length: 5\r\n\r\nhello"
+            };
+            stream.write_all(answer.as_bytes()).unwrap();
+            request
+        };
+        (0..answers).map(one).collect()
+    }
+
+    #[tokio::test]
+    async fn what_has_not_changed_is_not_fetched_again() {
+        if util::which("curl").is_none() && util::which("wget").is_none() {
+            // Nothing to fetch with on this machine.
+            return;
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/f", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || tagged(listener, 3));
+        let dir = tempfile::tempdir().unwrap();
+        let (ctx, _) = context(&[], map! { "cachedir" => dir.path().to_str().unwrap() }, map! {}, map! {});
+        let web = Web { use_etag: true, ..Web::default() };
+        let place = into_cache(&ctx, &address, "base", None, web).await.unwrap();
+        assert_eq!(std::fs::read_to_string(tag_place(&place)).unwrap(), "\"one\"");
+        std::fs::write(&place, "known").unwrap();
+        into_cache(&ctx, &address, "base", None, web).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "known");
+        into_cache(&ctx, &address, "base", None, Web::default()).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "hello");
+        let asked = server.join().unwrap();
+        let with_tag: Vec<bool> = asked.iter().map(|request| request.contains("If-None-Match")).collect();
+        assert_eq!(with_tag, [false, true, false]);
     }
 }

@@ -17,6 +17,7 @@ use files::{CachedDir, Content, GetFile, url};
 use value::{Map, Value, map};
 
 use crate::{templates, util};
+pub use fetch::Web;
 use push::{PUSH, PUSH_DIR};
 use receive::{RECV, RECV_CHUNKED};
 pub use remote::{client, within};
@@ -81,7 +82,7 @@ fn path_or_false(path: Option<PathBuf>) -> Value {
 /// When the master does not answer, or the address cannot be understood.
 pub async fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option<PathBuf>> {
     if fetch::is_foreign(address) {
-        return fetch::into_cache(ctx, address, saltenv, None).await.map(Some);
+        return fetch::into_cache(ctx, address, saltenv, None, Web::default()).await.map(Some);
     }
     within(ctx, client(ctx)?.cache_file(address, saltenv, None)).await
 }
@@ -90,9 +91,15 @@ pub async fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option
 ///
 /// # Errors
 /// When the master or the web server does not answer, or the address cannot be understood.
-pub async fn cache_hashed(ctx: &Context, address: &str, saltenv: &str, hash: Option<&str>) -> Result<Option<PathBuf>> {
+pub async fn cache_hashed(
+    ctx: &Context,
+    address: &str,
+    saltenv: &str,
+    hash: Option<&str>,
+    web: Web,
+) -> Result<Option<PathBuf>> {
     if fetch::is_foreign(address) {
-        return fetch::into_cache(ctx, address, saltenv, hash).await.map(Some);
+        return fetch::into_cache(ctx, address, saltenv, hash, web).await.map(Some);
     }
     cache(ctx, address, saltenv).await
 }
@@ -239,14 +246,17 @@ async fn get_url(
     saltenv: Option<String>,
     #[default(false)] makedirs: bool,
     source_hash: Option<String>,
+    #[default(true)] verify_ssl: bool,
+    #[default(false)] use_etag: bool,
 ) -> Result<Value> {
+    let web = Web { verify_ssl, use_etag };
     let saltenv = environment(ctx, saltenv);
     let wants_content = dest.is_null();
     let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
     let found = if fetch::is_foreign(&path) {
         match place {
-            Some(place) => Some(fetch::to_place(ctx, &path, Path::new(&place), makedirs).await?),
-            None => Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref()).await?),
+            Some(place) => Some(fetch::to_place(ctx, &path, Path::new(&place), makedirs, web).await?),
+            None => Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web).await?),
         }
     } else {
         let how = GetFile { dest: place, makedirs, saltenv: saltenv.clone(), gzip: None, cachedir: None };
@@ -282,7 +292,7 @@ async fn cache_file(
     #[default(true)] verify_ssl: bool,
     #[default(false)] use_etag: bool,
 ) -> Result<Value> {
-    to_cache(ctx, path, saltenv, Verified { source_hash, verify_ssl, use_etag }).await
+    to_cache(ctx, path, saltenv, source_hash, Web { verify_ssl, use_etag }).await
 }
 
 /// The same as ``cp.cache_file``.
@@ -301,26 +311,19 @@ async fn cache_file_ssh(
     #[default(true)] verify_ssl: bool,
     #[default(false)] use_etag: bool,
 ) -> Result<Value> {
-    to_cache(ctx, path, saltenv, Verified { source_hash, verify_ssl, use_etag }).await
+    to_cache(ctx, path, saltenv, source_hash, Web { verify_ssl, use_etag }).await
 }
 
-/// What is to be checked of a file from the web.
-struct Verified {
+async fn to_cache(
+    ctx: &Context,
+    path: String,
+    saltenv: Option<String>,
     source_hash: Option<String>,
-    verify_ssl: bool,
-    use_etag: bool,
-}
-
-async fn to_cache(ctx: &Context, path: String, saltenv: Option<String>, verified: Verified) -> Result<Value> {
+    web: Web,
+) -> Result<Value> {
     let saltenv = environment(ctx, saltenv);
-    if !verified.verify_ssl {
-        return Err(Error::execution("not supported: verify_ssl=False, fetching without checking who answers"));
-    }
-    if verified.use_etag {
-        tracing::debug!("use_etag is ignored, the file is fetched again");
-    }
     let found = if fetch::is_foreign(&path) {
-        Some(fetch::into_cache(ctx, &path, &saltenv, verified.source_hash.as_deref()).await?)
+        Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web).await?)
     } else {
         cache(ctx, &path, &saltenv).await?
     };

@@ -7,6 +7,7 @@ use exec::{Context, Error, Result, function};
 use value::{Value, list};
 
 use super::{difflib, text};
+use crate::cp::Web;
 use crate::util;
 
 /// Differences that are not to count.
@@ -187,7 +188,7 @@ pub async fn get_diff(
     let mut places: Vec<PathBuf> = Vec::new();
     let mut wrong = Vec::new();
     for (file, hash) in [(&file1, &source_hash_file1), (&file2, &source_hash_file2)] {
-        match crate::cp::cache_hashed(ctx, file, &saltenv, hash.as_deref()).await {
+        match crate::cp::cache_hashed(ctx, file, &saltenv, hash.as_deref(), Web::default()).await {
             Ok(Some(place)) => places.push(place),
             Ok(None) => wrong.push(format!("File {file} not found")),
             Err(error) => wrong.push(error.to_string()),

@@ -10,6 +10,7 @@ use value::{Map, Value, map};
 use super::address::{self, VALID, redacted};
 use super::signature::Signature;
 use super::text;
+use crate::cp::Web;
 
 /// The kinds of checksums and how many digits they have, in Salt's order.
 pub const KINDS: [(&str, usize); 6] =
@@ -165,6 +166,8 @@ pub struct SourceHash<'a> {
     pub saltenv: &'a str,
     /// The list's signature.
     pub signature: &'a Signature,
+    /// How the list is fetched from the web.
+    pub web: Web,
 }
 
 /// Finds the checksum a source should have.
@@ -177,7 +180,7 @@ pub async fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
     let place = if hash.starts_with('/') {
         Some(Path::new(hash).to_owned())
     } else if VALID.contains(&scheme) {
-        let found = crate::cp::cache_hashed(ctx, hash, asked.saltenv, None).await?;
+        let found = crate::cp::cache_hashed(ctx, hash, asked.saltenv, None, asked.web).await?;
         let missing = || Error::execution(format!("Source hash file {} not found", redacted(hash)));
         let found = found.ok_or_else(missing)?;
         if asked.signature.is_of_list() {
@@ -266,7 +269,6 @@ pub async fn get_source_sum(
     #[default(Value::Null)] gnupghome: Value,
     #[default("gpg")] sig_backend: String,
 ) -> Result<Map> {
-    refuse_unverified(verify_ssl)?;
     let signature = Signature {
         file: Value::Null,
         list: source_hash_sig,
@@ -284,17 +286,10 @@ pub async fn get_source_sum(
         name: source_hash_name.as_deref(),
         saltenv: &saltenv,
         signature: &signature,
+        web: Web { verify_ssl, ..Web::default() },
     };
     let sum = source_sum(ctx, &asked).await?;
     Ok(map! { "hsum" => sum.digits, "hash_type" => sum.kind })
-}
-
-/// Refuses to fetch without checking who answers.
-pub fn refuse_unverified(verify_ssl: bool) -> Result<()> {
-    match verify_ssl {
-        true => Ok(()),
-        false => Err(Error::execution("not supported: verify_ssl=False, fetching without checking who answers")),
-    }
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@ use value::{Map, Value};
 
 use super::diff::{self, Ignore, Show};
 use super::encode::Encoding;
-use super::extract::{Sum, refuse_unverified};
+use super::extract::Sum;
 use super::managed::{self, given_contents};
 use super::perms::{self, Report, Wanted, normalize_mode};
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::store::{self, Content, Keep};
 use super::{address, content, hash, paths, sources, tree};
+use crate::cp::Web;
 
 /// What a file is to be.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +59,8 @@ pub struct Order {
     pub encoding_errors: String,
     /// SELinux context.
     pub selinux: Selinux,
-    /// The web server says whether the file is new.
-    pub use_etag: bool,
+    /// How it is fetched from the web.
+    pub web: Web,
     /// Signatures.
     pub signature: Signature,
     /// Differences that do not count.
@@ -120,7 +121,7 @@ impl Work<'_> {
         if !self.order.place.is_empty() {
             return Ok(Ok(()));
         }
-        let found = crate::cp::cache_hashed(self.ctx, source, &self.order.saltenv, None).await?;
+        let found = crate::cp::cache_hashed(self.ctx, source, &self.order.saltenv, None, self.order.web).await?;
         let Some(found) = found else { return Ok(Err(self.stop(format!("Source file '{source}' not found")))) };
         self.order.place = found.to_string_lossy().into_owned();
         let default = self.ctx.opt_str("hash_type").unwrap_or("sha256").to_owned();
@@ -145,7 +146,7 @@ impl Work<'_> {
     async fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
         let order = &self.order;
         let foreign = order.source.as_deref().is_some_and(|source| address::parse(source).scheme != "salt");
-        if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.use_etag) {
+        if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.web.use_etag) {
             let actual = hash::of_file(&order.place, &sum.kind)?;
             if actual != sum.digits {
                 let hint = if hint {
@@ -455,7 +456,6 @@ pub async fn manage_file(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = (template, kwargs);
-    refuse_unverified(verify_ssl)?;
     let text = |value: &Value| Some(value).filter(|value| value.truthy()).map(Value::to_string);
     let report = ret.into_map().filter(|map| !map.is_empty()).map(Report::from_map);
     let order = Order {
@@ -479,7 +479,7 @@ pub async fn manage_file(
         encoding,
         encoding_errors,
         selinux: Selinux { user: seuser, role: serole, kind: setype, range: serange },
-        use_etag,
+        web: Web { verify_ssl, use_etag },
         signature: Signature {
             file: signature,
             list: source_hash_sig,

@@ -12,6 +12,7 @@ use super::perms::{is_one, normalize_mode};
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::{attrs, facts, hash, store, template};
+use crate::cp::Web;
 
 /// What is asked about the content of a file.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +43,8 @@ pub struct Asked {
     pub defaults: Option<Map>,
     /// The checksum need not be known.
     pub skip_verify: bool,
-    /// The web server says whether the file is new.
-    pub use_etag: bool,
+    /// How it is fetched from the web.
+    pub web: Web,
     /// Signatures.
     pub signature: Signature,
     /// Further arguments, which the template sees.
@@ -132,7 +133,7 @@ async fn wanted_sum(
             "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to True",
             redacted(source)
         );
-        return Ok(if asked.use_etag { Ok(None) } else { Err(trouble) });
+        return Ok(if asked.web.use_etag { Ok(None) } else { Err(trouble) });
     }
     let looked = SourceHash {
         file_name: &asked.name,
@@ -141,6 +142,7 @@ async fn wanted_sum(
         name: asked.source_hash_name.as_deref(),
         saltenv: &asked.saltenv,
         signature: &asked.signature,
+        web: asked.web,
     };
     match source_sum(ctx, &looked).await {
         Ok(sum) => Ok(Ok(Some(sum))),
@@ -158,13 +160,13 @@ async fn into_cache(
 ) -> Result<std::result::Result<(), String>> {
     let cached = crate::cp::client(ctx)?.is_cached(source, &asked.saltenv);
     let mut again = false;
-    if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.use_etag) {
+    if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.web.use_etag) {
         let kind = fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str()).to_owned();
         let digits = hash::of_file(&cached, &kind)?;
         if asked.skip_verify {
             fetched.place = cached;
             fetched.sum = Some(Sum { kind, digits });
-        } else if asked.use_etag || fetched.sum.as_ref().is_none_or(|sum| sum.digits != digits) {
+        } else if asked.web.use_etag || fetched.sum.as_ref().is_none_or(|sum| sum.digits != digits) {
             again = true;
         } else {
             fetched.place = cached;
@@ -174,7 +176,7 @@ async fn into_cache(
         return Ok(Ok(()));
     }
     let digits = fetched.sum.as_ref().map(|sum| sum.digits.clone());
-    match crate::cp::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref()).await {
+    match crate::cp::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref(), asked.web).await {
         Ok(found) => {
             fetched.place = found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
             Ok(Ok(()))
@@ -230,6 +232,8 @@ pub struct Meant {
     pub attrs: Option<String>,
     /// The environment of the source.
     pub saltenv: String,
+    /// How it is fetched from the web.
+    pub web: Web,
     /// The content itself.
     pub contents: Option<Vec<u8>>,
     /// SELinux context.
@@ -283,7 +287,7 @@ async fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map
     let mut place = Some(PathBuf::from(&meant.place)).filter(|place| !place.as_os_str().is_empty());
     if let Some(source) = meant.source.as_deref().filter(|_| place.is_none()) {
         let digits = meant.sum.as_ref().map(|sum| sum.digits.as_str());
-        place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits).await?;
+        place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits, meant.web).await?;
     }
     let Some(place) = place else {
         changes.insert("sum", "Checksum differs");

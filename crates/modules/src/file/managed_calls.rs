@@ -4,11 +4,12 @@ use exec::{Context, KwArgs, Result, function};
 use value::{Map, Value, list};
 
 use super::diff::Ignore;
-use super::extract::{Sum, refuse_unverified};
+use super::extract::Sum;
 use super::managed::{Asked, Meant, changes, check, fetch, given_contents};
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::sources;
+use crate::cp::Web;
 
 fn text(value: &Value) -> Option<String> {
     Some(value).filter(|value| value.truthy()).map(Value::to_string)
@@ -51,7 +52,6 @@ pub async fn get_managed(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let _ = (ignore_ordering, ignore_whitespace, ignore_comment_characters);
-    refuse_unverified(verify_ssl)?;
     let signature = Signature {
         file: Value::Null,
         list: source_hash_sig,
@@ -75,7 +75,7 @@ pub async fn get_managed(
         context: sources::map_or_none(&context),
         defaults: sources::map_or_none(&defaults),
         skip_verify,
-        use_etag,
+        web: Web { verify_ssl, use_etag },
         signature,
         more: kwargs.given(),
     };
@@ -209,10 +209,10 @@ pub async fn check_managed_changes(
     #[default(false)] new_file_diff: bool,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    refuse_unverified(verify_ssl)?;
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
     let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given()).await?;
-    let asked = Asked { skip_verify, ..asked };
+    let web = Web { verify_ssl, ..Web::default() };
+    let (asked, meant) = (Asked { skip_verify, web, ..asked }, Meant { web, ..meant });
     let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
     let any = ignore.any();
@@ -255,10 +255,10 @@ pub async fn check_file_meta(
     #[default(Value::Null)] ignore_comment_characters: Value,
     #[default(false)] new_file_diff: bool,
 ) -> Result<Value> {
-    refuse_unverified(verify_ssl)?;
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
     let any = ignore.any();
     let meant = Meant {
+        web: Web { verify_ssl, ..Web::default() },
         name,
         place: text(&sfn).unwrap_or_default(),
         source: text(&source),

@@ -6,6 +6,7 @@ use exec::{Call, Context, Error, Result};
 use value::{Value, map};
 
 use super::address;
+use crate::cp::Web;
 
 /// How files are signed.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +86,7 @@ impl Signature {
     }
 
     async fn fetch(&self, ctx: &Context, one: &str, saltenv: &str, fetched: &mut Vec<String>) -> Result<String> {
-        let place = crate::cp::cache_hashed(ctx, one, saltenv, None).await.ok().flatten();
+        let place = crate::cp::cache_hashed(ctx, one, saltenv, None, Web::default()).await.ok().flatten();
         match place {
             Some(place) => {
                 let place = place.to_string_lossy().into_owned();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use exec::{Context, Error, Result, function};
+use modules::cp::Web;
 use modules::file::address::{self, redacted};
 use modules::file::extract::{SourceHash, Sum, source_sum};
 use modules::file::hash;
@@ -38,6 +39,7 @@ pub async fn cached(
             redacted(&name)
         )));
     }
+    let web = Web { use_etag, ..Web::default() };
     let mut sum = None;
     if source_hash.truthy() {
         let signature = Signature {
@@ -56,6 +58,7 @@ pub async fn cached(
             name: source_hash_name.as_deref(),
             saltenv: &saltenv,
             signature: &signature,
+            web,
         };
         match source_sum(ctx, &asked).await {
             Ok(found) => sum = Some(found),
@@ -63,7 +66,7 @@ pub async fn cached(
             Err(error) => return Ok(ret.fail(error.to_string())),
         }
     }
-    let file = File { name, saltenv, sum, skip_verify };
+    let file = File { name, saltenv, sum, skip_verify, web };
     if ctx.is_test() {
         return file.check(ctx, ret);
     }
@@ -78,6 +81,7 @@ struct File {
     saltenv: String,
     sum: Option<Sum>,
     skip_verify: bool,
+    web: Web,
 }
 
 impl File {
@@ -132,7 +136,7 @@ impl File {
         let kind = self.kind(ctx);
         let before = self.copy(ctx)?.map(|copy| hash::of_file(&copy, &kind)).transpose()?;
         let digits = self.sum.as_ref().map(|sum| sum.digits.as_str());
-        let copy = match modules::cp::cache_hashed(ctx, &self.name, &self.saltenv, digits).await {
+        let copy = match modules::cp::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web).await {
             Ok(Some(copy)) => copy.to_string_lossy().into_owned(),
             Ok(None) => {
                 return Ok(ret

@@ -172,7 +172,7 @@ pub async fn rendered_sources(
             let more = map! { "data" => Value::List(Vec::new()) };
             Ok(Err(Ret { more, ..Ret::new(source.as_str()).fail(comment) }))
         };
-        let place = modules::cp::cache_hashed(ctx, source, &env, None).await.ok().flatten();
+        let place = modules::cp::cache(ctx, source, &env).await.ok().flatten();
         let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
         let order = Order { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
         match file(ctx, &place, order).await? {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use exec::{Context, KwArgs, Result, function};
+use modules::cp::Web;
 use modules::file::address::is_foreign;
 use modules::file::diff::Ignore;
-use modules::file::extract::refuse_unverified;
 use modules::file::paths::expand_user;
 use modules::file::perms::normalize_mode;
 use modules::file::selinux::Selinux;
@@ -87,7 +87,6 @@ pub async fn managed(
     if name.is_empty() {
         return Ok(ret.fail("Destination file name is required"));
     }
-    refuse_unverified(verify_ssl)?;
     let keep_mode = mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
     let mode = if keep_mode { None } else { normalize_mode(&mode) };
     let given = Given {
@@ -149,7 +148,7 @@ pub async fn managed(
         keep_mode,
         keep_source,
         skip_verify,
-        use_etag,
+        web: Web { verify_ssl, use_etag },
         signature: Signature {
             file: signature,
             list: source_hash_sig,

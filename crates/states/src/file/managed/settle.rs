@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use exec::{Context, Error, Result};
+use modules::cp::Web;
 use modules::file::address;
 use modules::file::diff::Ignore;
 use modules::file::extract::{SourceHash, source_sum};
@@ -37,7 +38,7 @@ pub struct File {
     pub keep_mode: bool,
     pub keep_source: bool,
     pub skip_verify: bool,
-    pub use_etag: bool,
+    pub web: Web,
     pub signature: Signature,
     pub selinux: Selinux,
     pub follow_symlinks: bool,
@@ -121,6 +122,7 @@ impl File {
             name: self.source_hash_name.as_deref(),
             saltenv: &self.env,
             signature: &self.signature,
+            web: self.web,
         };
         let sum = source_sum(ctx, &asked).await?;
         Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
@@ -171,7 +173,7 @@ impl File {
             context: Some(self.context.clone()),
             defaults: self.defaults.clone(),
             skip_verify: self.skip_verify,
-            use_etag: self.use_etag,
+            web: self.web,
             signature: self.signature.clone(),
             more: self.more.clone(),
         }
@@ -191,6 +193,7 @@ impl File {
             follow_symlinks: self.follow_symlinks,
             ignore: self.ignore.clone(),
             new_file_diff: self.new_file_diff,
+            web: self.web,
             ..Meant::default()
         };
         let (changes, counts) = match fetching::check(ctx, &self.asked(), meant, self.keep_mode).await? {
@@ -235,7 +238,7 @@ impl File {
             encoding: self.encoding.clone(),
             encoding_errors: self.encoding_errors.clone(),
             selinux: self.selinux.clone(),
-            use_etag: self.use_etag,
+            web: self.web,
             signature: self.signature.clone(),
             ignore: self.ignore.clone(),
             new_file_diff: self.new_file_diff,
