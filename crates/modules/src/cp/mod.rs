@@ -246,10 +246,8 @@ async fn get_url(
     saltenv: Option<String>,
     #[default(false)] makedirs: bool,
     source_hash: Option<String>,
-    #[default(true)] verify_ssl: bool,
-    #[default(false)] use_etag: bool,
 ) -> Result<Value> {
-    let web = Web { verify_ssl, use_etag };
+    let web = Web::default();
     let saltenv = environment(ctx, saltenv);
     let wants_content = dest.is_null();
     let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
