@@ -198,6 +198,10 @@ fn socket_paths_fit_into_their_limit() {
     let moved =
         Minion::from_options(map! { "id" => "a", "cachedir" => "/c", "sock_dir" => "/a/much/longer/path" }).unwrap();
     assert_eq!(moved.paths.sock_dir, Path::new("/c/.salt-unix"));
+    let tree = Tree::new(&[("minion", &format!("id: a\nroot_dir: /{}\n", "d".repeat(90)))]);
+    tree.minion().unwrap_err();
+    let load = LoadOptions { program: "salt-call".into(), ..LoadOptions::default() };
+    Minion::load(&tree.source(Role::Minion), &load).unwrap();
 }
 
 #[test]
