@@ -51,6 +51,7 @@ fn all(sandbox: &Sandbox, salt: &Salt, transport: Transport) -> Result<()> {
     master.serve("app.bin", &vec![7; FILE])?;
     let mut checks = Checks::new();
     checks.check("a calm swarm signs in, answers, and counts it", || calm(sandbox, &mut master));
+    checks.check("a swarm publishes jobs and times them from there", || publishing(sandbox, &mut master));
     checks.check("a rough swarm survives itself", || rough(sandbox, &mut master));
     checks.finish()
 }
@@ -139,6 +140,20 @@ fn calm(sandbox: &Sandbox, master: &mut Master) -> Result<()> {
     for what in ["processes", "rss_bytes", "files", "threads"] {
         ensure!(watched[what].as_u64().is_some_and(|count| count > 0), "{what} in {watched}");
     }
+    Ok(())
+}
+
+fn publishing(sandbox: &Sandbox, master: &mut Master) -> Result<()> {
+    let conf = master.conf().display().to_string();
+    let args = ["--publish", "state.highstate", "--publish-every", "0.5", "-c", &conf, "--return-size", "5000"];
+    let swarm = Swarm::start(sandbox, master, "own-", &args)?;
+    swarm.until("all return two jobs", |line| line["returns"].as_u64() >= Some(2 * MINIONS))?;
+    let report = swarm.end()?;
+    let job = &report["jobs"][0];
+    let [heard, published] = ["since_first", "since_published"].map(|since| &job[since]);
+    ensure!(job["fun"] == "state.highstate" && published["count"] == MINIONS, "{job}");
+    ensure!(published["least"].as_f64() > heard["least"].as_f64(), "{job}");
+    ensure!(published["most"].as_f64() > published["p50"].as_f64(), "{job}");
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub use crypto::PrivateKey;
 pub use keys::{KeyError, KeyPool, place};
 pub use limits::{LimitError, raise_open_files};
 pub use options::{Behaviour, Kind, Options};
-pub use report::{JobReport, Report, WatchReport};
+pub use report::{ErrorReport, JobReport, Report, RequestReport, SignInReport, WatchReport};
 pub use sources::{Sources, SourcesError};
 pub use stats::{Counts, Histogram, Request, Summary};
 pub use swarm::{StartError, Swarm};

@@ -70,6 +70,9 @@ pub struct JobReport {
     pub answered: Summary,
     /// From the first minion that heard it to each acknowledged return.
     pub since_first: Summary,
+    /// The same from publishing it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_published: Option<Summary>,
 }
 
 /// Requests of a kind.
@@ -235,6 +238,7 @@ fn told(job: &Job, stats: &Stats) -> JobReport {
         meant: job.meant,
         answered: job.answered.summary(),
         since_first: job.since_first.summary(),
+        since_published: job.published.map(|at| job.since_first.summary().later(job.first_heard - at)),
     }
 }
 

@@ -87,6 +87,11 @@ impl Swarm {
         self.stats.began.elapsed()
     }
 
+    /// Tells when a job was published, so long after the start, so that its returns are timed from there.
+    pub fn published(&self, jid: &str, at: Duration) {
+        self.stats.jobs().published(jid, self.stats.began + at);
+    }
+
     /// Where the swarm is now.
     pub fn counts(&self) -> Counts {
         self.stats.now()

@@ -129,6 +129,17 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "What minions do")]
     pub acceptance_wait: Duration,
 
+    /// Publish this function to all minions of the swarm once they are ready, and again and again; their returns are timed from
+    /// there. The swarm must run on the master's machine, as a user who may run salt
+    #[arg(long, value_name = "FUNCTION", help_heading = "Jobs")]
+    pub publish: Option<String>,
+    /// How long after a job the next one is published, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Jobs")]
+    pub publish_every: Duration,
+    /// Where the configuration of that master is
+    #[arg(long, short = 'c', value_name = "DIR", default_value = "/etc/salt", help_heading = "Jobs")]
+    pub config_dir: PathBuf,
+
     /// End after so many seconds [default: with Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "What is told")]
     pub duration: Option<Duration>,

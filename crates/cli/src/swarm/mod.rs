@@ -2,6 +2,7 @@
 
 mod args;
 mod progress;
+mod publish;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,7 @@ async fn stay(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
             None => std::future::pending().await,
         }
     };
+    let publishing = publish::jobs(arguments, swarm);
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let telling = async {
         let mut seconds = tokio::time::interval(SECOND);
@@ -128,6 +130,7 @@ async fn stay(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
         done = tokio::signal::ctrl_c() => done?,
         _ = terminate.recv() => {}
         () = telling => {}
+        failed = publishing => failed?,
     }
     line.clear();
     Ok(())

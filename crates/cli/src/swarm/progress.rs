@@ -104,6 +104,16 @@ pub fn summary(report: &Report) -> String {
         report.returns_per_second_peak,
         times(&report.answered)
     ));
+    if let Some(job) = report.jobs.iter().rfind(|job| job.since_published.is_some()) {
+        let returns = job.since_published.unwrap_or_default();
+        out.push_str(&format!(
+            "{} {}: returns of {} minions since it was published; {}\n",
+            job.fun,
+            job.jid,
+            returns.count,
+            times(&returns)
+        ));
+    }
     for request in &report.requests {
         out.push_str(&format!("request {:?}: {}; {}\n", request.request, request.took.count, times(&request.took)));
     }

@@ -36,6 +36,22 @@ pub struct Summary {
     pub most: f64,
 }
 
+impl Summary {
+    /// The same times, each so much longer.
+    pub(crate) fn later(self, by: Duration) -> Self {
+        let later = |time: f64| ((time + by.as_secs_f64() * 1000.0) * 1000.0).round() / 1000.0;
+        Summary {
+            count: self.count,
+            least: later(self.least),
+            mean: later(self.mean),
+            p50: later(self.p50),
+            p90: later(self.p90),
+            p99: later(self.p99),
+            most: later(self.most),
+        }
+    }
+}
+
 impl Histogram {
     /// Counts a time.
     pub fn record(&mut self, time: Duration) {

@@ -12,6 +12,8 @@ use super::Histogram;
 pub(crate) struct Job {
     pub(crate) jid: String,
     pub(crate) fun: String,
+    /// When it was published, if that is known.
+    pub(crate) published: Option<Instant>,
     /// When the first minion heard it.
     pub(crate) first_heard: Instant,
     /// From the first minion that heard it to each that did.
@@ -24,12 +26,17 @@ pub(crate) struct Job {
     pub(crate) since_first: Histogram,
 }
 
+/// Jobs that are remembered as published.
+const UNHEARD: usize = 16;
+
 /// The latest jobs, each, and all together.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     kept: usize,
     by_jid: HashMap<String, Job>,
     order: VecDeque<String>,
+    /// Jobs that are published and of which no minion has heard.
+    unheard: VecDeque<(String, Instant)>,
     /// How many there were.
     pub(crate) seen: u64,
     /// From hearing to the acknowledged return, of all jobs.
@@ -42,8 +49,20 @@ impl Jobs {
             kept: kept.max(1),
             by_jid: HashMap::new(),
             order: VecDeque::new(),
+            unheard: VecDeque::new(),
             seen: 0,
             answered: Histogram::default(),
+        }
+    }
+
+    /// A job was published. Minions may have heard of it by now.
+    pub(crate) fn published(&mut self, jid: &str, at: Instant) {
+        match self.by_jid.get_mut(jid) {
+            Some(job) => job.published = Some(at),
+            None => {
+                self.unheard.push_front((jid.to_owned(), at));
+                self.unheard.truncate(UNHEARD);
+            }
         }
     }
 
@@ -70,6 +89,7 @@ impl Jobs {
         let job = Job {
             jid: jid.to_owned(),
             fun: fun.to_owned(),
+            published: self.unheard.iter().find(|(unheard, _)| unheard == jid).map(|(_, at)| *at),
             first_heard: now,
             heard: Histogram::default(),
             meant: 0,
@@ -113,6 +133,18 @@ mod tests {
         assert_eq!((job.heard.count(), job.meant, job.answered.count()), (3, 2, 1));
         assert_eq!(job.heard.quantile(1.0), Some(10 * MILLI));
         assert_eq!((job.answered.quantile(1.0), job.since_first.quantile(1.0)), (Some(5 * MILLI), Some(15 * MILLI)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_may_be_heard_of_before_it_is_known_as_published() {
+        let mut jobs = Jobs::new(5);
+        let published = Instant::now();
+        jobs.published("1", published);
+        tokio::time::advance(MILLI).await;
+        jobs.heard("1", "test.ping", true);
+        jobs.heard("2", "test.ping", true);
+        jobs.published("2", published);
+        assert!(jobs.each().all(|job| job.published == Some(published)));
     }
 
     #[tokio::test]
