@@ -1,11 +1,13 @@
 //! The benchmark: the real Salt and ours in the same run, on the same machine, taking turns.
 //!
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and what is wanted. The exit
-//! code is 1 when a row misses what is wanted. `cargo xtask bench states` measures state runs instead.
+//! code is 1 when a row misses what is wanted. `cargo xtask bench states` measures state runs instead, `cargo xtask bench scale`
+//! what each master makes of hundreds and thousands of minions.
 
 mod cost;
 mod local;
 mod pillars;
+mod scale;
 mod side;
 mod states;
 mod table;
@@ -37,7 +39,8 @@ fn main() -> Result<()> {
         ["states"] => states::bench,
         [pillars::MARK, conf] => return pillars::compile(std::path::Path::new(conf)),
         [cost::MARK, ..] => return cost::tell(&args[1..]),
-        _ => bail!("usage: bench [states]"),
+        ["scale", ..] => return scale::main(&args[1..]),
+        _ => bail!("usage: bench [states | scale [--help]]"),
     };
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;

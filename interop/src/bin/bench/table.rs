@@ -121,7 +121,8 @@ fn shown(value: f64, unit: Unit) -> String {
     }
 }
 
-fn median(samples: &[f64]) -> f64 {
+/// The middle of the samples.
+pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {
