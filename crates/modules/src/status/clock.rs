@@ -1,0 +1,82 @@
+//! How long the machine runs, and what time it is.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use exec::{Context, Error, Result, function};
+use value::{Map, map};
+
+use crate::cmd;
+
+/// Returns since when the machine runs and how many users are logged in.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' status.uptime
+#[function]
+pub(super) async fn uptime(ctx: &Context) -> Result<Map> {
+    let text = std::fs::read_to_string("/proc/uptime")
+        .map_err(|error| Error::execution(format!("File /proc/uptime was not found. ({error})")))?;
+    let seconds = text.split('.').next().and_then(|whole| whole.trim().parse().ok());
+    let seconds: u64 = seconds.ok_or_else(|| Error::execution(format!("failed to read /proc/uptime: {text:?}")))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut result = since(now.saturating_sub(Duration::from_secs(seconds)), seconds);
+    match cmd::quiet(ctx, &["who", "-s"]).await {
+        Ok(outcome) => drop(result.insert("users", outcome.stdout.lines().count())),
+        Err(Error::CommandNotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(result)
+}
+
+pub(super) fn since(boot: Duration, seconds: u64) -> Map {
+    let of_day = seconds % 86_400;
+    map! {
+        "seconds" => seconds,
+        "since_iso" => iso(boot),
+        "since_t" => boot.as_secs(),
+        "days" => seconds / 86_400,
+        "time" => format!("{}:{}", of_day / 3600, of_day % 3600 / 60),
+    }
+}
+
+/// The date of a number of days since 1970, by Howard Hinnant's `civil_from_days`.
+pub(super) fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Returns the time of the machine, in the given form (see ``man strftime``).
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' status.time
+///     salt '*' status.time '%s'
+#[function]
+pub(super) async fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: String) -> Result<String> {
+    let outcome = cmd::quiet(ctx, &["date", &format!("+{format}")]).await?;
+    match outcome.retcode {
+        Some(0) => Ok(outcome.stdout.trim_end_matches('\n').to_owned()),
+        _ => Err(Error::execution(format!("failed to write the time as '{format}': {}", outcome.stderr.trim()))),
+    }
+}
+
+/// A point in time as Python's `isoformat()` writes it, in UTC.
+pub(crate) fn iso(time: Duration) -> String {
+    let (days, of_day) = ((time.as_secs() / 86_400) as i64, time.as_secs() % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (of_day / 3600, of_day % 3600 / 60, of_day % 60);
+    let micros = time.subsec_micros();
+    let fraction = if micros == 0 { String::new() } else { format!(".{micros:06}") };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}")
+}

@@ -1,0 +1,70 @@
+//! The masters of this minion.
+
+use std::time::Duration;
+
+use exec::{Context, MasterState, Result, function};
+use value::{Value, map};
+
+/// Says whether the minion is connected to a master, which is named by address. Where that is not as expected an
+/// event says so on the minion's bus.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' status.master master=salt1.example.com
+#[function(name = "master")]
+pub(super) async fn connected_to(
+    ctx: &Context,
+    master: Option<String>,
+    #[default(true)] connected: bool,
+) -> Result<Option<bool>> {
+    let Some(master) = master.filter(|master| !master.is_empty()) else { return Ok(None) };
+    let masters = ctx.agent.masters();
+    let is_live = masters.iter().any(|status| {
+        let named = status.host == master
+            || status.address == master
+            || status.ip.is_some_and(|ip| master.parse().is_ok_and(|wanted: std::net::IpAddr| wanted == ip));
+        named && status.state == MasterState::Live
+    });
+    if is_live != connected {
+        let tag = if is_live { "__master_connected" } else { "__master_disconnected" };
+        ctx.agent.fire_local(tag, map! { "master" => &master }).await?;
+    }
+    Ok(Some(is_live))
+}
+
+/// Says whether a master answers, whether the minion is connected to it or not.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' status.ping_master salt1.example.com
+#[function]
+pub(super) async fn ping_master(ctx: &Context, master: Value) -> Result<bool> {
+    if !master.truthy() {
+        return Ok(false);
+    }
+    let master = master.to_string();
+    let limit = ctx.opt("auth_timeout").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0).unwrap_or(60.0);
+    let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::from_secs(60));
+    let answered = ctx.agent.ping_master(&master, limit).await;
+    if answered {
+        ctx.agent.fire_local("__master_failback", map! { "master" => &master }).await?;
+    }
+    Ok(answered)
+}
+
+/// Returns False: there are no proxy minions here.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' status.proxy_reconnect rest_sample
+#[function]
+pub(super) fn proxy_reconnect(proxy_name: String, opts: Option<Value>) -> Result<bool> {
+    let _ = (proxy_name, opts);
+    Ok(false)
+}
