@@ -121,7 +121,7 @@ fn connections(options: &Options) -> u64 {
         Kind::Salt => 2,
         Kind::Saltern => 3,
     };
-    (options.minions * each + options.minions / 2) as u64
+    (options.minions * each + options.minions / 10) as u64
 }
 
 /// Where each minion comes from.

@@ -18,7 +18,7 @@ const HELP: &str = "\
 usage: bench scale [--real NUMBERS] [--ours NUMBERS] [--transport zeromq|tcp] [--out DIR] [--keys DIR]
 
   --real NUMBERS   numbers of minions at the master of Salt 3008.5, such as 100,500,2000 (the default); 0 for none
-  --ours NUMBERS   those at ours [default: 100,500,2000,10000,20000]
+  --ours NUMBERS   those at ours [default: 100,500,2000,10000,20000]; as many as there may be open files, if that is less
   --transport T    how minions and master speak [default: zeromq]
   --out DIR        where scale.md and scale.svg go [default: docs/benchmarks]
   --keys DIR       where the minions' keys are kept [default: swarm-keys beside what cargo builds]
@@ -47,15 +47,14 @@ pub fn main(args: &[String]) -> Result<()> {
         return Ok(());
     }
     let wish = wish(args)?;
-    let (real, ours) = (&wish.real, &wish.ours);
-    // Both ends of a connection are files; the masters have the limit from us.
-    let most = real.iter().chain(ours).copied().max().context("there is nothing to measure")?;
-    swarm::raise_open_files(4 * most as u64 + 1000)?;
+    let most = wish.real.iter().chain(&wish.ours).copied().max().context("there is nothing to measure")?;
+    let limit = open_files(most)?;
+    let (real, ours) = (possible(&wish.real, limit), possible(&wish.ours, limit));
     let keys = swarm::KeyPool::new(&wish.keys, 2048).take(run::KEYS, |_, _| {})?;
     let _alone = Slot::all()?;
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     // Small ones first, sides in turn, so that something is there when it is stopped.
-    let mut sizes: Vec<usize> = real.iter().chain(ours).copied().collect();
+    let mut sizes: Vec<usize> = real.iter().chain(&ours).copied().collect();
     sizes.sort_unstable();
     sizes.dedup();
     for minions in sizes {
@@ -68,7 +67,8 @@ pub fn main(args: &[String]) -> Result<()> {
             one(&Salt::ours()?, minions, &wish, &keys).map_or_else(|error| failed.push(error), |row| rows.push(row));
         }
     }
-    let text = report::text(&rows, wish.transport, &machine::name());
+    let machine = format!("{}; a process may have {limit} files open", machine::name());
+    let text = report::text(&rows, wish.transport, &machine);
     print!("{text}");
     failed.iter().for_each(|error| println!("\nnot measured: {error:#}"));
     ensure!(!rows.is_empty(), "nothing was measured");
@@ -78,6 +78,30 @@ pub fn main(args: &[String]) -> Result<()> {
     plot::write(&rows, &wish.out.join("scale.svg"))?;
     ensure!(failed.is_empty(), "{} rows are missing", failed.len());
     Ok(())
+}
+
+/// Files a process needs with so many minions: each has two connections, now and then one more; the real master has some
+/// hundreds without any.
+fn needed(minions: usize) -> u64 {
+    (minions * 2 + minions / 10 + 1000) as u64
+}
+
+/// Raises the limit of open files, which the masters have from us, as far as needed and allowed.
+fn open_files(minions: usize) -> Result<u64> {
+    match swarm::raise_open_files(needed(minions)) {
+        Ok(limit) => Ok(limit),
+        Err(swarm::LimitError { allowed, .. }) => Ok(swarm::raise_open_files(allowed.saturating_sub(200))?),
+    }
+}
+
+/// The numbers that are possible; instead of those that are not, the largest possible one.
+fn possible(wanted: &[usize], limit: u64) -> Vec<usize> {
+    let most = (limit.saturating_sub(1000) * 10 / 21) as usize;
+    let mut possible: Vec<usize> = wanted.iter().map(|minions| (*minions).min(most / 100 * 100)).collect();
+    possible.sort_unstable();
+    possible.dedup();
+    possible.retain(|minions| *minions > 0);
+    possible
 }
 
 /// One row, in a sandbox of its own.
@@ -137,6 +161,13 @@ mod tests {
 
     fn wish_of(words: &[&str]) -> Result<Wish> {
         wish(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn no_more_minions_begin_than_there_may_be_files() {
+        assert_eq!(possible(&[100, 10_000, 20_000], 20_000), [100, 9000]);
+        assert_eq!(possible(&[100, 10_000], 1 << 20), [100, 10_000]);
+        assert!(needed(9000) <= 20_000 && possible(&[100], 1024).is_empty());
     }
 
     #[test]

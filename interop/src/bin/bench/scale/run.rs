@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use client::{Job, LocalClient};
 use interop::{Master, Salt, Sandbox, Transport, measure};
 use swarm::{Behaviour, Options, PrivateKey, Report, Swarm};
@@ -71,6 +71,10 @@ pub fn run(sandbox: &Sandbox, salt: &Salt, minions: usize, wire: Transport, keys
     master.serve("app.bin", &file)?;
     master.launch(sandbox)?;
     master.wait_ready()?;
+    // The ports are open before anybody works behind them.
+    let nobody = master.program("salt").limit(LONGEST).args(["*", "test.ping"]).run()?;
+    let said = nobody.stdout.clone() + &nobody.stderr;
+    ensure!(said.contains("No minions matched"), "expected nobody to answer {nobody}");
     std::thread::sleep(REST);
     let idle = measure::pss(master.daemon()?.pid())?;
     let options = options(&mut master, minions)?;
@@ -187,7 +191,7 @@ async fn program(master: &Master, minions: usize) -> Result<f64> {
     let salt = master.program("salt").limit(limit).args(["*", "test.ping", "-t", &limit.as_secs().to_string()]);
     let output = tokio::task::spawn_blocking(move || salt.run()).await??.ok()?;
     let answers = output.stdout.lines().filter(|line| line.trim() == "True").count();
-    anyhow::ensure!(answers == minions, "{answers} of {minions} minions answered the program");
+    ensure!(answers == minions, "{answers} of {minions} minions answered the program");
     Ok(output.took.as_secs_f64())
 }
 
