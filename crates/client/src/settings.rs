@@ -1,6 +1,7 @@
 //! The client's settings out of the master's configuration.
 
 use event::Endpoints;
+use store::jobs::JobCache;
 use transport::Kind;
 use transport::tcp::tls::CertReqs;
 
@@ -27,8 +28,13 @@ pub fn from_config(config: &config::Master) -> Settings {
         publish_timeout: config.client.publish_timeout,
         ext_job_cache: config.jobs.ext_job_cache.clone(),
         order_masters: config.jobs.order_masters,
-        jobs: config.keys.hash_type.parse().ok().map(|hash| store::jobs::JobCache::new(&config.paths.cachedir, hash)),
+        jobs: jobs(config),
     }
+}
+
+fn jobs(config: &config::Master) -> Option<JobCache> {
+    let hash = config.keys.hash_type.parse().ok()?;
+    Some(JobCache::beside_master(&config.paths.cachedir, hash, &config.jobs.master_job_cache))
 }
 
 /// Returns how long to wait for what.

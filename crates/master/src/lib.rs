@@ -71,6 +71,8 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let fetching = fetching::start(&master.shared, &stop);
     let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();
+    let settling = CancellationToken::new();
+    let settled = rt.spawn(jobs::settle::run(shared.stores.clone(), settling.clone()));
     let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let config = shared.stores.config.clone();
     let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));
@@ -92,6 +94,10 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
         if tokio::time::timeout(FAREWELL, last).await.is_err() {
             warn!("some events or returns were not stored by returners");
         }
+    }
+    settling.cancel();
+    if tokio::time::timeout(FAREWELL, settled).await.is_err() {
+        debug!("the latest returns stay in the journal of the job cache");
     }
     care.abort();
     scheduled.abort();

@@ -58,7 +58,7 @@ impl Stores {
         let git_pillar = Arc::new(pillar::GitExternal::of_master(&config)?);
         Ok(Stores {
             keys: LiveKeys::new(KeyStore::of_master(&config)),
-            jobs: JobCache::new(&cachedir, hash),
+            jobs: JobCache::of_master(&cachedir, hash, &config.jobs.master_job_cache),
             data: MinionDataCache::new(&cachedir, layout),
             tokens: TokenStore::new(&config.paths.token_dir, layout),
             sessions: SessionKeys::new(&cachedir, session_life(config.keys.publish_session)),

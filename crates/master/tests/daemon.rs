@@ -363,6 +363,41 @@ async fn what_was_acknowledged_and_who_was_known_survive_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_file_keeps_what_was_acknowledged_and_what_salts_layout_has_is_found() {
+    let (hash, option) = (crypto::HashType::Sha256, map! { "master_job_cache" => "embedded" });
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", pki.path());
+    minion.channel.sign_in().await.unwrap();
+    let publish = async |master: &Master| {
+        let published = master.publish("*", "test.ping").await;
+        published.get("load").unwrap().get("jid").and_then(Value::as_str).unwrap().to_owned()
+    };
+    let old = publish(&master).await;
+    let mut options = open_house();
+    options.update(option.clone());
+    let master = Master::start_in(master.stop().await, options).await;
+    let pki = tempfile::tempdir().unwrap();
+    let minion = master.minion("web2", pki.path());
+    minion.channel.sign_in().await.unwrap();
+    let new = publish(&master).await;
+    for jid in [&old, &new] {
+        assert_eq!(minion.answer(jid, true).await, Value::Null);
+    }
+    let files = store::jobs::JobCache::new(&master.path("cache"), hash);
+    assert_eq!(files.returns(&old).unwrap().len(), 1, "a job goes on where it is");
+    assert!(!files.contains(&new).unwrap());
+    let beside = store::jobs::JobCache::beside_master(&master.path("cache"), hash, "embedded");
+    assert_eq!(beside.return_of(&new, &minion.id).unwrap().unwrap().value, true.into());
+    drop(beside);
+    let master = Master::start_in(master.stop().await, option).await;
+    let beside = store::jobs::JobCache::beside_master(&master.path("cache"), hash, "embedded");
+    assert_eq!(beside.returns(&new).unwrap().len(), 1);
+    assert_eq!(beside.all().unwrap().len(), 2);
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_in_use_is_named() {
     let master = Master::start(Map::new()).await;
     let options = map! { "interface" => "127.0.0.1", "publish_port" => master.publications.port(), "user" => "" };

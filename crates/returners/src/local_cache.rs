@@ -42,7 +42,7 @@ fn cache(world: &World) -> Result<JobCache> {
 }
 
 fn store(cache: &JobCache, jid: &str, id: &MinionId, ret: &Map) -> store::Result<()> {
-    if !cache.contains(jid) {
+    if !cache.contains(jid)? {
         let nocache = ret.get("nocache").is_some_and(Value::truthy);
         cache.prepare(jid, nocache)?;
     }

@@ -138,7 +138,7 @@ impl RunnerContext {
     pub fn jobs(&self) -> Result<JobCache> {
         let name = &self.config.keys.hash_type;
         let hash = name.parse().map_err(|_| Error::execution(format!("option hash_type: {name} is not known")))?;
-        Ok(JobCache::new(self.cachedir(), hash))
+        Ok(JobCache::beside_master(self.cachedir(), hash, &self.config.jobs.master_job_cache))
     }
 
     /// Grains, pillar and mine of minions.

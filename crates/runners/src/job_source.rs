@@ -8,8 +8,8 @@ use value::{Map, Value};
 use crate::RunnerContext;
 use crate::context::failed;
 
-/// The job cache every master has.
-const OWN: &str = "local_cache";
+/// The names of the job cache every master has.
+const OWN: [&str; 2] = [store::jobs::FILES, store::jobs::EMBEDDED];
 
 /// A job cache that can be read.
 pub enum Source {
@@ -27,7 +27,7 @@ impl Source {
     /// When there is no such returner, or it keeps no jobs.
     pub fn find(ctx: &RunnerContext, asked: Option<&str>) -> Result<Self> {
         let named = [ctx.config.jobs.ext_job_cache.as_str(), asked.unwrap_or_default()];
-        let Some(name) = named.into_iter().find(|name| !name.is_empty() && *name != OWN) else {
+        let Some(name) = named.into_iter().find(|name| !name.is_empty() && !OWN.contains(name)) else {
             return Ok(Source::Own);
         };
         let world = World::of_master(ctx.rt.clone(), ctx.config.raw.clone());
@@ -41,7 +41,7 @@ impl Source {
     /// Returns the name of the returner.
     pub fn name(&self) -> &'static str {
         match self {
-            Source::Own => OWN,
+            Source::Own => store::jobs::FILES,
             Source::Outside(returner, _) => returner.name(),
         }
     }

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use exec::{Call, Error, bind};
 use futures_util::FutureExt;
-use store::jobs::JobReturn;
+use store::jobs::{EMBEDDED, FILES, JobReturn};
 use store::proc_dir::ProcDir;
 use tokio::sync::Mutex;
 use value::{Map, Value, map};
@@ -215,7 +215,8 @@ fn failure(kind: &str, fun: &str, error: &Error) -> (Value, Option<String>, Opti
 /// Puts the result into the job cache, under the master's own id.
 fn keep(ctx: &RunnerContext, data: &Map) {
     let jobs = &ctx.config.jobs;
-    let kept = jobs.job_cache && jobs.ext_job_cache.is_empty() && jobs.master_job_cache == "local_cache";
+    let kept =
+        jobs.job_cache && jobs.ext_job_cache.is_empty() && [FILES, EMBEDDED].contains(&jobs.master_job_cache.as_str());
     if !kept || !wire::Jid::is_valid(&ctx.job.jid) {
         return;
     }

@@ -1,41 +1,33 @@
-//! The job cache in the layout of Salt's `local_cache`.
+//! The job cache: what was published, who should answer, and what came back.
 //!
-//! A job lives in `jobs/<hh>/<rest>/`, named by the hash of its id: `jid`, `.load.p` (the publication), `.minions.p` (who
-//! should answer), and per minion a directory with `return.p`. A return is committed by making `return.p` exist, which
-//! only one writer can; what was committed survives the death of the process at any moment.
+//! There are two stores, both [`Jobs`]: [`Files`], the layout of Salt's `local_cache`, and [`Embedded`], one file for all.
+//! [`JobCache`] is what a master and its tools work with: new jobs go to the one the options name, and jobs that lie in the
+//! other one are found too.
 
-mod clean;
+mod embedded;
+mod files;
+mod files_clean;
 mod summary;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use crypto::HashType;
 use value::{Map, Value};
 use wire::MinionId;
-use wire::msgpack::{Packing, pack};
 
-use crate::disk::{self, Writing};
-use crate::{Error, Result};
+use crate::Result;
 
-pub use clean::Cleaned;
+pub use embedded::Embedded;
+pub use files::Files;
 pub use summary::summary;
 
-const LOAD: &str = ".load.p";
-const MINIONS: &str = ".minions.p";
-const RETURN: &str = "return.p";
-const OUT: &str = "out.p";
-const END_TIME: &str = "endtime";
-/// Beside a return that came as a copy, for a job of another master.
-const COPY: &str = "copy";
+/// The store of a master that keeps its jobs in Salt's layout, as its option `master_job_cache` names it.
+pub const FILES: &str = "local_cache";
 
-/// The job cache of a master.
-#[derive(Clone, Debug)]
-pub struct JobCache {
-    root: PathBuf,
-    hash: HashType,
-    sync: bool,
-}
+/// The store of a master that keeps its jobs in one file, as its option `master_job_cache` names it.
+pub const EMBEDDED: &str = "embedded";
 
 /// What a minion returned, as far as the job cache keeps it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,211 +58,274 @@ pub enum Stored {
     UnknownJob,
 }
 
-impl JobCache {
-    /// Returns the cache in `<cachedir>/jobs`, with the hash that names the directories.
-    pub fn new(cachedir: &Path, hash: HashType) -> Self {
-        JobCache { root: cachedir.join("jobs"), hash, sync: false }
-    }
+/// What a cleaning removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Jobs older than allowed.
+    pub old: usize,
+    /// Directories that are not those of a job.
+    pub broken: usize,
+}
 
-    /// Returns a cache that waits for the disk before it says a return is stored.
-    pub fn synced(self) -> Self {
-        JobCache { sync: true, ..self }
-    }
-
-    /// Returns the directory of a job; any text is a good job id here, since only its hash becomes a path.
-    pub fn directory(&self, jid: &str) -> PathBuf {
-        let hash = self.hash.hex(jid.as_bytes());
-        self.root.join(&hash[..2]).join(&hash[2..])
-    }
-
+/// A store of jobs.
+pub trait Jobs: Send + Sync {
     /// Says whether the job is known.
-    pub fn contains(&self, jid: &str) -> bool {
-        self.directory(jid).is_dir()
-    }
+    fn contains(&self, jid: &str) -> Result<bool>;
 
-    /// Makes the directory of a job. With `nocache` its returns will not be kept. A known job is used again.
-    pub fn prepare(&self, jid: &str, nocache: bool) -> Result<()> {
-        let directory = self.directory(jid);
-        disk::make_directory(&directory)?;
-        let write = |name: &str, content: &str| {
-            let path = directory.join(name);
-            disk::admit(&path).and_then(|()| std::fs::write(&path, content)).map_err(Error::io("write", &path))
-        };
-        write("jid", jid)?;
-        if nocache { write("nocache", "") } else { Ok(()) }
-    }
+    /// Says whether the publication of the job is known.
+    fn has_load(&self, jid: &str) -> Result<bool>;
+
+    /// Makes a job. With `nocache` its returns will not be kept. A known job is used again.
+    fn prepare(&self, jid: &str, nocache: bool) -> Result<()>;
 
     /// Keeps the publication of a job.
-    pub fn save_load(&self, jid: &str, load: &Map) -> Result<()> {
-        let directory = self.directory(jid);
-        disk::make_directory(&directory)?;
-        disk::write_value(&directory.join(LOAD), &Value::Map(load.clone()), self.writing())
-    }
+    fn save_load(&self, jid: &str, load: &Map) -> Result<()>;
 
     /// Adds ids to those a job expects to answer, by this master or a syndic below it.
-    pub fn save_minions(&self, jid: &str, minions: &[String], syndic: Option<&MinionId>) -> Result<()> {
-        let directory = self.directory(jid);
-        disk::make_directory(&directory)?;
-        let path = match syndic {
-            Some(syndic) => directory.join(format!(".minions.{syndic}.p")),
-            None => directory.join(MINIONS),
+    fn save_minions(&self, jid: &str, minions: &[String], syndic: Option<&MinionId>) -> Result<()>;
+
+    /// Keeps a return; a copy is marked. Once this says [`Stored::New`] it can be read after any crash of the process.
+    fn store(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored>;
+
+    /// Says whether the return of a minion is here as a copy only, and that no longer.
+    fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool>;
+
+    /// Returns the publication of a job.
+    fn publication(&self, jid: &str) -> Result<Option<Map>>;
+
+    /// Returns all ids a job expects, syndics included, in alphabetical order.
+    fn minions(&self, jid: &str) -> Result<Vec<String>>;
+
+    /// Returns what has been returned for a job, by minion id in alphabetical order. An unreadable return is skipped.
+    fn returns(&self, jid: &str) -> Result<Vec<(String, JobReturn)>>;
+
+    /// Returns what one minion returned.
+    fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>>;
+
+    /// Says how many minions have returned, without reading what.
+    fn count_returns(&self, jid: &str) -> Result<usize>;
+
+    /// Notes when a job ended, as text (`2024, Feb 29 13:14:16.000001`).
+    fn set_end_time(&self, jid: &str, time: &str) -> Result<()>;
+
+    /// Returns when a job ended, if that was noted.
+    fn end_time(&self, jid: &str) -> Result<Option<String>>;
+
+    /// Returns id and publication of every job, in no particular order. What cannot be read is skipped with a warning.
+    fn all(&self) -> Result<Vec<(String, Map)>>;
+
+    /// Removes jobs older than `keep` (option `keep_jobs_seconds`), and what is no job. A `keep` of nothing keeps everything.
+    fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned>;
+}
+
+/// The job cache of a master. Cheap to clone.
+#[derive(Clone)]
+pub struct JobCache {
+    files: Files,
+    embedded: Place,
+    /// Whether new jobs go to the one file.
+    embed: bool,
+}
+
+#[derive(Clone)]
+enum Place {
+    None,
+    Open(Arc<Embedded>),
+    /// Opened when first needed.
+    Below(PathBuf, Arc<OnceLock<Arc<Embedded>>>),
+}
+
+impl JobCache {
+    /// Returns a cache in Salt's layout alone, in `<cachedir>/jobs`, with the hash that names the directories.
+    pub fn new(cachedir: &Path, hash: HashType) -> Self {
+        JobCache { files: Files::new(cachedir, hash), embedded: Place::None, embed: false }
+    }
+
+    /// Returns the cache of a master that begins, as its option `master_job_cache` says. A file that cannot be used is told of
+    /// in the log, and new jobs go to Salt's layout then.
+    pub fn of_master(cachedir: &Path, hash: HashType, option: &str) -> Self {
+        let mut cache = JobCache::new(cachedir, hash);
+        if option != EMBEDDED && !Embedded::exists(cachedir) {
+            return cache;
+        }
+        match Embedded::open(cachedir) {
+            Ok(embedded) => {
+                cache.embedded = Place::Open(embedded);
+                cache.embed = option == EMBEDDED;
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                tracing::error!(
+                    "the job cache cannot be used: {error}{cause}. Jobs are kept in {} until the master is started again",
+                    cache.files.root().display()
+                );
+            }
+        }
+        cache
+    }
+
+    /// Returns the cache of a master for another program, or for a part of the master. Nothing is opened yet.
+    pub fn beside_master(cachedir: &Path, hash: HashType, option: &str) -> Self {
+        let mut cache = JobCache::new(cachedir, hash);
+        cache.embed = option == EMBEDDED;
+        if cache.embed || Embedded::exists(cachedir) {
+            cache.embedded = Place::Below(cachedir.to_owned(), Arc::default());
+        }
+        cache
+    }
+
+    /// Returns the one file, if this cache has one.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn embedded(&self) -> Result<Option<&Arc<Embedded>>> {
+        match &self.embedded {
+            Place::None => Ok(None),
+            Place::Open(embedded) => Ok(Some(embedded)),
+            Place::Below(cachedir, opened) => {
+                if opened.get().is_none() {
+                    // Whoever is faster opens it; both get the same.
+                    let _ = opened.set(Embedded::visit(cachedir)?);
+                }
+                Ok(opened.get())
+            }
+        }
+    }
+
+    /// Returns the directory of a job in Salt's layout; any text is a good job id here, since only its hash becomes a path.
+    pub fn directory(&self, jid: &str) -> PathBuf {
+        self.files.directory(jid)
+    }
+
+    /// Where a job lies, or where a new one belongs.
+    fn of(&self, jid: &str) -> Result<&dyn Jobs> {
+        let Some(embedded) = self.embedded()? else { return Ok(&self.files) };
+        let (first, other): (&dyn Jobs, &dyn Jobs) = match self.embed {
+            true => (&**embedded, &self.files),
+            false => (&self.files, &**embedded),
         };
-        let mut ids = read_ids(&path).unwrap_or_default();
-        ids.extend(minions.iter().cloned());
-        disk::write_value(&path, &ids.into_iter().collect::<Value>(), self.writing())
+        Ok(if !first.contains(jid)? && other.contains(jid)? { other } else { first })
     }
 
     /// Keeps a return. Once this says [`Stored::New`] the return can be read after any crash of the process.
+    ///
+    /// # Errors
+    /// When it could not be stored; so for the others.
     pub fn store_return(&self, jid: &str, id: &MinionId, returned: &JobReturn) -> Result<Stored> {
-        self.store(jid, id, returned, false)
+        self.of(jid)?.store(jid, id, returned, false)
     }
 
     /// As [`JobCache::store_return`], for a return that is kept here in place of the master that published the job. It is
     /// marked until [`JobCache::take_copy_mark`].
     pub fn store_copy(&self, jid: &str, id: &MinionId, returned: &JobReturn) -> Result<Stored> {
-        self.store(jid, id, returned, true)
-    }
-
-    /// Says whether the return of a minion is here as a copy only, and that no longer.
-    pub fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool> {
-        disk::remove(&self.directory(jid).join(id.as_str()).join(COPY))
-    }
-
-    fn store(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
-        let job = self.directory(jid);
-        if job.join("nocache").exists() {
-            return Ok(Stored::NotKept);
-        }
-        let directory = job.join(id.as_str());
-        let left_over = match disk::admit(&directory).and_then(|()| std::fs::create_dir(&directory)) {
-            Ok(()) => false,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
-            // A directory without a return is what a process left that died in the middle: the return is still wanted.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                if directory.join(RETURN).exists() {
-                    return Ok(Stored::Duplicate { same: self.same(&directory, returned) });
-                }
-                true
-            }
-            Err(error) => return Err(Error::io("create directory", &directory)(error)),
-        };
-        let mark = directory.join(COPY);
-        // The mark comes before the return, so that no copy is ever without one.
-        if copy {
-            disk::write(&mark, b"", self.writing())?;
-        }
-        let stored = self.commit(&directory, returned)?;
-        if left_over && stored == Stored::New && !copy || copy && stored != Stored::New {
-            disk::remove(&mark)?;
-        }
-        Ok(stored)
-    }
-
-    /// Writes the outputter first, so that whoever sees the return sees all of it.
-    fn commit(&self, directory: &Path, returned: &JobReturn) -> Result<Stored> {
-        if let Some(out) = &returned.out {
-            disk::write_value(&directory.join(OUT), out, self.writing())?;
-        }
-        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
-        if disk::write_new(&directory.join(RETURN), &content, self.writing())? {
-            return Ok(Stored::New);
-        }
-        Ok(Stored::Duplicate { same: self.same(directory, returned) })
-    }
-
-    /// Compares bytes first: a value with NaN inside equals nothing, not even itself.
-    fn same(&self, directory: &Path, returned: &JobReturn) -> bool {
-        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
-        let bytes = disk::read(&directory.join(RETURN)).is_ok_and(|kept| kept.as_deref() == Some(&content[..]));
-        bytes || read_return(directory).is_ok_and(|kept| kept.as_ref() == Some(returned))
+        self.of(jid)?.store(jid, id, returned, true)
     }
 
     /// Returns the publication of a job, with all expected ids under `Minions`; nothing when the job is unknown.
     pub fn load(&self, jid: &str) -> Result<Option<Map>> {
-        let directory = self.directory(jid);
-        let Some(mut load) = read_map(&directory.join(LOAD))? else { return Ok(None) };
-        let minions = self.minions(jid)?;
+        let place = self.of(jid)?;
+        let Some(mut load) = place.publication(jid)? else { return Ok(None) };
+        let minions = place.minions(jid)?;
         if !minions.is_empty() {
             load.insert("Minions", minions);
         }
         Ok(Some(load))
     }
 
-    /// Returns all ids a job expects, syndics included, in alphabetical order. Unreadable lists are skipped.
+    /// Writes what waits to the disk itself; in Salt's layout nothing does.
+    pub fn flush(&self) -> Result<()> {
+        match &self.embedded {
+            Place::Open(embedded) => embedded.flush(),
+            Place::None | Place::Below(..) => Ok(()),
+        }
+    }
+}
+
+/// What [`Jobs`] does, with the store that has the job or is to have it.
+impl JobCache {
+    /// As [`Jobs::contains`].
+    pub fn contains(&self, jid: &str) -> Result<bool> {
+        self.of(jid)?.contains(jid)
+    }
+
+    /// As [`Jobs::has_load`].
+    pub fn has_load(&self, jid: &str) -> Result<bool> {
+        self.of(jid)?.has_load(jid)
+    }
+
+    /// As [`Jobs::prepare`].
+    pub fn prepare(&self, jid: &str, nocache: bool) -> Result<()> {
+        self.of(jid)?.prepare(jid, nocache)
+    }
+
+    /// As [`Jobs::save_load`].
+    pub fn save_load(&self, jid: &str, load: &Map) -> Result<()> {
+        self.of(jid)?.save_load(jid, load)
+    }
+
+    /// As [`Jobs::save_minions`].
+    pub fn save_minions(&self, jid: &str, minions: &[String], syndic: Option<&MinionId>) -> Result<()> {
+        self.of(jid)?.save_minions(jid, minions, syndic)
+    }
+
+    /// As [`JobCache::take_copy_mark`].
+    pub fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool> {
+        self.of(jid)?.take_copy_mark(jid, id)
+    }
+
+    /// As [`Jobs::minions`].
     pub fn minions(&self, jid: &str) -> Result<Vec<String>> {
-        let directory = self.directory(jid);
-        let mut ids = BTreeSet::new();
-        for name in disk::text_names(&directory)? {
-            if name == MINIONS || (name.starts_with(".minions.") && name.ends_with(".p")) {
-                match read_ids(&directory.join(&name)) {
-                    Ok(found) => ids.extend(found),
-                    Err(error) => tracing::warn!("{error}"),
-                }
-            }
-        }
-        Ok(ids.into_iter().collect())
+        self.of(jid)?.minions(jid)
     }
 
-    /// Returns what has been returned for a job, by minion id in alphabetical order. An unreadable return is skipped.
+    /// As [`Jobs::returns`].
     pub fn returns(&self, jid: &str) -> Result<Vec<(String, JobReturn)>> {
-        let directory = self.directory(jid);
-        let mut returns = Vec::new();
-        for id in disk::text_names(&directory)? {
-            if id.starts_with('.') {
-                continue;
-            }
-            match read_return(&directory.join(&id)) {
-                Ok(Some(returned)) => returns.push((id, returned)),
-                Ok(None) => {}
-                Err(error) => tracing::warn!("{error}"),
-            }
-        }
-        Ok(returns)
+        self.of(jid)?.returns(jid)
     }
 
-    /// Returns what one minion returned.
+    /// As [`Jobs::return_of`].
     pub fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>> {
-        read_return(&self.directory(jid).join(id.as_str()))
+        self.of(jid)?.return_of(jid, id)
     }
 
-    /// Says how many minions have returned, without reading what.
+    /// As [`Jobs::count_returns`].
     pub fn count_returns(&self, jid: &str) -> Result<usize> {
-        let directory = self.directory(jid);
-        let names = disk::text_names(&directory)?;
-        Ok(names.iter().filter(|name| !name.starts_with('.') && directory.join(name).join(RETURN).is_file()).count())
+        self.of(jid)?.count_returns(jid)
     }
 
-    /// Notes when a job ended, as text (`2024, Feb 29 13:14:16.000001`).
+    /// As [`Jobs::set_end_time`].
     pub fn set_end_time(&self, jid: &str, time: &str) -> Result<()> {
-        let directory = self.directory(jid);
-        disk::make_directory(&directory)?;
-        disk::write(&directory.join(END_TIME), time.as_bytes(), self.writing())
+        self.of(jid)?.set_end_time(jid, time)
     }
 
-    /// Returns when a job ended, if that was noted.
+    /// As [`Jobs::end_time`].
     pub fn end_time(&self, jid: &str) -> Result<Option<String>> {
-        let text = disk::read_text(&self.directory(jid).join(END_TIME))?;
-        Ok(text.map(|text| text.trim_matches('\n').to_owned()))
+        self.of(jid)?.end_time(jid)
     }
 
-    /// Returns id and publication of every job, in no particular order. What cannot be read is skipped with a warning.
+    /// As [`Jobs::all`].
     pub fn all(&self) -> Result<Vec<(String, Map)>> {
-        let mut jobs = Vec::new();
-        for top in disk::names(&self.root)? {
-            let top = self.root.join(top);
-            for name in disk::names(&top)? {
-                match read_map(&top.join(name).join(LOAD)) {
-                    Ok(Some(load)) => jobs.extend(load.get("jid").map(Value::to_string).map(|jid| (jid, load))),
-                    Ok(None) => {}
-                    Err(error) => tracing::warn!("{error}"),
-                }
-            }
+        let mut jobs = self.files.all()?;
+        if let Some(embedded) = self.embedded()? {
+            jobs.extend(embedded.all()?);
         }
         Ok(jobs)
     }
 
-    fn writing(&self) -> Writing {
-        Writing { sync: self.sync, ..Writing::SHARED }
+    /// As [`Jobs::clean`].
+    pub fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
+        let mut cleaned = self.files.clean(keep, now)?;
+        if let Some(embedded) = self.embedded()? {
+            let more = embedded.clean(keep, now)?;
+            cleaned = Cleaned { old: cleaned.old + more.old, broken: cleaned.broken + more.broken };
+        }
+        Ok(cleaned)
+    }
+}
+
+impl std::fmt::Debug for JobCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobCache").field("files", &self.files).field("embed", &self.embed).finish_non_exhaustive()
     }
 }
 
@@ -294,6 +349,7 @@ impl JobReturn {
         map
     }
 
+    /// The same without `out`, which has a file of its own.
     fn to_file(&self) -> Map {
         let mut map = value::map! { "return" => self.value.clone() };
         for (key, value) in [("retcode", &self.retcode), ("success", &self.success)] {
@@ -305,31 +361,7 @@ impl JobReturn {
     }
 }
 
-/// Reads a return; very old ones are the bare result.
-fn read_return(directory: &Path) -> Result<Option<JobReturn>> {
-    let Some(value) = disk::read_value(&directory.join(RETURN))? else { return Ok(None) };
-    let mut returned = match value {
-        Value::Map(map) if map.contains_key("return") => JobReturn::from_load(&map),
-        bare => JobReturn { value: bare, ..JobReturn::default() },
-    };
-    if let Some(out) = disk::read_value(&directory.join(OUT))? {
-        returned.out = Some(out);
-    }
-    Ok(Some(returned))
-}
-
-fn read_ids(path: &Path) -> Result<BTreeSet<String>> {
-    let ids = disk::read_value(path)?.and_then(Value::into_list).unwrap_or_default();
-    Ok(ids.into_iter().filter_map(Value::into_string).collect())
-}
-
-fn read_map(path: &Path) -> Result<Option<Map>> {
-    match disk::read_value(path)? {
-        None => Ok(None),
-        Some(Value::Map(map)) => Ok(Some(map)),
-        Some(other) => Err(Error::malformed(path, format!("a {} where a map should be", other.type_name()))),
-    }
-}
-
+#[cfg(test)]
+mod conformance;
 #[cfg(test)]
 mod tests;

@@ -146,12 +146,11 @@ fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {
     if !settings.job_cache || !settings.ext_job_cache.is_empty() {
         return Ok(Stored::NotKept);
     }
-    let directory = jobs.directory(jid);
-    if !directory.join("jid").exists() {
+    if !jobs.contains(jid)? {
         jobs.prepare(jid, false)?;
     }
     complete(&mut peer.load);
-    if !directory.join(".load.p").exists() {
+    if !jobs.has_load(jid)? {
         jobs.save_load(jid, &publication_of(peer))?;
     }
     let stored = jobs.store_copy(jid, &peer.id, &JobReturn::from_load(&peer.load))?;
@@ -211,8 +210,7 @@ fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid>
 
 fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> store::Result<Stored> {
     let (jobs, settings) = (&shared.stores.jobs, &shared.stores.config.jobs);
-    let directory = jobs.directory(jid.as_str());
-    if !directory.join("jid").exists() {
+    if !jobs.contains(jid.as_str())? {
         jobs.prepare(jid.as_str(), false)?;
     }
     // With an external job cache the minions store their returns there themselves.
@@ -220,7 +218,7 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
         return Ok(Stored::NotKept);
     }
     complete(load);
-    if !directory.join(".load.p").exists() {
+    if !jobs.has_load(jid.as_str())? {
         jobs.save_load(jid.as_str(), load)?;
     }
     let stored = jobs.store_return(jid.as_str(), id, &JobReturn::from_load(load))?;

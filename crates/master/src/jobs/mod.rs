@@ -7,6 +7,7 @@ pub mod ledger;
 mod open_jobs;
 mod order;
 pub mod publish;
+pub mod settle;
 
 pub use open_jobs::{CannotHold, OpenJobs, Opening};
 pub use order::Order;

@@ -90,7 +90,13 @@ fn several(shared: &Shared, id: &MinionId, pretag: Option<&str>, event: &Map) {
 /// A syndic names the minions below it that a job is for.
 fn keep_syndic_list(shared: &Shared, id: &MinionId, data: &Map) {
     let (Some(Value::List(minions)), Some(jid)) = (data.get("minions"), data.get_str("jid")) else { return };
-    if !wire::Jid::is_valid(jid) || !shared.stores.jobs.contains(jid) {
+    let known = |jid| {
+        shared.stores.jobs.contains(jid).unwrap_or_else(|error| {
+            error!("failed to look for job {jid}: {}", crate::chain(&error));
+            false
+        })
+    };
+    if !wire::Jid::is_valid(jid) || !known(jid) {
         return;
     }
     let minions: Vec<String> = minions.iter().map(ToString::to_string).collect();

@@ -3,29 +3,20 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::JobCache;
+use super::{Cleaned, Files};
 use crate::{Result, disk};
 
-/// What a cleaning removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// Jobs older than allowed.
-    pub old: usize,
-    /// Directories that are not those of a job.
-    pub broken: usize,
-}
-
-impl JobCache {
+impl Files {
     /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and what is no job.
     ///
     /// A `keep` of nothing keeps everything. What cannot be removed is left with a warning.
-    pub fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
+    pub(super) fn clean_up(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
         if keep.is_zero() {
             return Ok(cleaned);
         }
-        for top in disk::names(&self.root)? {
-            let top = self.root.join(top);
+        for top in disk::names(self.root())? {
+            let top = self.root().join(top);
             let jobs = disk::names(&top)?;
             if jobs.is_empty() && older(&top, keep, now) {
                 // A job may be about to be made in it, so only an empty one goes.

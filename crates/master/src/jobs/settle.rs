@@ -1,0 +1,59 @@
+//! Writing what was stored to the database of the job cache, many returns at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::jobs::JobCache;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use crate::Stores;
+
+/// How long returns gather. They can be read at once and survive the death of the process; this is what a power cut may take.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// How long a disk that refuses is left alone.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Writes whenever there is something, until told to stop, and then once more. Nothing to do for jobs in Salt's layout.
+pub async fn run(stores: Arc<Stores>, stop: CancellationToken) {
+    let changed = Arc::new(Notify::new());
+    if let Ok(Some(embedded)) = stores.jobs.embedded() {
+        let changed = changed.clone();
+        embedded.when_changed(move || changed.notify_one());
+    }
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            () = changed.notified() => {}
+        }
+        let mut pause = GATHER;
+        loop {
+            if tokio::time::timeout(pause, stop.cancelled()).await.is_ok() || flush(&stores).await {
+                break;
+            }
+            pause = AGAIN;
+        }
+    }
+    flush(&stores).await;
+}
+
+async fn flush(stores: &Stores) -> bool {
+    let jobs: JobCache = stores.jobs.clone();
+    match stores.rt.blocking(move || jobs.flush()).await {
+        Ok(Ok(())) => true,
+        Ok(Err(failure)) => {
+            error!(
+                "the job cache could not be written, what was stored stays in its journal: {}",
+                crate::chain(&failure)
+            );
+            false
+        }
+        Err(failure) => {
+            error!("the job cache could not be written: {failure}");
+            false
+        }
+    }
+}

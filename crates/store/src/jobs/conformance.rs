@@ -1,0 +1,266 @@
+//! What every store of jobs has to do: each test runs on all of them.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crypto::HashType;
+use value::{Value, list, map};
+use wire::MinionId;
+
+use super::embedded::Embedded;
+use super::*;
+
+struct Fixture {
+    name: &'static str,
+    dir: tempfile::TempDir,
+    jobs: JobCache,
+    settle: Option<Arc<Embedded>>,
+}
+
+/// Salt's layout; the one file with everything in its journal; the same with everything in the database.
+fn fixtures() -> Vec<Fixture> {
+    let make = |name, option, settles: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = JobCache::of_master(dir.path(), HashType::Sha256, option);
+        let settle = settles.then(|| jobs.embedded().unwrap().unwrap().clone());
+        Fixture { name, dir, jobs, settle }
+    };
+    vec![make("files", FILES, false), make("journal", EMBEDDED, false), make("database", EMBEDDED, true)]
+}
+
+impl Fixture {
+    /// Between the steps of a test.
+    fn settle(&self) {
+        if let Some(embedded) = &self.settle {
+            embedded.flush().unwrap();
+            assert_eq!(embedded.waiting(), 0);
+        }
+    }
+
+    /// The same job cache as another program sees it.
+    fn beside(&self) -> JobCache {
+        let option = if self.name == "files" { FILES } else { EMBEDDED };
+        JobCache::beside_master(self.dir.path(), HashType::Sha256, option)
+    }
+}
+
+fn id(text: &str) -> MinionId {
+    MinionId::new(text).unwrap()
+}
+
+fn returned(value: impl Into<Value>) -> JobReturn {
+    JobReturn { value: value.into(), retcode: Some(0.into()), success: Some(true.into()), out: None }
+}
+
+const JID: &str = "20240229131415678901";
+
+#[test]
+fn a_job_is_read_back() {
+    for f in fixtures() {
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        f.jobs.save_load(JID, &map! { "fun" => "test.ping", "jid" => JID, "tgt" => "*" }).unwrap();
+        f.settle();
+        f.jobs.save_minions(JID, &["web1".into()], None).unwrap();
+        f.settle();
+        f.jobs.save_minions(JID, &["db1".into()], None).unwrap();
+        f.settle();
+        f.jobs.save_minions(JID, &["far1".into()], Some(&id("syndic1"))).unwrap();
+        f.settle();
+        f.jobs.store_return(JID, &id("web1"), &returned(true)).unwrap();
+        f.settle();
+        assert_eq!(f.jobs.load(JID).unwrap().unwrap().get("Minions"), Some(&list!["db1", "far1", "web1"]));
+        assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(true))]);
+        assert_eq!(f.jobs.count_returns(JID).unwrap(), 1);
+        assert_eq!(f.jobs.all().unwrap().len(), 1);
+        assert_eq!(f.jobs.load("20240229131415678902").unwrap(), None);
+        assert_eq!(f.jobs.returns("20240229131415678902").unwrap(), []);
+    }
+}
+
+#[test]
+fn the_first_return_wins() {
+    for f in fixtures() {
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        let store = |value: i64| f.jobs.store_return(JID, &id("web1"), &returned(value)).unwrap();
+        assert_eq!(store(1), Stored::New);
+        f.settle();
+        assert_eq!(store(1), Stored::Duplicate { same: true });
+        f.settle();
+        assert_eq!(store(2), Stored::Duplicate { same: false });
+        f.settle();
+        assert_eq!(f.jobs.return_of(JID, &id("web1")).unwrap(), Some(returned(1)));
+    }
+}
+
+#[test]
+fn of_many_writers_at_once_one_wins() {
+    for f in fixtures() {
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        let store = |value: i64| f.jobs.store_return(JID, &id("web1"), &returned(value)).unwrap();
+        let outcomes: Vec<Stored> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|value| scope.spawn(move || store(value))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(outcomes.iter().filter(|outcome| **outcome == Stored::New).count(), 1);
+    }
+}
+
+#[test]
+fn returns_for_unknown_and_unkept_jobs_are_told_apart() {
+    for f in fixtures() {
+        assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::UnknownJob);
+        f.settle();
+        f.jobs.prepare(JID, true).unwrap();
+        f.settle();
+        assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::NotKept);
+        f.settle();
+    }
+}
+
+#[test]
+fn a_copy_is_marked_until_the_return_comes_itself() {
+    for f in fixtures() {
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
+        f.settle();
+        assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
+        f.settle();
+        assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(1))]);
+        assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
+        f.settle();
+        assert!(f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
+        assert!(!f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
+    }
+}
+
+#[test]
+fn a_return_with_a_number_that_is_none_is_the_same_when_it_comes_again() {
+    for f in fixtures() {
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        f.jobs.store_return(JID, &id("web1"), &returned(f64::NAN)).unwrap();
+        f.settle();
+        let again = f.jobs.store_return(JID, &id("web1"), &returned(f64::NAN)).unwrap();
+        assert_eq!(again, Stored::Duplicate { same: true });
+    }
+}
+
+#[test]
+fn a_job_of_ten_thousand_is_read_in_order() {
+    for f in fixtures() {
+        f.jobs.prepare(JID, false).unwrap();
+        f.jobs.prepare("20240229131415678902", false).unwrap();
+        let many = if f.name == "files" { 200 } else { 10_000 };
+        for number in (0..many).rev() {
+            let out = Some("nested".into());
+            let value = JobReturn { out, ..returned("x".repeat(900)) };
+            assert_eq!(f.jobs.store_return(JID, &id(&format!("m{number:05}")), &value).unwrap(), Stored::New);
+        }
+        f.settle();
+        f.jobs.store_return("20240229131415678902", &id("other"), &returned(1)).unwrap();
+        let returns = f.jobs.returns(JID).unwrap();
+        assert_eq!((returns.len(), f.jobs.count_returns(JID).unwrap()), (many, many));
+        assert!(returns.is_sorted_by(|a, b| a.0 < b.0));
+        assert_eq!(returns[7].1.out, Some("nested".into()));
+    }
+}
+
+#[test]
+fn what_a_job_is_told_of_stays_with_it() {
+    for f in fixtures() {
+        assert!(!f.jobs.contains(JID).unwrap() && !f.jobs.has_load(JID).unwrap());
+        f.jobs.save_load(JID, &map! { "fun" => "test.ping", "jid" => JID }).unwrap();
+        f.settle();
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        f.jobs.set_end_time(JID, "2024, Feb 29 13:14:16.000001\n").unwrap();
+        f.settle();
+        assert!(f.jobs.contains(JID).unwrap() && f.jobs.has_load(JID).unwrap());
+        assert_eq!(f.jobs.end_time(JID).unwrap().as_deref(), Some("2024, Feb 29 13:14:16.000001"));
+        assert_eq!(f.jobs.load(JID).unwrap(), Some(map! { "fun" => "test.ping", "jid" => JID }));
+        assert_eq!(f.jobs.end_time("20240229131415678902").unwrap(), None);
+    }
+}
+
+#[test]
+fn old_jobs_go_with_all_that_is_theirs() {
+    for f in fixtures() {
+        let (keep, now, other) = (Duration::from_secs(86_400), SystemTime::now(), "20240229131415678902");
+        f.jobs.prepare(JID, false).unwrap();
+        f.jobs.save_minions(JID, &["web1".into()], None).unwrap();
+        for number in 0..50 {
+            f.jobs.store_return(JID, &id(&format!("web{number}")), &returned(number)).unwrap();
+        }
+        f.settle();
+        assert_eq!(f.jobs.clean(keep, now).unwrap(), Cleaned::default());
+        assert_eq!(f.jobs.clean(Duration::ZERO, now + keep * 2).unwrap(), Cleaned::default());
+        assert_eq!(f.jobs.clean(keep, now + keep * 2).unwrap(), Cleaned { old: 1, broken: 0 });
+        assert!(!f.jobs.contains(JID).unwrap());
+        assert_eq!((f.jobs.returns(JID).unwrap(), f.jobs.minions(JID).unwrap()), (vec![], vec![]));
+        assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::UnknownJob);
+        f.jobs.prepare(other, false).unwrap();
+        assert_eq!(f.jobs.store_return(other, &id("web1"), &returned(1)).unwrap(), Stored::New);
+    }
+}
+
+#[test]
+fn other_programs_see_what_the_master_stored() {
+    for f in fixtures() {
+        let beside = f.beside();
+        f.jobs.prepare(JID, false).unwrap();
+        f.settle();
+        f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap();
+        f.settle();
+        assert_eq!(beside.returns(JID).unwrap(), [("web1".to_owned(), returned(1))]);
+    }
+}
+
+#[test]
+fn jobs_in_the_other_layout_are_found_and_go_on_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = |option| JobCache::of_master(dir.path(), HashType::Sha256, option);
+    let (old, new) = (JID, "20240301131415678901");
+    let before = cache(FILES);
+    before.prepare(old, false).unwrap();
+    before.save_load(old, &map! { "jid" => old, "fun" => "test.ping" }).unwrap();
+    let after = cache(EMBEDDED);
+    after.store_return(old, &id("web1"), &returned(1)).unwrap();
+    after.prepare(new, false).unwrap();
+    after.save_load(new, &map! { "jid" => new, "fun" => "test.ping" }).unwrap();
+    after.store_return(new, &id("web1"), &returned(2)).unwrap();
+    assert!(after.directory(old).join("web1/return.p").exists() && !after.directory(new).exists());
+    for cache in [after, cache(FILES)] {
+        let mut jids: Vec<String> = cache.all().unwrap().into_iter().map(|(jid, _)| jid).collect();
+        jids.sort();
+        assert_eq!(jids, [old, new]);
+        assert_eq!(cache.returns(old).unwrap(), [("web1".to_owned(), returned(1))]);
+        assert_eq!(cache.returns(new).unwrap(), [("web1".to_owned(), returned(2))]);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_put_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let below = dir.path().join("saltern/jobs");
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::write(below.join("jobs.redb"), "no database at all").unwrap();
+    let jobs = JobCache::of_master(dir.path(), HashType::Sha256, EMBEDDED);
+    jobs.prepare(JID, false).unwrap();
+    assert_eq!(jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
+    assert!(!jobs.directory(JID).exists());
+    assert_eq!(std::fs::read(below.join("jobs.redb.damaged-1")).unwrap(), b"no database at all");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_leaves_salts_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("saltern"), "in the way").unwrap();
+    let jobs = JobCache::of_master(dir.path(), HashType::Sha256, EMBEDDED);
+    jobs.prepare(JID, false).unwrap();
+    assert_eq!(jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
+    assert!(jobs.directory(JID).join("web1/return.p").exists());
+}

@@ -1,0 +1,160 @@
+//! The database file: rows by key, read and changed in transactions.
+
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use redb::{ConcurrencyMode, Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
+
+use crate::{Error, Result, disk};
+
+const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
+
+/// What is kept in memory of the file; the system caches it too.
+const CACHE: usize = 24 << 20;
+
+/// The database file. It may be open in several processes; one at a time changes it.
+pub struct Base {
+    path: PathBuf,
+    /// Gone after an error of the disk, until it is opened again.
+    database: RwLock<Option<Arc<Database>>>,
+}
+
+impl Base {
+    /// Opens or makes the file. One that is no database or is damaged is put aside as `NAME.damaged-N`, with an error in the
+    /// log, and a new one is begun.
+    pub fn open(path: &Path) -> Result<Self> {
+        let database = match open(path) {
+            Err(Refused::Damaged(reason)) => {
+                let aside = put_aside(path)?;
+                tracing::error!(
+                    "the job cache {} cannot be read ({reason}): it is kept as {}, and a new one begins; the jobs in it are \
+                     not found any more",
+                    path.display(),
+                    aside.display()
+                );
+                open(path).map_err(|refused| refused.error(path))?
+            }
+            other => other.map_err(|refused| refused.error(path))?,
+        };
+        Ok(Base { path: path.to_owned(), database: RwLock::new(Some(Arc::new(database))) })
+    }
+
+    /// Returns the value under a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(|rows| Ok(rows.get(key)?.map(|value| value.value().to_vec())))
+    }
+
+    /// Hands over the rows whose keys begin with `prefix` and come after `after`, in their order, until told to stop.
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let start = after.filter(|after| *after > prefix).map_or(Bound::Included(prefix), Bound::Excluded);
+        self.read(|rows| {
+            for row in rows.range::<&[u8]>((start, Bound::Unbounded))? {
+                let (key, value) = row?;
+                if !key.value().starts_with(prefix) || !each(key.value(), value.value()) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes rows; when this returns the changes are on the disk itself, all of them.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Table<'_, &'static [u8], &'static [u8]>) -> std::result::Result<T, redb::Error>,
+    ) -> Result<T> {
+        disk::admit(&self.path).map_err(Error::io("write", &self.path))?;
+        let database = self.database()?;
+        let attempt = || {
+            let transaction = database.begin_write()?;
+            let done = change(&mut transaction.open_table(ROWS)?)?;
+            transaction.commit()?;
+            Ok(done)
+        };
+        attempt().map_err(|error| self.failed("write", error))
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&ReadOnlyTable<&'static [u8], &'static [u8]>) -> std::result::Result<T, redb::Error>,
+    ) -> Result<T> {
+        let database = self.database()?;
+        let attempt = || read(&database.begin_read()?.open_table(ROWS)?);
+        attempt().map_err(|error| self.failed("read", error))
+    }
+
+    fn database(&self) -> Result<Arc<Database>> {
+        if let Some(database) = &*self.database.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(database.clone());
+        }
+        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(database) = &*place {
+            return Ok(database.clone());
+        }
+        let database = Arc::new(open(&self.path).map_err(|refused| refused.error(&self.path))?);
+        *place = Some(database.clone());
+        Ok(database)
+    }
+
+    /// The library takes nothing more after an error of the disk, so the file is opened again at the next use.
+    fn failed(&self, action: &'static str, error: redb::Error) -> Error {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
+        match error {
+            redb::Error::Io(source) => Error::io(action, &self.path)(source),
+            other => Error::malformed(&self.path, other),
+        }
+    }
+}
+
+enum Refused {
+    /// The content is not what it should be.
+    Damaged(String),
+    Failed(Error),
+}
+
+impl Refused {
+    fn error(self, path: &Path) -> Error {
+        match self {
+            Refused::Damaged(reason) => Error::malformed(path, reason),
+            Refused::Failed(error) => error,
+        }
+    }
+}
+
+fn open(path: &Path) -> std::result::Result<Database, Refused> {
+    disk::admit(path).map_err(|error| Refused::Failed(Error::io("open", path)(error)))?;
+    let attempt = || -> std::result::Result<Database, redb::Error> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE).set_concurrency_mode(ConcurrencyMode::MultiWriter);
+        let database = builder.create(path)?;
+        let transaction = database.begin_read()?;
+        if let Err(redb::TableError::TableDoesNotExist(_)) = transaction.open_table(ROWS) {
+            drop(transaction);
+            let transaction = database.begin_write()?;
+            transaction.open_table(ROWS)?;
+            transaction.commit()?;
+        }
+        Ok(database)
+    };
+    // The library may panic over a file that something else has written to.
+    let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
+    match opened {
+        Ok(Ok(database)) => Ok(database),
+        Ok(Err(redb::Error::Io(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err(Refused::Damaged(error.to_string()))
+        }
+        Ok(Err(redb::Error::Io(error))) => Err(Refused::Failed(Error::io("open", path)(error))),
+        Ok(Err(error @ redb::Error::Corrupted(_))) => Err(Refused::Damaged(error.to_string())),
+        Ok(Err(error)) => Err(Refused::Failed(Error::malformed(path, error))),
+        Err(_) => Err(Refused::Damaged("its structure is broken".into())),
+    }
+}
+
+fn put_aside(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let free = |number: u32| path.with_file_name(format!("{name}.damaged-{number}"));
+    let aside = (1..).map(free).find(|aside| !aside.exists()).unwrap_or_else(|| free(0));
+    std::fs::rename(path, &aside).map_err(Error::io("rename", path))?;
+    Ok(aside)
+}

@@ -1,0 +1,455 @@
+//! Rows of the database, and before them what was stored since the last write to it.
+//!
+//! Each change goes to the journal first, which makes it survive the death of the process, and into memory, where it is
+//! found at once. [`Rows::flush`] writes many of them to the database in one transaction that waits for the disk, and
+//! removes their journal.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::base::Base;
+use super::journal::{Change, Journal};
+use crate::{Error, Result, disk};
+
+/// So much in memory is written to the database at once.
+const MUCH: usize = 16 << 20;
+
+/// More than this is not kept in memory: what comes then waits for the database.
+const TOO_MUCH: usize = 128 << 20;
+
+/// What a row costs beside its bytes.
+const ROW: usize = 64;
+
+/// A key and its value.
+pub type Row = (Vec<u8>, Arc<[u8]>);
+
+type Latest = BTreeMap<Vec<u8>, Option<Arc<[u8]>>>;
+
+/// The rows of a job cache.
+pub struct Rows {
+    base: Base,
+    directory: PathBuf,
+    /// Whether this process keeps the journal.
+    owner: bool,
+    recent: Mutex<Recent>,
+    /// Whoever changes rows waits here for those before it, as the file would make it wait.
+    journal: Mutex<Writer>,
+    flushing: Mutex<()>,
+    changed: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+enum Writer {
+    /// This process keeps the journal.
+    Own(Journal),
+    /// Another one does: this one changes the database itself, and looks into the other's journal.
+    Visitor,
+}
+
+#[derive(Default)]
+struct Recent {
+    fresh: Latest,
+    /// What is being written to the database; the journals up to this number hold it.
+    frozen: Arc<Latest>,
+    journals: u64,
+    bytes: usize,
+    frozen_bytes: usize,
+    /// What a visitor has read of the journal.
+    seen: HashMap<PathBuf, (u64, SystemTime)>,
+}
+
+/// A part of a scan: rows in the order of their keys, and whether there are more after the last.
+pub struct Page {
+    pub rows: Vec<Row>,
+    pub more: bool,
+}
+
+impl Rows {
+    /// Opens the rows for the process that keeps the journal, the master. What a journal holds is written to the database.
+    pub fn open(directory: &Path) -> Result<Self> {
+        disk::make_directory(directory)?;
+        let base = Base::open(&directory.join("jobs.redb"))?;
+        let mut left = Vec::new();
+        let damaged = Journal::replay(directory, |change| left.push(change))?;
+        if !left.is_empty() {
+            base.change(|table| insert(table, left.iter().map(|(key, value)| (&key[..], value.as_deref()))))?;
+        }
+        for file in damaged {
+            file.put_aside()?;
+        }
+        Journal::remove(directory, u64::MAX)?;
+        Ok(Rows::with(directory, base, Writer::Own(Journal::create(directory)?)))
+    }
+
+    /// Opens the rows for another program beside the master, or without it.
+    pub fn visit(directory: &Path) -> Result<Self> {
+        Ok(Rows::with(directory, Base::open(&directory.join("jobs.redb"))?, Writer::Visitor))
+    }
+
+    fn with(directory: &Path, base: Base, writer: Writer) -> Self {
+        Rows {
+            base,
+            directory: directory.to_owned(),
+            owner: matches!(writer, Writer::Own(_)),
+            recent: Mutex::default(),
+            journal: Mutex::new(writer),
+            flushing: Mutex::default(),
+            changed: Mutex::default(),
+        }
+    }
+
+    /// Has a function called when there is something to flush after a time when there was not.
+    pub fn when_changed(&self, told: Box<dyn Fn() + Send>) {
+        *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    }
+
+    /// Returns the value under a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Arc<[u8]>>> {
+        self.look_at_journal()?;
+        if let Some(latest) = self.recent().get(key) {
+            return Ok(latest);
+        }
+        Ok(self.base.get(key)?.map(Arc::from))
+    }
+
+    /// Makes changes; once this returns they survive the death of the process.
+    pub fn change(&self, changes: Vec<Change>) -> Result<()> {
+        let bytes = {
+            let mut writer = self.journal();
+            self.commit(&mut writer, changes)?
+        };
+        self.make_room(bytes)
+    }
+
+    /// Sets the value under a key unless there is one, which is returned.
+    pub fn insert_new(&self, key: &[u8], value: &[u8], beside: Option<Change>) -> Result<Option<Arc<[u8]>>> {
+        let bytes = {
+            let mut writer = self.journal();
+            if let Some(kept) = self.get(key)? {
+                return Ok(Some(kept));
+            }
+            let changes = beside.into_iter().chain([(key.to_vec(), Some(value.to_vec()))]).collect();
+            self.commit(&mut writer, changes)?
+        };
+        self.make_room(bytes)?;
+        Ok(None)
+    }
+
+    fn commit(&self, writer: &mut Writer, changes: Vec<Change>) -> Result<usize> {
+        let Writer::Own(journal) = writer else {
+            let rows = || changes.iter().map(|(key, value)| (&key[..], value.as_deref()));
+            self.base.change(|table| insert(table, rows()))?;
+            return Ok(0);
+        };
+        journal.append(&changes)?;
+        let mut recent = self.recent();
+        let first = recent.fresh.is_empty();
+        for (key, value) in changes {
+            recent.put(key, value);
+        }
+        let bytes = recent.bytes;
+        drop(recent);
+        if first && let Some(told) = &*self.changed.lock().unwrap_or_else(PoisonError::into_inner) {
+            told();
+        }
+        Ok(bytes)
+    }
+
+    /// Writes to the database what has become much. While another does so there is time, until it is too much.
+    fn make_room(&self, bytes: usize) -> Result<()> {
+        if bytes < MUCH {
+            return Ok(());
+        }
+        if bytes > TOO_MUCH {
+            return self.flush();
+        }
+        match self.flushing.try_lock() {
+            // What was stored is in the journal: that the database does not take it now is told by the next flush.
+            Ok(turn) => self.write_down(turn).or(Ok(())),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes what was stored to the database and waits for the disk. Others store and read meanwhile.
+    pub fn flush(&self) -> Result<()> {
+        self.write_down(self.flushing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write_down(&self, _turn: MutexGuard<'_, ()>) -> Result<()> {
+        let Some((frozen, journals)) = self.freeze()? else { return Ok(()) };
+        let rows = || frozen.iter().map(|(key, value)| (&key[..], value.as_deref()));
+        self.base.change(|table| insert(table, rows()))?;
+        self.recent().forget_frozen();
+        Journal::remove(&self.directory, journals)
+    }
+
+    /// Takes what is to be written; what could not be written the last time comes first.
+    fn freeze(&self) -> Result<Option<(Arc<Latest>, u64)>> {
+        let mut writer = self.journal();
+        let Writer::Own(journal) = &mut *writer else { return Ok(None) };
+        let nothing = |recent: &Recent| recent.frozen.is_empty() && recent.fresh.is_empty();
+        if nothing(&self.recent()) {
+            return Ok(None);
+        }
+        if self.recent().frozen.is_empty() {
+            let finished = journal.rotate()?;
+            self.recent().freeze(finished);
+        }
+        let recent = self.recent();
+        Ok(Some((recent.frozen.clone(), recent.journals)))
+    }
+
+    /// Returns rows whose keys begin with `prefix` and come after `after`, about as many bytes as asked for and one row at
+    /// least.
+    pub fn page(&self, prefix: &[u8], after: Option<&[u8]>, bytes: usize) -> Result<Page> {
+        self.look_at_journal()?;
+        // Memory first: what moves to the database meanwhile is seen in one of them.
+        let latest = self.recent().range(prefix, after);
+        let mut rows: Latest = BTreeMap::new();
+        let (mut size, mut end) = (0, None);
+        self.base.scan(prefix, after, |key, value| {
+            if size >= bytes {
+                end = rows.keys().next_back().cloned();
+                return false;
+            }
+            size += key.len() + value.len();
+            rows.insert(key.to_vec(), Some(value.into()));
+            true
+        })?;
+        let before_end = |key: &Vec<u8>| end.as_ref().is_none_or(|end| key <= end);
+        rows.extend(latest.into_iter().filter(|(key, _)| before_end(key)));
+        let rows: Vec<_> = rows.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        Ok(Page { rows, more: end.is_some() })
+    }
+
+    /// Returns all rows whose keys begin with `prefix`.
+    pub fn all(&self, prefix: &[u8]) -> Result<Vec<Row>> {
+        Ok(self.page(prefix, None, usize::MAX)?.rows)
+    }
+
+    /// Removes the rows whose keys begin with `prefix`, beside those in `keys`: whenever there are `slice` keys, in a
+    /// transaction of its own, so that nobody waits for long. What is left is in `keys`.
+    pub fn remove_below(&self, prefix: &[u8], keys: &mut Vec<Vec<u8>>, slice: usize) -> Result<()> {
+        loop {
+            let before = keys.len();
+            let latest = self.recent().range(prefix, None);
+            keys.extend(latest.into_keys());
+            self.base.scan(prefix, None, |key, _| {
+                keys.push(key.to_vec());
+                keys.len() < slice
+            })?;
+            if keys.len() < slice || keys.len() == before {
+                return Ok(());
+            }
+            self.remove(keys)?;
+        }
+    }
+
+    /// Removes rows.
+    pub fn remove(&self, keys: &mut Vec<Vec<u8>>) -> Result<()> {
+        self.flush()?;
+        self.base.change(|table| insert(table, keys.iter().map(|key| (&key[..], None))))?;
+        keys.clear();
+        Ok(())
+    }
+
+    /// How many bytes wait to be written to the database.
+    pub fn waiting(&self) -> usize {
+        self.recent().bytes
+    }
+
+    /// A visitor reads what the master stored a moment ago.
+    fn look_at_journal(&self) -> Result<()> {
+        if self.owner {
+            return Ok(());
+        }
+        let mut seen = HashMap::new();
+        for name in disk::text_names(&self.directory)?.into_iter().filter(|name| name.starts_with("journal.")) {
+            let path = self.directory.join(name);
+            if let Ok(metadata) = std::fs::metadata(&path) {
+                let modified = metadata.modified().map_err(Error::io("read", &path))?;
+                seen.insert(path, (metadata.len(), modified));
+            }
+        }
+        if self.recent().seen == seen {
+            return Ok(());
+        }
+        let mut fresh = Latest::new();
+        Journal::replay(&self.directory, |(key, value)| drop(fresh.insert(key, value.map(Arc::from))))?;
+        *self.recent() = Recent { fresh, seen, ..Recent::default() };
+        Ok(())
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Writer> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // What is not written now stays in the journal.
+        if let Err(error) = self.flush() {
+            tracing::warn!("the job cache is written at the next start: {error}");
+        }
+    }
+}
+
+impl Recent {
+    fn get(&self, key: &[u8]) -> Option<Option<Arc<[u8]>>> {
+        self.fresh.get(key).or_else(|| self.frozen.get(key)).cloned()
+    }
+
+    fn put(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        let size = |value: Option<usize>| ROW + value.unwrap_or_default();
+        self.bytes += key.len() + size(value.as_ref().map(Vec::len));
+        let length = key.len();
+        if let Some(before) = self.fresh.insert(key, value.map(Arc::from)) {
+            self.bytes -= length + size(before.map(|before| before.len()));
+        }
+    }
+
+    fn freeze(&mut self, journals: u64) {
+        self.frozen = Arc::new(std::mem::take(&mut self.fresh));
+        (self.journals, self.frozen_bytes) = (journals, self.bytes);
+    }
+
+    fn forget_frozen(&mut self) {
+        self.frozen = Arc::default();
+        self.bytes -= std::mem::take(&mut self.frozen_bytes);
+    }
+
+    /// The latest rows with a prefix, after a key.
+    fn range(&self, prefix: &[u8], after: Option<&[u8]>) -> Latest {
+        let mut found = Latest::new();
+        let wanted = |key: &&Vec<u8>| key.starts_with(prefix);
+        for rows in [&*self.frozen, &self.fresh] {
+            let start = after.filter(|after| *after > prefix).unwrap_or(prefix).to_vec();
+            let range = rows.range(start..).take_while(|(key, _)| wanted(key));
+            found.extend(
+                range.filter(|(key, _)| Some(&key[..]) != after).map(|(key, value)| (key.clone(), value.clone())),
+            );
+        }
+        found
+    }
+}
+
+fn insert<'a>(
+    table: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    rows: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+) -> std::result::Result<(), redb::Error> {
+    for (key, value) in rows {
+        match value {
+            Some(value) => drop(table.insert(key, value)?),
+            None => drop(table.remove(key)?),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(key: &str, value: &str) -> Vec<Change> {
+        vec![(key.into(), Some(value.into()))]
+    }
+
+    fn found(rows: &Rows) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        rows.all(b"k").unwrap().iter().map(|(key, value)| (text(key), text(value))).collect()
+    }
+
+    /// What is on the disk while the process is there, as if it had been killed now.
+    fn killed(rows: &Rows) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for name in disk::names(&rows.directory).unwrap() {
+            std::fs::copy(rows.directory.join(&name), copy.path().join(&name)).unwrap();
+        }
+        copy
+    }
+
+    #[test]
+    fn later_changes_hide_earlier_ones_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::open(dir.path()).unwrap();
+        for (key, value) in [("k1", "a"), ("k2", "a"), ("k3", "a"), ("other", "a")] {
+            rows.change(set(key, value)).unwrap();
+        }
+        rows.flush().unwrap();
+        rows.change(set("k2", "b")).unwrap();
+        rows.change(vec![("k3".into(), None)]).unwrap();
+        rows.change(set("k4", "b")).unwrap();
+        let expected = [("k1", "a"), ("k2", "b"), ("k4", "b")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        for _ in 0..2 {
+            assert_eq!(found(&rows), expected);
+            assert_eq!(rows.get(b"k3").unwrap(), None);
+            rows.flush().unwrap();
+        }
+        assert_eq!(rows.waiting(), 0);
+    }
+
+    #[test]
+    fn what_was_acknowledged_survives_a_kill_at_any_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::open(dir.path()).unwrap();
+        rows.change(set("k1", "a")).unwrap();
+        rows.flush().unwrap();
+        rows.change(set("k2", "a")).unwrap();
+        // Between the new journal and the database.
+        let (frozen, _) = rows.freeze().unwrap().unwrap();
+        assert_eq!(frozen.len(), 1);
+        rows.change(set("k3", "a")).unwrap();
+        let copy = killed(&rows);
+        let again = Rows::open(copy.path()).unwrap();
+        assert_eq!(found(&again), found(&rows));
+        assert_eq!(found(&again).len(), 3);
+        // What was frozen and not written goes first, then the rest.
+        rows.flush().unwrap();
+        rows.flush().unwrap();
+        assert_eq!(rows.waiting(), 0);
+        assert_eq!(found(&rows).len(), 3);
+    }
+
+    #[test]
+    fn pages_join_into_the_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::open(dir.path()).unwrap();
+        for number in 0..100 {
+            rows.change(set(&format!("k{number:03}"), "value")).unwrap();
+            if number == 60 {
+                rows.flush().unwrap();
+            }
+        }
+        let (mut keys, mut after) = (Vec::new(), None);
+        loop {
+            let page = rows.page(b"k", after.as_deref(), 100).unwrap();
+            keys.extend(page.rows.iter().map(|(key, _)| key.clone()));
+            after = keys.last().cloned();
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(keys, rows.all(b"k").unwrap().into_iter().map(|(key, _)| key).collect::<Vec<_>>());
+        assert_eq!(keys.len(), 100);
+    }
+
+    #[test]
+    fn rows_are_removed_in_slices() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::open(dir.path()).unwrap();
+        for number in 0..25 {
+            rows.change(set(&format!("k{number:03}"), "value")).unwrap();
+        }
+        rows.change(set("l", "stays")).unwrap();
+        let mut keys = Vec::new();
+        rows.remove_below(b"k", &mut keys, 10).unwrap();
+        rows.remove(&mut keys).unwrap();
+        assert_eq!(found(&rows), []);
+        assert!(rows.get(b"l").unwrap().is_some());
+    }
+}

@@ -1,0 +1,247 @@
+//! Jobs in the layout of Salt's `local_cache`.
+//!
+//! A job lives in `jobs/<hh>/<rest>/`, named by the hash of its id: `jid`, `.load.p` (the publication), `.minions.p` (who
+//! should answer), and per minion a directory with `return.p`. A return is committed by making `return.p` exist, which
+//! only one writer can; what was committed survives the death of the process at any moment.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crypto::HashType;
+use value::{Map, Value};
+use wire::MinionId;
+use wire::msgpack::{Packing, pack};
+
+use super::{Cleaned, JobReturn, Jobs, Stored};
+use crate::disk::{self, Writing};
+use crate::{Error, Result};
+
+const JID: &str = "jid";
+pub(super) const LOAD: &str = ".load.p";
+pub(super) const MINIONS: &str = ".minions.p";
+pub(super) const RETURN: &str = "return.p";
+pub(super) const OUT: &str = "out.p";
+pub(super) const END_TIME: &str = "endtime";
+/// Beside a return that came as a copy, for a job of another master.
+pub(super) const COPY: &str = "copy";
+
+/// The job cache in `<cachedir>/jobs`.
+#[derive(Clone, Debug)]
+pub struct Files {
+    root: PathBuf,
+    hash: HashType,
+}
+
+impl Files {
+    /// Returns the cache in `<cachedir>/jobs`, with the hash that names the directories.
+    pub fn new(cachedir: &Path, hash: HashType) -> Self {
+        Files { root: cachedir.join("jobs"), hash }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the directory of a job; any text is a good job id here, since only its hash becomes a path.
+    pub fn directory(&self, jid: &str) -> PathBuf {
+        let hash = self.hash.hex(jid.as_bytes());
+        self.root.join(&hash[..2]).join(&hash[2..])
+    }
+
+    fn keep(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
+        let job = self.directory(jid);
+        if job.join("nocache").exists() {
+            return Ok(Stored::NotKept);
+        }
+        let directory = job.join(id.as_str());
+        let left_over = match disk::admit(&directory).and_then(|()| std::fs::create_dir(&directory)) {
+            Ok(()) => false,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
+            // A directory without a return is what a process left that died in the middle: the return is still wanted.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                if directory.join(RETURN).exists() {
+                    return Ok(Stored::Duplicate { same: self.same(&directory, returned) });
+                }
+                true
+            }
+            Err(error) => return Err(Error::io("create directory", &directory)(error)),
+        };
+        let mark = directory.join(COPY);
+        // The mark comes before the return, so that no copy is ever without one.
+        if copy {
+            disk::write(&mark, b"", Writing::SHARED)?;
+        }
+        let stored = self.commit(&directory, returned)?;
+        if left_over && stored == Stored::New && !copy || copy && stored != Stored::New {
+            disk::remove(&mark)?;
+        }
+        Ok(stored)
+    }
+
+    /// Writes the outputter first, so that whoever sees the return sees all of it.
+    fn commit(&self, directory: &Path, returned: &JobReturn) -> Result<Stored> {
+        if let Some(out) = &returned.out {
+            disk::write_value(&directory.join(OUT), out, Writing::SHARED)?;
+        }
+        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
+        if disk::write_new(&directory.join(RETURN), &content, Writing::SHARED)? {
+            return Ok(Stored::New);
+        }
+        Ok(Stored::Duplicate { same: self.same(directory, returned) })
+    }
+
+    /// Compares bytes first: a value with NaN inside equals nothing, not even itself.
+    fn same(&self, directory: &Path, returned: &JobReturn) -> bool {
+        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
+        let bytes = disk::read(&directory.join(RETURN)).is_ok_and(|kept| kept.as_deref() == Some(&content[..]));
+        bytes || read_return(directory).is_ok_and(|kept| kept.as_ref() == Some(returned))
+    }
+}
+
+impl Jobs for Files {
+    fn contains(&self, jid: &str) -> Result<bool> {
+        Ok(self.directory(jid).join(JID).exists())
+    }
+
+    fn has_load(&self, jid: &str) -> Result<bool> {
+        Ok(self.directory(jid).join(LOAD).exists())
+    }
+
+    fn prepare(&self, jid: &str, nocache: bool) -> Result<()> {
+        let directory = self.directory(jid);
+        disk::make_directory(&directory)?;
+        let write = |name: &str, content: &str| {
+            let path = directory.join(name);
+            disk::admit(&path).and_then(|()| std::fs::write(&path, content)).map_err(Error::io("write", &path))
+        };
+        write(JID, jid)?;
+        if nocache { write("nocache", "") } else { Ok(()) }
+    }
+
+    fn save_load(&self, jid: &str, load: &Map) -> Result<()> {
+        let directory = self.directory(jid);
+        disk::make_directory(&directory)?;
+        disk::write_value(&directory.join(LOAD), &Value::Map(load.clone()), Writing::SHARED)
+    }
+
+    fn save_minions(&self, jid: &str, minions: &[String], syndic: Option<&MinionId>) -> Result<()> {
+        let directory = self.directory(jid);
+        disk::make_directory(&directory)?;
+        let path = match syndic {
+            Some(syndic) => directory.join(format!(".minions.{syndic}.p")),
+            None => directory.join(MINIONS),
+        };
+        let mut ids = read_ids(&path).unwrap_or_default();
+        ids.extend(minions.iter().cloned());
+        disk::write_value(&path, &ids.into_iter().collect::<Value>(), Writing::SHARED)
+    }
+
+    fn store(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
+        self.keep(jid, id, returned, copy)
+    }
+
+    fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool> {
+        disk::remove(&self.directory(jid).join(id.as_str()).join(COPY))
+    }
+
+    fn publication(&self, jid: &str) -> Result<Option<Map>> {
+        read_map(&self.directory(jid).join(LOAD))
+    }
+
+    fn minions(&self, jid: &str) -> Result<Vec<String>> {
+        let directory = self.directory(jid);
+        let mut ids = BTreeSet::new();
+        for name in disk::text_names(&directory)? {
+            if name == MINIONS || (name.starts_with(".minions.") && name.ends_with(".p")) {
+                match read_ids(&directory.join(&name)) {
+                    Ok(found) => ids.extend(found),
+                    Err(error) => tracing::warn!("{error}"),
+                }
+            }
+        }
+        Ok(ids.into_iter().collect())
+    }
+
+    fn returns(&self, jid: &str) -> Result<Vec<(String, JobReturn)>> {
+        let directory = self.directory(jid);
+        let mut returns = Vec::new();
+        for id in disk::text_names(&directory)? {
+            if id.starts_with('.') {
+                continue;
+            }
+            match read_return(&directory.join(&id)) {
+                Ok(Some(returned)) => returns.push((id, returned)),
+                Ok(None) => {}
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
+        Ok(returns)
+    }
+
+    fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>> {
+        read_return(&self.directory(jid).join(id.as_str()))
+    }
+
+    fn count_returns(&self, jid: &str) -> Result<usize> {
+        let directory = self.directory(jid);
+        let names = disk::text_names(&directory)?;
+        Ok(names.iter().filter(|name| !name.starts_with('.') && directory.join(name).join(RETURN).is_file()).count())
+    }
+
+    fn set_end_time(&self, jid: &str, time: &str) -> Result<()> {
+        let directory = self.directory(jid);
+        disk::make_directory(&directory)?;
+        disk::write(&directory.join(END_TIME), time.as_bytes(), Writing::SHARED)
+    }
+
+    fn end_time(&self, jid: &str) -> Result<Option<String>> {
+        let text = disk::read_text(&self.directory(jid).join(END_TIME))?;
+        Ok(text.map(|text| text.trim_matches('\n').to_owned()))
+    }
+
+    fn all(&self) -> Result<Vec<(String, Map)>> {
+        let mut jobs = Vec::new();
+        for top in disk::names(&self.root)? {
+            let top = self.root.join(top);
+            for name in disk::names(&top)? {
+                match read_map(&top.join(name).join(LOAD)) {
+                    Ok(Some(load)) => jobs.extend(load.get("jid").map(Value::to_string).map(|jid| (jid, load))),
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!("{error}"),
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
+        self.clean_up(keep, now)
+    }
+}
+
+/// Reads a return; very old ones are the bare result.
+fn read_return(directory: &Path) -> Result<Option<JobReturn>> {
+    let Some(value) = disk::read_value(&directory.join(RETURN))? else { return Ok(None) };
+    let mut returned = match value {
+        Value::Map(map) if map.contains_key("return") => JobReturn::from_load(&map),
+        bare => JobReturn { value: bare, ..JobReturn::default() },
+    };
+    if let Some(out) = disk::read_value(&directory.join(OUT))? {
+        returned.out = Some(out);
+    }
+    Ok(Some(returned))
+}
+
+fn read_ids(path: &Path) -> Result<BTreeSet<String>> {
+    let ids = disk::read_value(path)?.and_then(Value::into_list).unwrap_or_default();
+    Ok(ids.into_iter().filter_map(Value::into_string).collect())
+}
+
+fn read_map(path: &Path) -> Result<Option<Map>> {
+    match disk::read_value(path)? {
+        None => Ok(None),
+        Some(Value::Map(map)) => Ok(Some(map)),
+        Some(other) => Err(Error::malformed(path, format!("a {} where a map should be", other.type_name()))),
+    }
+}
