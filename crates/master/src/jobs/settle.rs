@@ -21,6 +21,8 @@ pub async fn run(stores: Arc<Stores>, stop: CancellationToken) {
     let changed = Arc::new(Notify::new());
     if let Ok(Some(embedded)) = stores.jobs.embedded() {
         let changed = changed.clone();
+        // Something may be there from the start.
+        changed.notify_one();
         embedded.when_changed(move || changed.notify_one());
     }
     loop {

@@ -11,7 +11,7 @@ mod rows;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use value::{Map, Value};
@@ -32,7 +32,12 @@ const PAGE: usize = 4 << 20;
 pub struct Embedded {
     rows: Rows,
     path: PathBuf,
+    /// The rows of the latest jobs, which each return asks for.
+    latest: Mutex<HashMap<String, JobRow>>,
 }
+
+/// Jobs whose rows are remembered.
+const LATEST: usize = 256;
 
 /// Those that are open in this process, which all share.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Embedded>>>> = LazyLock::new(Mutex::default);
@@ -63,7 +68,8 @@ impl Embedded {
         if let Some(known) = all.get(&directory).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let opened = Arc::new(Embedded { rows: open(&directory)?, path: directory.join("jobs.redb") });
+        let opened =
+            Arc::new(Embedded { rows: open(&directory)?, path: directory.join("jobs.redb"), latest: Mutex::default() });
         all.retain(|_, known| known.strong_count() > 0);
         all.insert(directory, Arc::downgrade(&opened));
         Ok(opened)
@@ -90,7 +96,29 @@ impl Embedded {
     }
 
     fn job(&self, jid: &str) -> Result<Option<JobRow>> {
-        Ok(self.rows.get(&key(b'j', jid))?.as_deref().map(JobRow::read))
+        if let Some(row) = self.latest().get(jid) {
+            return Ok(Some(*row));
+        }
+        let row = self.rows.get(&key(b'j', jid))?.as_deref().map(JobRow::read);
+        if let Some(row) = row {
+            self.remember(jid, row);
+        }
+        Ok(row)
+    }
+
+    /// Others do not hear of what the master removes.
+    fn remember(&self, jid: &str, row: JobRow) {
+        if self.rows.is_owner() {
+            let mut latest = self.latest();
+            if latest.len() >= LATEST {
+                latest.clear();
+            }
+            latest.insert(jid.to_owned(), row);
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, HashMap<String, JobRow>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the row of a job, as the layout of files does with a directory.
@@ -120,6 +148,7 @@ impl Embedded {
 }
 
 /// What the row of a job says.
+#[derive(Clone, Copy)]
 struct JobRow {
     created: SystemTime,
     nocache: bool,
@@ -155,7 +184,10 @@ impl Jobs for Embedded {
             return Err(Error::bad_name("job id", jid));
         }
         let nocache = nocache || self.job(jid)?.is_some_and(|row| row.nocache);
-        self.set(key(b'j', jid), JobRow { created: SystemTime::now(), nocache }.write())
+        let row = JobRow { created: SystemTime::now(), nocache };
+        self.set(key(b'j', jid), row.write())?;
+        self.remember(jid, row);
+        Ok(())
     }
 
     fn save_load(&self, jid: &str, load: &Map) -> Result<()> {
@@ -278,6 +310,7 @@ impl Jobs for Embedded {
             cleaned.old += 1;
         }
         self.rows.remove(&mut keys)?;
+        self.latest().clear();
         Ok(cleaned)
     }
 }

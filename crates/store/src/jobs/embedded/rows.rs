@@ -115,32 +115,27 @@ impl Rows {
 
     /// Makes changes; once this returns they survive the death of the process.
     pub fn change(&self, changes: Vec<Change>) -> Result<()> {
-        let bytes = {
-            let mut writer = self.journal();
-            self.commit(&mut writer, changes)?
-        };
-        self.make_room(bytes)
+        self.make_room()?;
+        self.commit(&mut self.journal(), changes)
     }
 
     /// Sets the value under a key unless there is one, which is returned.
     pub fn insert_new(&self, key: &[u8], value: &[u8], beside: Option<Change>) -> Result<Option<Arc<[u8]>>> {
-        let bytes = {
-            let mut writer = self.journal();
-            if let Some(kept) = self.get(key)? {
-                return Ok(Some(kept));
-            }
-            let changes = beside.into_iter().chain([(key.to_vec(), Some(value.to_vec()))]).collect();
-            self.commit(&mut writer, changes)?
-        };
-        self.make_room(bytes)?;
+        self.make_room()?;
+        let mut writer = self.journal();
+        if let Some(kept) = self.get(key)? {
+            return Ok(Some(kept));
+        }
+        let changes = beside.into_iter().chain([(key.to_vec(), Some(value.to_vec()))]).collect();
+        self.commit(&mut writer, changes)?;
         Ok(None)
     }
 
-    fn commit(&self, writer: &mut Writer, changes: Vec<Change>) -> Result<usize> {
+    fn commit(&self, writer: &mut Writer, changes: Vec<Change>) -> Result<()> {
         let Writer::Own(journal) = writer else {
             let rows = || changes.iter().map(|(key, value)| (&key[..], value.as_deref()));
             self.base.change(|table| insert(table, rows()))?;
-            return Ok(0);
+            return Ok(());
         };
         journal.append(&changes)?;
         let mut recent = self.recent();
@@ -148,16 +143,17 @@ impl Rows {
         for (key, value) in changes {
             recent.put(key, value);
         }
-        let bytes = recent.bytes;
         drop(recent);
         if first && let Some(told) = &*self.changed.lock().unwrap_or_else(PoisonError::into_inner) {
             told();
         }
-        Ok(bytes)
+        Ok(())
     }
 
-    /// Writes to the database what has become much. While another does so there is time, until it is too much.
-    fn make_room(&self, bytes: usize) -> Result<()> {
+    /// Writes to the database what has become much. While another does so there is time, until it is too much: what comes
+    /// then is refused if the database does not take what is there.
+    fn make_room(&self) -> Result<()> {
+        let bytes = self.waiting();
         if bytes < MUCH {
             return Ok(());
         }
@@ -252,6 +248,11 @@ impl Rows {
         self.base.change(|table| insert(table, keys.iter().map(|key| (&key[..], None))))?;
         keys.clear();
         Ok(())
+    }
+
+    /// Says whether this process keeps the journal.
+    pub fn is_owner(&self) -> bool {
+        self.owner
     }
 
     /// How many bytes wait to be written to the database.
