@@ -72,6 +72,8 @@ pub struct Gather {
     answered: BTreeSet<String>,
     /// Ids the caller was already told to be silent.
     named: BTreeSet<String>,
+    /// Those expected that have neither answered nor were named; looked at after each event.
+    waiting: BTreeSet<String>,
     /// Ids of a list target the master does not know.
     missing: BTreeSet<String>,
     /// Until when each minion may take.
@@ -112,6 +114,7 @@ impl Gather {
             jid: jid.into(),
             patience,
             open: true,
+            waiting: expected.clone(),
             expected,
             answered: BTreeSet::new(),
             named: BTreeSet::new(),
@@ -242,7 +245,13 @@ impl Gather {
             return None;
         }
         // A return may come twice, for instance from a relay master.
-        self.answered.insert(id.clone()).then(|| Action::Answer(Return { id, data: data.clone() }))
+        self.note(&id).then(|| Action::Answer(Return { id, data: data.clone() }))
+    }
+
+    /// Notes that a minion answered. Says whether it is the first time.
+    pub fn note(&mut self, id: &str) -> bool {
+        self.waiting.remove(id);
+        self.answered.insert(id.to_owned())
     }
 
     /// Another event of the job: whom the master expects, or why it refused.
@@ -261,6 +270,9 @@ impl Gather {
 
     fn expect(&mut self, id: String, now: Duration) {
         if self.expected.insert(id.clone()) {
+            if !self.answered.contains(&id) && !self.named.contains(&id) {
+                self.waiting.insert(id.clone());
+            }
             self.deadlines.insert(id, now + self.patience.timeout);
         }
     }
@@ -277,6 +289,7 @@ impl Gather {
         if data.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0) {
             tracing::error!(minion = id, "saltutil returning errors on minion");
             self.expected.remove(&id);
+            self.waiting.remove(&id);
             return;
         }
         let Phase::Asking { running, heard, .. } = &mut self.phase else { return };
@@ -291,6 +304,9 @@ impl Gather {
                 if self.open {
                     self.expected.insert(id.clone());
                 }
+                if self.expected.contains(&id) && !self.answered.contains(&id) {
+                    self.waiting.insert(id.clone());
+                }
             }
             Some(_) => {}
         }
@@ -303,7 +319,7 @@ impl Gather {
 
     /// Nobody is left to wait for: all have answered or were named as silent.
     fn all_answered(&self) -> bool {
-        self.pending().all(|id| self.named.contains(id))
+        self.waiting.is_empty()
     }
 
     fn complete(&self, now: Duration) -> bool {
@@ -342,6 +358,7 @@ impl Gather {
         };
         let mut actions = Vec::new();
         if !silent.is_empty() {
+            self.waiting.retain(|id| !silent.contains(id));
             self.named.extend(silent.iter().cloned());
             actions.push(Action::Silent(silent));
         }

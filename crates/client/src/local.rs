@@ -1,5 +1,6 @@
 //! The client itself: the sockets around [`crate::gather`].
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use event::{Endpoints, Filter, Listening, Remote};
 use rt::Rt;
 use tokio::time::Instant;
 use value::{Map, Value};
+use wire::MinionId;
 use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
 
@@ -321,7 +323,12 @@ impl LocalClient {
                 match action {
                     Action::Answer(answer) => on(Outcome::Answer(answer)),
                     Action::Step(step) => on(Outcome::Step(step)),
-                    Action::Silent(ids) => on(Outcome::Silent(self.keys_first(ids))),
+                    Action::Silent(ids) => {
+                        let silent = self.hand_over_stored(&mut gather, ids, &mut on);
+                        if !silent.is_empty() {
+                            on(Outcome::Silent(self.keys_first(silent)));
+                        }
+                    }
                     Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
                     Action::Ask(ids) => gather.asked(self.ask_running(&ticket.jid, ids.iter()).await),
                     Action::Finished => return Ok(()),
@@ -334,6 +341,31 @@ impl LocalClient {
         }
     }
 
+    /// What came back and did not reach this program, because it is slower than the master or was away for a moment, is in
+    /// the job cache. Returns those who are silent indeed.
+    fn hand_over_stored(
+        &self,
+        gather: &mut Gather,
+        ids: BTreeSet<String>,
+        on: &mut impl FnMut(Outcome),
+    ) -> BTreeSet<String> {
+        let mut silent = ids;
+        let Some(jobs) = &self.settings.jobs else { return silent };
+        let jid = gather.jid().to_owned();
+        silent.retain(|id| {
+            let stored = MinionId::new(id.as_str()).ok().map(|minion| jobs.return_of(&jid, &minion));
+            let Some(Ok(Some(stored))) = stored else { return true };
+            if gather.note(id) {
+                let mut data = stored.to_map();
+                data.insert("id", id.as_str());
+                data.insert("jid", jid.as_str());
+                on(Outcome::Answer(Return { id: id.clone(), data }));
+            }
+            false
+        });
+        silent
+    }
+
     /// The ids in order, those with an accepted key first, as Salt names them.
     pub fn keys_first(&self, ids: impl IntoIterator<Item = String>) -> Vec<String> {
         let accepted = self.accepted();
@@ -342,7 +374,7 @@ impl LocalClient {
         known
     }
 
-    fn accepted(&self) -> std::collections::BTreeSet<String> {
+    fn accepted(&self) -> BTreeSet<String> {
         match std::fs::read_dir(&self.settings.accepted_dir) {
             Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
             Err(error) => {
