@@ -34,6 +34,7 @@ where
         let lobby = Lobby::new(half_open);
         let mut guests = JoinSet::new();
         let mut complaints = Complaints::default();
+        let mut refused = None;
         loop {
             let mut connection = tokio::select! {
                 biased;
@@ -44,7 +45,7 @@ where
                 accepted = listener.accept() => match accepted {
                     Ok(connection) => connection,
                     Err(error) => {
-                        rest_after(&error).await;
+                        rest_after(&error, &mut refused).await;
                         continue;
                     }
                 },
@@ -103,9 +104,21 @@ impl Complaints {
     }
 }
 
-/// Waits a moment after an error of `accept`, such as too many open files, instead of turning in a circle.
-async fn rest_after(error: &std::io::Error) {
-    warn!("failed to accept a connection: {error}");
+/// Waits a moment after an error of `accept`, such as too many open files, instead of turning in a circle. The log hears of
+/// it once a minute. Those who are connected already are served meanwhile, the others wait in the system's queue.
+async fn rest_after(error: &std::io::Error, told: &mut Option<Instant>) {
+    const TOO_MANY: [i32; 2] = [nix::libc::EMFILE, nix::libc::ENFILE];
+    let now = Instant::now();
+    if told.is_none_or(|before| now.duration_since(before) >= Duration::from_secs(60)) {
+        *told = Some(now);
+        match error.raw_os_error() {
+            Some(code) if TOO_MANY.contains(&code) => error!(
+                "no more connections can be accepted: {error}. Raise the option 'max_open_files', and the limit of the \
+                 system if that is lower (LimitNOFILE of the service, ulimit -n, fs.file-max)"
+            ),
+            _ => warn!("failed to accept a connection: {error}"),
+        }
+    }
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 

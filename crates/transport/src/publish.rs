@@ -1,6 +1,6 @@
 //! Publications as a master sees them, whatever the transport.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -174,6 +174,8 @@ impl Subscriber {
 pub(crate) struct Roll {
     next: AtomicU64,
     subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
+    /// The connections that claim a name, so that a sign-in need not look at all.
+    claims: Mutex<HashMap<String, Vec<Arc<Subscriber>>>>,
     drained: mpsc::Sender<u64>,
 }
 
@@ -181,7 +183,8 @@ impl Roll {
     /// An empty roll, and where it tells of queues that were too full and have become empty.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<u64>) {
         let (drained, receiver) = mpsc::channel(DRAINED);
-        (Arc::new(Roll { next: AtomicU64::new(0), subscribers: Mutex::default(), drained }), receiver)
+        let roll = Roll { next: AtomicU64::new(0), subscribers: Mutex::default(), claims: Mutex::default(), drained };
+        (Arc::new(roll), receiver)
     }
 
     /// Puts a connection on the roll for as long as the guard lives.
@@ -207,8 +210,27 @@ impl Roll {
             drained: self.drained.clone(),
         });
         lock(&self.subscribers).insert(number, subscriber.clone());
+        if let Some(name) = &subscriber.claimed {
+            lock(&self.claims).entry(name.clone()).or_default().push(subscriber.clone());
+        }
         let queue = Queue { waiting, subscriber: subscriber.clone() };
         (RollGuard { roll: self.clone(), subscriber }, queue)
+    }
+
+    fn leave(&self, subscriber: &Subscriber) {
+        lock(&self.subscribers).remove(&subscriber.number);
+        let Some(name) = &subscriber.claimed else { return };
+        let mut claims = lock(&self.claims);
+        if let Some(connections) = claims.get_mut(name) {
+            connections.retain(|other| other.number != subscriber.number);
+            if connections.is_empty() {
+                claims.remove(name);
+            }
+        }
+    }
+
+    fn claiming(&self, name: &str) -> Vec<Arc<Subscriber>> {
+        lock(&self.claims).get(name).cloned().unwrap_or_default()
     }
 
     fn all(&self) -> Vec<Arc<Subscriber>> {
@@ -223,7 +245,7 @@ pub(crate) struct RollGuard {
 
 impl Drop for RollGuard {
     fn drop(&mut self) {
-        lock(&self.roll.subscribers).remove(&self.subscriber.number);
+        self.roll.leave(&self.subscriber);
     }
 }
 
@@ -318,8 +340,8 @@ impl Publisher {
     /// Marks the connections that claim this name and come from this address as the minion's: it has just signed in from
     /// there.
     pub fn signed_in(&self, minion: &MinionId, from: std::net::IpAddr) {
-        for subscriber in self.roll.all() {
-            if subscriber.peer.ip() == from && subscriber.claimed.as_deref() == Some(minion.as_str()) {
+        for subscriber in self.roll.claiming(minion.as_str()) {
+            if subscriber.peer.ip() == from {
                 subscriber.set_minion(minion.clone());
             }
         }
