@@ -4,6 +4,7 @@
 //! standard library is used, so the chores themselves are built in a moment.
 
 mod fuzz;
+mod instructions;
 mod packages;
 mod real_salt;
 mod release;
@@ -26,6 +27,7 @@ Usage: cargo xtask <CHORE>
   outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
   storm [--seeds N] [--from S]  run simulated clusters through a storm each; --trace SEED tells the story of one
   fuzz [TARGET] [SECONDS]    run the fuzz targets (60 seconds each by default)
+  instructions [--record]    count what the hot paths take, against recorded figures
   salt                       install the real Salt releases the tests compare with
 ";
 
@@ -60,6 +62,7 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
         }
         "storm" => storm(rest),
         "fuzz" => fuzz::chore(rest),
+        "instructions" => instructions::chore(rest),
         "salt" => real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release)),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

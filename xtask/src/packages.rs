@@ -28,8 +28,16 @@ pub const REAL_SALT: Need = &[
     ("command -v setpriv", "util-linux"),
 ];
 
+/// For counting instructions.
+pub const COUNTING: Need = &[("command -v valgrind", "valgrind libc6-dbg")];
+
 /// For faults in network namespaces: a clock that can be moved for one process.
 pub const OUTAGE: Need = &[("command -v ip", "iproute2"), ("command -v faketime", "faketime")];
+
+/// Says whether all of it is there.
+pub fn are_there(need: Need) -> bool {
+    need.iter().all(|(probe, _)| succeeds(probe))
+}
 
 /// Installs what is missing with apt, through sudo when that is needed.
 pub fn ensure(needs: &[Need]) -> Result<(), Failure> {

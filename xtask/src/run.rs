@@ -122,6 +122,17 @@ impl Step {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Runs it silently and gives what it wrote to its standard error; an error unless it succeeds.
+    pub fn errors(mut self) -> Result<String, Failure> {
+        let run = self.command.stdout(Stdio::null()).stdin(Stdio::null()).output();
+        let output = run.map_err(|error| self.not_started(&error))?;
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.success() {
+            true => Ok(told),
+            false => Err(Failure::new(format!("`{}` failed: {}\n{told}", self.line, output.status))),
+        }
+    }
+
     /// Starts it in the background with its output in a file.
     pub fn background(mut self, log: &Path) -> Result<std::process::Child, Failure> {
         println!("$ {} &", self.line);

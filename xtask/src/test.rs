@@ -2,7 +2,7 @@
 
 use crate::run::{Failure, Step, cargo, checked_program};
 use crate::tally::Tally;
-use crate::{fuzz, packages, real_salt};
+use crate::{fuzz, instructions, packages, real_salt};
 
 /// Runs all checks and tests.
 pub fn run(args: &[String]) -> Result<(), Failure> {
@@ -19,6 +19,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     let lints = ["--workspace", "--all-targets", "--features", "saltern-interop/bench", "--", "-D", "warnings"];
     tally.check("cargo clippy", checked(cargo(&["clippy"]).args(lints)));
     follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
+    tally.check(counted_instructions());
     if judged() {
         // This machine may be changed: packages, accounts, services.
         let live = cargo(&["test", "--package", "saltern-states", "--test", "live_debian", "--", "--ignored"]);
@@ -46,6 +47,15 @@ fn install_real_salt() -> Result<(), Failure> {
 fn interop(tally: &mut Tally) -> Result<(), Failure> {
     let step = cargo(&["test", "--package", "saltern-interop", "--no-fail-fast"]);
     follow(tally, step.env("SALTERN_BIN", checked_program()).env("SALTERN_SALT_DIR", real_salt::folder()))
+}
+
+/// A developer without valgrind may leave it to the judge.
+fn counted_instructions() -> bool {
+    if !judged() && !packages::are_there(packages::COUNTING) {
+        println!("skipped the count of instructions: there is no valgrind");
+        return true;
+    }
+    instructions::chore(&[]).inspect_err(|failure| println!("the hot paths take too much: {failure}")).is_ok()
 }
 
 fn judged() -> bool {
