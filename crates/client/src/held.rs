@@ -90,6 +90,20 @@ impl LocalClient {
         Ok(answer.get("dropped").is_some_and(Value::truthy))
     }
 
+    /// Returns what the master did and holds, in figures.
+    ///
+    /// # Errors
+    /// As [`LocalClient::held`].
+    pub async fn status(&mut self) -> Result<Map, Error> {
+        match self.own_command("saltern_status", Map::new(), "status").await {
+            Ok(mut answer) => Ok(answer.remove("status").and_then(Value::into_map).unwrap_or_default()),
+            Err(Error::HoldsNothing) => {
+                Err(Error::Refused("this master does not tell how it is: it is not one of Saltern".into()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     async fn own_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
         let answer = self.command(cmd, load).await?;
         if let Some(error) = answer.get("error") {

@@ -13,6 +13,7 @@ mod introductions;
 mod jobs;
 mod listen;
 mod maintenance;
+mod metrics;
 mod outside;
 mod plugins;
 mod presence;
@@ -78,6 +79,7 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));
     let kept_events = (!config.events.event_return.is_empty())
         .then(|| rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
+    metrics::serve::open(&shared, stop.clone()).await?;
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready();
     stop.cancelled().await;

@@ -60,6 +60,12 @@ impl Presence {
         known.iter().filter(|(_, abilities)| abilities.can(ability)).map(|(id, _)| id.clone()).collect()
     }
 
+    /// Says how many of these minions are of Salt.
+    pub fn count_stock(&self, minions: &[MinionId]) -> usize {
+        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        minions.iter().filter(|minion| !known.contains_key(*minion)).count()
+    }
+
     /// Minions of ours name themselves on each connection, so none of theirs is nameless.
     fn says_its_name(&self, minion: &MinionId) -> bool {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).contains_key(minion)

@@ -65,6 +65,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         order: crate::jobs::Order::default(),
         presence: Presence::default(),
         announced: Default::default(),
+        metrics: crate::metrics::Metrics::new(crate::requests::commands()),
         users,
         jids: Mutex::new(JidSource::new()),
         stores: stores.clone(),

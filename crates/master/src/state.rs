@@ -35,6 +35,8 @@ pub struct Shared {
     pub(crate) announced: Announced,
     /// What is stored elsewhere too.
     pub(crate) outside: crate::outside::Outside,
+    /// What it did, in figures.
+    pub(crate) metrics: crate::metrics::Metrics,
     /// Job ids, each once.
     pub(crate) jids: Mutex<JidSource>,
 }

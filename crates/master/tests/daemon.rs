@@ -397,6 +397,60 @@ async fn one_file_keeps_what_was_acknowledged_and_what_salts_layout_has_is_found
     master.stop().await;
 }
 
+/// Sends a request as it is and returns all of the answer; a connection that is closed early has none.
+async fn http(port: u16, request: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut answer = String::new();
+    if stream.write_all(request.as_bytes()).await.is_ok() {
+        let _ = stream.read_to_string(&mut answer).await;
+    }
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn figures_are_served_and_told() {
+    let port = common::free_port();
+    let mut options = open_house();
+    options.insert(
+        "metrics",
+        map! { "enabled" => true, "exporter" => "prometheus", "prometheus" => map! { "host" => "127.0.0.1", "port" => port } },
+    );
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(options).await;
+    let minion = master.minion("web1", pki.path());
+    minion.channel.sign_in().await.unwrap();
+    let published = master.publish("*", "test.ping").await;
+    let jid = published.get("load").unwrap().get("jid").and_then(Value::as_str).unwrap().to_owned();
+    minion.answer(&jid, true).await;
+
+    let page = http(port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{page}");
+    for line in [
+        "salt_auth_attempts_total{result=\"accept\"} 1",
+        "salt_jobs_published_total{fun=\"test.ping\"} 1",
+        "salt_jobs_completed_total{fun=\"test.ping\"} 1",
+        "salt_master_requests_handled_total{cmd=\"_return\"} 1",
+        "saltern_return_store_milliseconds_count 1",
+        "saltern_minions_accepted 1",
+        "saltern_returns_not_stored_total 0",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} is not in {page}");
+    }
+    assert!(http(port, "GET / HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
+    assert!(http(port, "POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 405"));
+    assert!(http(port, &"x".repeat(20_000)).await.is_empty(), "no end of the headers");
+
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+    let ask = |key: String| map! { "cmd" => "saltern_status", "user" => user.as_str(), "key" => key };
+    let status = master.ask(ask(master.user_key())).await;
+    let count = |path: &[&str]| path.iter().try_fold(&status, |value, name| value.get(name)).and_then(Value::as_i64);
+    assert_eq!(count(&["status", "minions", "accepted"]), Some(1));
+    assert_eq!(count(&["status", "returns", "by_function", "test.ping"]), Some(1));
+    assert!(master.ask(ask("wrong".into())).await.get("status").is_none());
+    master.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_in_use_is_named() {
     let master = Master::start(Map::new()).await;

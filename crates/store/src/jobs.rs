@@ -232,6 +232,14 @@ impl JobCache {
         Ok(Some(load))
     }
 
+    /// Says how many bytes wait to be written to the disk itself; in Salt's layout none do.
+    pub fn waiting(&self) -> usize {
+        match &self.embedded {
+            Place::Open(embedded) => embedded.waiting(),
+            Place::None | Place::Below(..) => 0,
+        }
+    }
+
     /// Writes what waits to the disk itself; in Salt's layout nothing does.
     pub fn flush(&self) -> Result<()> {
         match &self.embedded {

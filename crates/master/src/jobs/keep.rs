@@ -6,6 +6,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use store::jobs::{JobReturn, Stored};
 use tracing::{debug, error, info, warn};
@@ -32,7 +33,10 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         return Kept::Done;
     };
     let Some(jid) = enter(shared, &id, &job, &mut load) else { return Kept::Done };
+    let began = Instant::now();
     let stored = jid.and_then(|jid| store_return(shared, &id, &jid, &mut load));
+    shared.metrics.store_times.note(began.elapsed());
+    shared.metrics.completed.count(&crate::metrics::function(load.get("fun")));
     let jid = load.get_str("jid").unwrap_or_default().to_owned();
     if is_news(shared, &id, &jid, &stored) {
         info!("Got return from {id} for job {jid}");
@@ -44,6 +48,9 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     }
     if stored.is_ok() {
         super::care::returned(shared, &jid, &id);
+    }
+    if stored.is_err() {
+        shared.metrics.not_stored.count();
     }
     outcome(&id, &jid, stored)
 }

@@ -68,6 +68,7 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected) -> Value {
             return clear(map! { "error" => "Master failed to assign jid" });
         }
     };
+    shared.metrics.published.count(&crate::metrics::function(load.get("fun")));
     load.insert("jid", jid.as_str());
     let publication = publication(&shared.stores, &load);
     let hold = match open(shared, &jid, &load, &publication, &meant) {
@@ -270,6 +271,7 @@ fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), cr
     let jid = publication.get_str("jid").map(str::to_owned);
     let delivery = seal_in_order(shared, publication, |payload| shared.publisher.publish(payload, audience))?;
     tracing::debug!("publication is queued for {} subscribers, dropped for {}", delivery.queued, delivery.dropped);
+    shared.metrics.slow.add(delivery.dropped as u64);
     let Some(jid) = jid.filter(|_| !delivery.lost.is_empty()) else { return Ok(()) };
     shared.open_jobs.lose(&delivery.lost, &jid);
     for connection in delivery.lost {

@@ -1,6 +1,6 @@
 //! The requests of programs, which carry their own credentials.
 
-use super::{Answer, Ask, Handler, held, publish, token};
+use super::{Answer, Ask, Handler, held, publish, status, token};
 
 /// All of them, by name; sign-ins go their own way.
 pub const TABLE: &[(&str, Handler)] = &[
@@ -13,6 +13,7 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("saltern_held", held::list),
     ("saltern_job", held::job),
     ("saltern_drop", held::drop_job),
+    ("saltern_status", status::handle),
 ];
 
 fn ping(ask: Ask) -> Answer {

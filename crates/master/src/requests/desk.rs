@@ -4,6 +4,7 @@
 //! waits in the queues of the connections, which have bounds. Sign-ins queue apart.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use channel::server::{Opened, Refused, SealedRequest};
 use tokio::sync::Semaphore;
@@ -77,6 +78,7 @@ impl Desk {
     }
 
     fn refuse(&self, peer: std::net::SocketAddr, refused: Refused) -> Value {
+        self.shared.metrics.refused.count();
         self.refusals.note(peer.ip(), &refused.reason);
         refused.answer.into_value()
     }
@@ -107,11 +109,12 @@ impl Desk {
             Err(refused) => Step::Done(Some(self.refuse(peer, refused))),
             Ok(Opened::Sealed(request)) => self.handle_sealed(request, peer),
             Ok(Opened::Clear(load)) => {
-                let cmd = load.get_str("cmd").unwrap_or_default();
-                let answer = match handler(clear::TABLE, cmd) {
+                let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
+                let answer = match handler(clear::TABLE, &cmd) {
                     Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, load }),
                     None => nothing(),
                 };
+                self.shared.metrics.request(&cmd, began.elapsed());
                 self.step(answer, None)
             }
             // Sign-ins were taken aside before.
@@ -125,13 +128,16 @@ impl Desk {
             self.shared.heard(id, peer.ip());
         }
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
+            self.shared.metrics.refused.count();
             self.refusals.note(peer.ip(), &format!("there is no command {:?}", shortened(&request.cmd)));
             return self.step(nothing(), Some(request));
         };
         let load = std::mem::take(&mut request.load);
         let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), load };
         // A bug in one handler harms one request, as in Salt: the sender gets an empty text.
+        let began = Instant::now();
         let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle(ask)));
+        self.shared.metrics.request(&request.cmd, began.elapsed());
         let answer = answer.unwrap_or_else(|_| {
             tracing::error!("Error in function {}", request.cmd);
             "".into()

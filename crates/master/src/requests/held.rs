@@ -72,7 +72,7 @@ fn described(shared: &Shared, report: &Report) -> Map {
 }
 
 /// These commands tell of everybody's jobs, so they are for users who may do everything.
-fn admit(ask: Ask) -> Result<(Arc<Shared>, Map), Map> {
+pub fn admit(ask: Ask) -> Result<(Arc<Shared>, Map), Map> {
     let Ask { shared, mut load, .. } = ask;
     let fields = load.clone();
     let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| unknown.answer())?;

@@ -18,6 +18,7 @@ mod return_;
 mod revoke;
 mod sealed;
 mod sign_in;
+mod status;
 mod syndic;
 mod token;
 
@@ -63,6 +64,11 @@ impl<T: Into<Value>> From<T> for Answer {
 
 /// Handles one request. Called where it may block on the disk.
 type Handler = fn(Ask) -> Answer;
+
+/// The names of all commands.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    clear::TABLE.iter().chain(sealed::TABLE).map(|(name, _)| *name)
+}
 
 /// Finds the handler of a command.
 fn handler(table: &[(&str, Handler)], cmd: &str) -> Option<Handler> {

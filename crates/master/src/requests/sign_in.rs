@@ -1,58 +1,96 @@
 //! `_auth`: a minion signs in.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use channel::server::SignInEvent;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, warn};
 use value::{Map, Value, map};
 use wire::envelope::Clear;
 
 use crate::Shared;
 
-/// Sign-ins that may wait. Each costs about two milliseconds, so more than these would wait in vain.
-const WAITING: usize = 4096;
+/// Sign-ins that may wait, each with its few kilobytes.
+const WAITING: usize = 16_384;
 
-/// After this long a minion has given up waiting, and its answer would be computed for nobody.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// After this long an answer would come too late: minions give up after five seconds (`auth_timeout`) and ask again. Those
+/// that waited longer are passed over, so that in a storm the time goes to those who still listen.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// How often the log tells of a storm.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// Where sign-ins wait for a processor, so that they do not hold up other requests.
 pub struct SignIns {
     waiting: Arc<Semaphore>,
     processors: Arc<Semaphore>,
+    /// When the log was told of sign-ins that were passed over, and how many were since.
+    passed_over: Mutex<(Option<Instant>, u64)>,
 }
 
 impl SignIns {
     pub fn new() -> Self {
-        // One processor is left for minions that have signed in.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
-        SignIns { waiting: Arc::new(Semaphore::new(WAITING)), processors: Arc::new(Semaphore::new(processors)) }
+        // Other requests have threads of their own, which the system lets run beside these in turn.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        SignIns {
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            processors: Arc::new(Semaphore::new(processors)),
+            passed_over: Mutex::default(),
+        }
     }
 
     /// Answers a sign-in when its turn comes; `None` when there are too many and it has to come again.
     pub async fn answer(&self, shared: &Arc<Shared>, request: Clear, peer: SocketAddr) -> Option<Value> {
-        let _place = self.waiting.try_acquire().inspect_err(|_| debug!("too many sign-ins wait")).ok()?;
+        let Ok(_place) = self.waiting.try_acquire() else { return self.pass_over(shared, peer) };
         let came = Instant::now();
         let turn = self.processors.clone().acquire_owned().await.ok()?;
         if came.elapsed() > PATIENCE {
-            debug!(%peer, "a sign-in waited too long, the minion will try again");
-            return None;
+            return self.pass_over(shared, peer);
         }
+        let metrics = shared.clone();
         let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
         let work = rt.blocking(move || {
             let answer = sign_in(&shared, &request, peer);
             drop(turn);
             answer
         });
-        work.await.ok()
+        let answer = work.await.ok();
+        metrics.metrics.sign_in_times.note(came.elapsed());
+        answer
+    }
+
+    /// The minion will try again.
+    fn pass_over<T>(&self, shared: &Shared, peer: SocketAddr) -> Option<T> {
+        shared.metrics.sign_ins.count("dropped");
+        debug!(%peer, "there was no time for a sign-in");
+        let now = Instant::now();
+        let mut passed_over = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
+        passed_over.1 += 1;
+        if passed_over.0.is_none_or(|told| now.duration_since(told) >= QUIET) {
+            warn!(
+                "more minions sign in than the processors of this host can answer in time: {} were passed over, and will \
+                 try again. Spread their starts (random_reauth_delay, acceptance_wait_time_max on the minions), or give the \
+                 master more processors",
+                passed_over.1
+            );
+            *passed_over = (Some(now), 0);
+        }
+        None
     }
 }
 
 fn sign_in(shared: &Arc<Shared>, request: &Clear, peer: SocketAddr) -> Value {
     let signed_in = shared.channel.sign_in(request);
+    let result = match signed_in.event.as_ref().map(|event| (event.act, event.result)) {
+        None => "invalid",
+        Some(("", true)) => "accept",
+        Some(("", false)) => "reject",
+        Some((act, _)) => act,
+    };
+    shared.metrics.sign_ins.count(result);
     if let Some(event) = signed_in.event {
         if event.act == "accept" {
             shared.heard(&event.id, peer.ip());

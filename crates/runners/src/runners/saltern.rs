@@ -1,4 +1,4 @@
-//! `saltern` — what only a master of Saltern can be asked: jobs that wait for minions that are away.
+//! `saltern` — what only a master of Saltern can be asked: jobs that wait for minions that are away, and how it is.
 
 use client::{LocalClient, settings};
 use exec::{Error, Result, function};
@@ -8,7 +8,11 @@ use crate::context::{chain, failed};
 use crate::{Module, RunnerContext};
 
 /// The module.
-pub static MODULE: Module = Module::new("saltern", "Jobs that wait for minions that are away.", &[&DROP, &HELD, &JOB]);
+pub static MODULE: Module = Module::new(
+    "saltern",
+    "Jobs that wait for minions that are away, and how the master is.",
+    &[&DROP, &HELD, &JOB, &STATUS],
+);
 
 /// Returns the jobs that are held for minions that are away: what was asked of whom, for how many seconds more, and how far
 /// each minion is.
@@ -47,6 +51,21 @@ async fn job(ctx: &RunnerContext, jid: String) -> Result<Map> {
 #[function]
 async fn drop(ctx: &RunnerContext, jid: String) -> Result<bool> {
     client(ctx).drop_held(&jid).await.map_err(refused)
+}
+
+/// Returns what the master did since its start and what it holds now: connected minions, sign-ins, requests by command with
+/// their mean time in milliseconds, jobs and returns by function, publications that wait, memory, processor time and files.
+///
+/// The option `metrics` serves the same for Prometheus.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.status
+#[function]
+async fn status(ctx: &RunnerContext) -> Result<Map> {
+    client(ctx).status().await.map_err(refused)
 }
 
 fn client(ctx: &RunnerContext) -> LocalClient {
