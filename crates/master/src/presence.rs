@@ -60,6 +60,12 @@ impl Presence {
         known.iter().filter(|(_, abilities)| abilities.can(ability)).map(|(id, _)| id.clone()).collect()
     }
 
+    /// Returns the minions of ours of whom `wanted` is true.
+    pub fn ours(&self, wanted: impl Fn(&MinionId) -> bool) -> HashSet<MinionId> {
+        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        known.keys().filter(|id| wanted(id)).cloned().collect()
+    }
+
     /// Says how many of these minions are of Salt.
     pub fn count_stock(&self, minions: &[MinionId]) -> usize {
         let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,6 +19,8 @@ pub enum Audience {
     All,
     /// Subscribers of these topics (zeromq with `zmq_filtering`), once per topic.
     Topics(Vec<Bytes>),
+    /// Every subscriber but these minions, and connections that claim to be one of them.
+    AllBut(HashSet<MinionId>),
     /// Connections of these minions, and those that claim to be; what is published is sealed anyway.
     Minions(HashSet<MinionId>),
 }
@@ -282,6 +284,13 @@ impl Publisher {
             Audience::All => {
                 let frame = (self.frame)(None, payload);
                 for subscriber in subscribers.iter().filter(|subscriber| subscriber.wants(payload)) {
+                    subscriber.send(&frame, &mut delivery);
+                }
+            }
+            Audience::AllBut(ids) => {
+                let frame = (self.frame)(None, payload);
+                let meant = |subscriber: &&Arc<Subscriber>| subscriber.wants(payload) && !subscriber.is_one_of(ids);
+                for subscriber in subscribers.iter().filter(meant) {
                     subscriber.send(&frame, &mut delivery);
                 }
             }

@@ -1,5 +1,6 @@
 //! Jobs: how they are published, which may still be delivered, and how their returns are kept.
 
+mod audience;
 pub mod care;
 pub mod held;
 pub mod keep;

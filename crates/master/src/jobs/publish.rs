@@ -6,9 +6,10 @@ use bytes::Bytes;
 use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
 use transport::Audience;
 use value::{Map, Value, map};
+use wire::Jid;
 use wire::loads::Ability;
-use wire::{Jid, MinionId};
 
+use super::audience::audience;
 use super::ledger::Offer;
 use super::{CannotHold, Opening};
 use crate::{Shared, Stores};
@@ -288,23 +289,4 @@ fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Bytes) -
     let (turn, number) = shared.order.take(|| shared.channel.number_publication());
     let payload = shared.channel.seal_publication(load, &number)?;
     Ok(turn.pass(|| hand_over(&payload)))
-}
-
-/// With `zmq_filtering` a list is sent to its minions and to syndics, everything else to everybody.
-fn audience(shared: &Shared, publication: &Map) -> Audience {
-    let network = &shared.stores.config.network;
-    if network.transport != config::Transport::Zeromq || !network.zmq_filtering {
-        return Audience::All;
-    }
-    let topic = |topic: wire::topic::Topic| topic.to_bytes();
-    let ids = match (publication.get_str("tgt_type"), publication.get("tgt")) {
-        (Some("list"), Some(Value::List(ids))) => ids.iter().filter_map(|id| MinionId::try_from(id).ok()).collect(),
-        (Some("list"), Some(Value::Str(ids))) => {
-            ids.split(',').filter_map(|id| MinionId::new(id.trim()).ok()).collect::<Vec<_>>()
-        }
-        _ => return Audience::Topics(vec![topic(wire::topic::Topic::Broadcast)]),
-    };
-    let mut topics = vec![topic(wire::topic::Topic::Syndic)];
-    topics.extend(ids.iter().map(|id| topic(crypto::filter_topic(id))));
-    Audience::Topics(topics)
 }

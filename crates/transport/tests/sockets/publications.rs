@@ -156,11 +156,15 @@ async fn introductions_say_who_listens_over_tcp() {
             introduction.accept(MinionId::new("web1").unwrap());
         }
     }
-    let audience = |ids: &[&str]| Audience::Minions(ids.iter().map(|id| MinionId::new(*id).unwrap()).collect());
+    let named = |ids: &[&str]| ids.iter().map(|id| MinionId::new(*id).unwrap()).collect::<HashSet<_>>();
+    let audience = |ids: &[&str]| Audience::Minions(named(ids));
     assert_eq!(publisher.publish(&Bytes::from_static(b"one"), &audience(&["web1", "db1"])).queued, 1);
     assert_eq!(publisher.publish(&Bytes::from_static(b"none"), &Audience::Minions(HashSet::new())).queued, 0);
+    let not_web1 = Audience::AllBut(named(&["web1", "db1"]));
+    assert_eq!(publisher.publish(&Bytes::from_static(b"others"), &not_web1).queued, 1);
     publisher.publish(&Bytes::from_static(b"all"), &Audience::All);
     assert_eq!((next(&mut *known).await, next(&mut *known).await), ("one".into(), "all".into()));
+    assert_eq!(next(&mut *unknown).await, "others");
     assert_eq!(next(&mut *unknown).await, "all", "what is for named minions is not for strangers");
 }
 
