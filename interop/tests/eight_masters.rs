@@ -31,7 +31,9 @@ fn eight(transport: Transport) {
         let mut masters = Vec::new();
         for number in 0..MASTERS {
             let built = Master::build(&ours, &format!("m{number}")).transport(transport).key_pair(&pair);
-            let mut master = built.option("auto_accept", true).option("worker_threads", 1).prepare(sandbox)?;
+            // In Salt's layout what is stored can be looked at from outside.
+            let built = built.option("auto_accept", true).option("worker_threads", 1);
+            let mut master = built.option("master_job_cache", "local_cache").prepare(sandbox)?;
             master.launch(sandbox)?;
             masters.push(master);
         }

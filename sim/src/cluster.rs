@@ -183,7 +183,8 @@ impl Cluster {
 
     /// The job cache of a master, read from its disk.
     pub fn jobs(&self, master: &str) -> JobCache {
-        JobCache::new(&self.path(master).join("cache"), crypto::HashType::Sha256)
+        let option = self.plan.master_options.get_str("master_job_cache").unwrap_or(store::jobs::EMBEDDED);
+        JobCache::beside_master(&self.path(master).join("cache"), crypto::HashType::Sha256, option)
     }
 
     fn master_options(&self, host: &str) -> Map {

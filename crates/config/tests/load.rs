@@ -48,6 +48,7 @@ fn defaults_alone_make_settings() {
     assert_eq!(master.client_address(), "127.0.0.1");
     assert_eq!(master.paths.pki_dir, Path::new("/etc/salt/pki/master"));
     assert_eq!(master.files.file_roots.get("base").unwrap().len(), 2);
+    assert_eq!(master.jobs.master_job_cache, "embedded");
     let minion = Minion::from_options(map! { "id" => "m" }).unwrap();
     assert_eq!(minion.masters[0].to_string(), "salt:4506");
     assert_eq!(minion.links.master_type, MasterType::Hot);

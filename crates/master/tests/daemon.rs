@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Master, event};
-use crypto::PrivateKey;
+use crypto::{HashType, PrivateKey};
 use event::{Endpoints, Remote};
 use rt::Rt;
+use store::jobs::{EMBEDDED, JobCache};
 use transport::{Subscription, Target};
 use value::{Map, Value, list, map};
 use wire::envelope::{Clear, Envelope, Sealed};
@@ -17,6 +18,11 @@ async fn subscribe(master: &Master, id: &str) -> Box<dyn Subscription> {
 
 fn open_house() -> Map {
     map! { "auto_accept" => true }
+}
+
+/// The job cache as another program sees it.
+fn jobs(master: &Master) -> JobCache {
+    JobCache::beside_master(&master.path("cache"), HashType::Sha256, EMBEDDED)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,7 +56,7 @@ async fn a_minion_waits_signs_in_and_does_a_job() {
 
     assert_eq!(minion.answer(&jid, true).await, Value::Null);
     // What is acknowledged is on disk.
-    let jobs = store::jobs::JobCache::new(&master.path("cache"), crypto::HashType::Sha256);
+    let jobs = jobs(&master);
     let kept = jobs.return_of(&jid, &minion.id).unwrap().unwrap();
     assert_eq!(kept.value, true.into());
     assert!(!jobs.load(&jid).unwrap().unwrap().contains_key("key"), "the key of the user is no part of the job");
@@ -355,7 +361,7 @@ async fn what_was_acknowledged_and_who_was_known_survive_a_restart() {
     assert_eq!(std::fs::read_to_string(master.path("cache/sessions/web1")).unwrap(), session);
     let minion = master.channel("web1", PrivateKey::from_pem(pem.as_bytes(), None).unwrap(), place.path());
     assert!(matches!(minion.sign_in().await, Ok(channel::client::SignIn::Accepted(_))), "the same master key");
-    let jobs = store::jobs::JobCache::new(&master.path("cache"), crypto::HashType::Sha256);
+    let jobs = jobs(&master);
     let (jid, load) = jobs.all().unwrap().pop().unwrap();
     assert_eq!((load.get_str("fun"), load.get_str("tgt")), (Some("test.ping"), Some("web1")));
     assert_eq!(jobs.returns(&jid).unwrap().len(), 1);
@@ -364,9 +370,10 @@ async fn what_was_acknowledged_and_who_was_known_survive_a_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_file_keeps_what_was_acknowledged_and_what_salts_layout_has_is_found() {
-    let (hash, option) = (crypto::HashType::Sha256, map! { "master_job_cache" => "embedded" });
     let pki = tempfile::tempdir().unwrap();
-    let master = Master::start(open_house()).await;
+    let mut in_files = open_house();
+    in_files.insert("master_job_cache", "local_cache");
+    let master = Master::start(in_files).await;
     let minion = master.minion("web1", pki.path());
     minion.channel.sign_in().await.unwrap();
     let publish = async |master: &Master| {
@@ -374,9 +381,7 @@ async fn one_file_keeps_what_was_acknowledged_and_what_salts_layout_has_is_found
         published.get("load").unwrap().get("jid").and_then(Value::as_str).unwrap().to_owned()
     };
     let old = publish(&master).await;
-    let mut options = open_house();
-    options.update(option.clone());
-    let master = Master::start_in(master.stop().await, options).await;
+    let master = Master::start_in(master.stop().await, open_house()).await;
     let pki = tempfile::tempdir().unwrap();
     let minion = master.minion("web2", pki.path());
     minion.channel.sign_in().await.unwrap();
@@ -384,14 +389,14 @@ async fn one_file_keeps_what_was_acknowledged_and_what_salts_layout_has_is_found
     for jid in [&old, &new] {
         assert_eq!(minion.answer(jid, true).await, Value::Null);
     }
-    let files = store::jobs::JobCache::new(&master.path("cache"), hash);
+    let files = JobCache::new(&master.path("cache"), HashType::Sha256);
     assert_eq!(files.returns(&old).unwrap().len(), 1, "a job goes on where it is");
     assert!(!files.contains(&new).unwrap());
-    let beside = store::jobs::JobCache::beside_master(&master.path("cache"), hash, "embedded");
+    let beside = jobs(&master);
     assert_eq!(beside.return_of(&new, &minion.id).unwrap().unwrap().value, true.into());
     drop(beside);
-    let master = Master::start_in(master.stop().await, option).await;
-    let beside = store::jobs::JobCache::beside_master(&master.path("cache"), hash, "embedded");
+    let master = Master::start_in(master.stop().await, Map::new()).await;
+    let beside = jobs(&master);
     assert_eq!(beside.returns(&new).unwrap().len(), 1);
     assert_eq!(beside.all().unwrap().len(), 2);
     master.stop().await;
@@ -575,7 +580,7 @@ async fn a_return_for_another_master_is_kept_and_announced_only_when_it_comes_it
     assert_eq!(told.data().get("publisher").and_then(|publisher| publisher.get("id")), Some(&"other_master".into()));
     nothing_announced(&minion, &mut events, "20240229131415678902").await;
 
-    let jobs = store::jobs::JobCache::new(&master.path("cache"), crypto::HashType::Sha256);
+    let jobs = jobs(&master);
     let load = jobs.load(jid).unwrap().unwrap();
     assert_eq!(
         (load.get_str("fun"), load.get_str("tgt"), load.get_str("user")),
@@ -610,7 +615,9 @@ async fn a_master_without_a_job_cache_takes_no_returns_for_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_takes_no_return_sends_our_minion_away_with_it_and_announces_it_when_it_is_stored() {
     let place = tempfile::tempdir().unwrap();
-    let master = Master::start(open_house()).await;
+    let mut options = open_house();
+    options.insert("master_job_cache", "local_cache");
+    let master = Master::start(options).await;
     let minion = master.minion_of_ours("web1", place.path());
     minion.channel.sign_in().await.unwrap();
     let mut events = master.events().await;

@@ -48,7 +48,7 @@ impl Embedded {
     /// # Errors
     /// When the file cannot be used. One that is damaged is put aside, and a new one begins.
     pub fn open(cachedir: &Path) -> Result<Arc<Self>> {
-        Self::shared(cachedir, Rows::open)
+        Self::shared(cachedir, true, Rows::open)
     }
 
     /// Opens the job cache beside a master that runs, or while none does. In the master's own process this is the master's.
@@ -56,16 +56,18 @@ impl Embedded {
     /// # Errors
     /// As [`Embedded::open`].
     pub fn visit(cachedir: &Path) -> Result<Arc<Self>> {
-        Self::shared(cachedir, |directory| {
+        Self::shared(cachedir, false, |directory| {
             crate::disk::make_directory(directory)?;
             Rows::visit(directory)
         })
     }
 
-    fn shared(cachedir: &Path, open: impl FnOnce(&Path) -> Result<Rows>) -> Result<Arc<Self>> {
+    fn shared(cachedir: &Path, own: bool, open: impl FnOnce(&Path) -> Result<Rows>) -> Result<Arc<Self>> {
         let directory = directory(cachedir);
         let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.get(&directory).and_then(Weak::upgrade) {
+        // A master does not work with what a visitor opened before it began.
+        let fit = |known: &Arc<Embedded>| !own || known.rows.is_owner();
+        if let Some(known) = all.get(&directory).and_then(Weak::upgrade).filter(fit) {
             return Ok(known);
         }
         let opened =

@@ -5,9 +5,12 @@
 //! removes their journal.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::base::Base;
 use super::journal::{Change, Journal};
@@ -22,6 +25,9 @@ const TOO_MUCH: usize = 128 << 20;
 /// What a row costs beside its bytes.
 const ROW: usize = 64;
 
+/// How long a master that is about to end may hold the directory.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// A key and its value.
 pub type Row = (Vec<u8>, Arc<[u8]>);
 
@@ -31,8 +37,8 @@ type Latest = BTreeMap<Vec<u8>, Option<Arc<[u8]>>>;
 pub struct Rows {
     base: Base,
     directory: PathBuf,
-    /// Whether this process keeps the journal.
-    owner: bool,
+    /// Held by the process that keeps the journal, for as long as it does.
+    ownership: Option<File>,
     recent: Mutex<Recent>,
     /// Whoever changes rows waits here for those before it, as the file would make it wait.
     journal: Mutex<Writer>,
@@ -69,6 +75,7 @@ impl Rows {
     /// Opens the rows for the process that keeps the journal, the master. What a journal holds is written to the database.
     pub fn open(directory: &Path) -> Result<Self> {
         disk::make_directory(directory)?;
+        let ownership = own(directory)?;
         let base = Base::open(&directory.join("jobs.redb"))?;
         let mut left = Vec::new();
         let damaged = Journal::replay(directory, |change| left.push(change))?;
@@ -79,19 +86,19 @@ impl Rows {
             file.put_aside()?;
         }
         Journal::remove(directory, u64::MAX)?;
-        Ok(Rows::with(directory, base, Writer::Own(Journal::create(directory)?)))
+        Ok(Rows::with(directory, base, Some(ownership), Writer::Own(Journal::create(directory)?)))
     }
 
     /// Opens the rows for another program beside the master, or without it.
     pub fn visit(directory: &Path) -> Result<Self> {
-        Ok(Rows::with(directory, Base::open(&directory.join("jobs.redb"))?, Writer::Visitor))
+        Ok(Rows::with(directory, Base::open(&directory.join("jobs.redb"))?, None, Writer::Visitor))
     }
 
-    fn with(directory: &Path, base: Base, writer: Writer) -> Self {
+    fn with(directory: &Path, base: Base, ownership: Option<File>, writer: Writer) -> Self {
         Rows {
             base,
             directory: directory.to_owned(),
-            owner: matches!(writer, Writer::Own(_)),
+            ownership,
             recent: Mutex::default(),
             journal: Mutex::new(writer),
             flushing: Mutex::default(),
@@ -252,7 +259,7 @@ impl Rows {
 
     /// Says whether this process keeps the journal.
     pub fn is_owner(&self) -> bool {
-        self.owner
+        self.ownership.is_some()
     }
 
     /// How many bytes wait to be written to the database.
@@ -262,7 +269,7 @@ impl Rows {
 
     /// A visitor reads what the master stored a moment ago.
     fn look_at_journal(&self) -> Result<()> {
-        if self.owner {
+        if self.is_owner() {
             return Ok(());
         }
         let mut seen = HashMap::new();
@@ -337,6 +344,28 @@ impl Recent {
         }
         found
     }
+}
+
+/// Locks the directory for one master: a second one would take the journal from under the first. The lock ends with the
+/// process, however it ends; one that is about to end is waited for.
+fn own(directory: &Path) -> Result<File> {
+    let path = directory.join("lock");
+    let begun = Instant::now();
+    let lock = || {
+        disk::admit(&path)?;
+        let file = File::options().create(true).append(true).mode(0o600).open(&path)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 40),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(std::io::Error::new(ErrorKind::ResourceBusy, "another master works with it"));
+                }
+            }
+        }
+    };
+    lock().map_err(Error::io("lock", &path))
 }
 
 fn insert<'a>(
@@ -414,6 +443,19 @@ mod tests {
         rows.flush().unwrap();
         assert_eq!(rows.waiting(), 0);
         assert_eq!(found(&rows).len(), 3);
+    }
+
+    #[test]
+    fn one_master_has_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::open(dir.path()).unwrap();
+        let refused = Rows::open(dir.path()).err().unwrap();
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert_eq!(cause, "another master works with it");
+        rows.change(set("k1", "a")).unwrap();
+        assert_eq!(found(&Rows::visit(dir.path()).unwrap()).len(), 1, "visitors may come");
+        drop(rows);
+        assert_eq!(found(&Rows::open(dir.path()).unwrap()).len(), 1);
     }
 
     #[test]
