@@ -19,7 +19,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     let lints = ["--workspace", "--all-targets", "--features", "saltern-interop/bench", "--", "-D", "warnings"];
     tally.check("cargo clippy", checked(cargo(&["clippy"]).args(lints)));
     follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
-    tally.check(counted_instructions());
+    tally.check("instructions", counted_instructions());
     if judged() {
         // This machine may be changed: packages, accounts, services.
         let live = cargo(&["test", "--package", "saltern-states", "--test", "live_debian", "--", "--ignored"]);

@@ -15,8 +15,11 @@ use value::{Map, list, map};
 /// The id of the job all paths belong to.
 const JID: &str = "20240229131415678901";
 
-/// All paths, by name; each gets how many times it is to be gone.
-const PATHS: [(&str, fn(usize)); 13] = [
+/// A path, which is gone so many times.
+type Path = fn(usize);
+
+/// All paths, by name.
+const PATHS: [(&str, Path); 13] = [
     ("compile_states", states::compile),
     ("decode_return", conversation::decode_return),
     ("gather_return", storing::gather_return),

@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, warn};
 
 use crate::Error;
+use crate::capacity::Seat;
 
 /// How long a stranger may stay although there is no room for others.
 const GRACE: Duration = Duration::from_millis(500);
@@ -51,9 +52,20 @@ where
                 },
             };
             connection.peer = canonical(connection.peer);
+            let seat = match Seat::take() {
+                Ok(seat) => seat,
+                Err(seats) => {
+                    turn_away(connection.peer, seats, &mut refused);
+                    continue;
+                }
+            };
             let place = lobby.enter(connection.peer.ip()).await;
             let (peer, visit) = (connection.peer, guest(connection, place));
-            guests.spawn(inside.task(async move { (peer, visit.await) }));
+            guests.spawn(inside.task(async move {
+                let outcome = visit.await;
+                drop(seat);
+                (peer, outcome)
+            }));
         }
     }))
 }
@@ -71,6 +83,9 @@ fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>,
         Ok((_, Ok(()))) => {}
         Ok((peer, Err(Error::Tls(reason)))) if complaints.is_new(peer.ip(), Instant::now()) => {
             warn!(%peer, "{kind} connection refused: TLS: {reason}");
+        }
+        Ok((peer, Err(reason @ Error::Budget(_)))) if complaints.is_new(peer.ip(), Instant::now()) => {
+            warn!(%peer, "{kind} connection closed: {reason}");
         }
         Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
         Err(reason) if reason.is_panic() => error!("{kind} connection ended: {reason}"),
@@ -108,18 +123,34 @@ impl Complaints {
 /// it once a minute. Those who are connected already are served meanwhile, the others wait in the system's queue.
 async fn rest_after(error: &std::io::Error, told: &mut Option<Instant>) {
     const TOO_MANY: [i32; 2] = [nix::libc::EMFILE, nix::libc::ENFILE];
-    let now = Instant::now();
-    if told.is_none_or(|before| now.duration_since(before) >= Duration::from_secs(60)) {
-        *told = Some(now);
+    if is_time_to_tell(told) {
         match error.raw_os_error() {
-            Some(code) if TOO_MANY.contains(&code) => error!(
-                "no more connections can be accepted: {error}. Raise the option 'max_open_files', and the limit of the \
-                 system if that is lower (LimitNOFILE of the service, ulimit -n, fs.file-max)"
-            ),
+            Some(code) if TOO_MANY.contains(&code) => error!("no more connections can be accepted: {error}. {ADVICE}"),
             _ => warn!("failed to accept a connection: {error}"),
         }
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+const ADVICE: &str = "Raise the option 'max_open_files', and the limit of the system if that is lower (LimitNOFILE of the \
+                      service, ulimit -n, fs.file-max)";
+
+/// Those who are connected already shall be served, with the files that takes; who comes now has to come again.
+fn turn_away(peer: SocketAddr, seats: usize, told: &mut Option<Instant>) {
+    debug!(%peer, "a connection is closed at once: there are too many");
+    if is_time_to_tell(told) {
+        error!("more than {seats} connections are too many for the limit of open files, new ones are closed. {ADVICE}");
+    }
+}
+
+/// Once a minute.
+fn is_time_to_tell(told: &mut Option<Instant>) -> bool {
+    let now = Instant::now();
+    let due = told.is_none_or(|before| now.duration_since(before) >= Duration::from_secs(60));
+    if due {
+        *told = Some(now);
+    }
+    due
 }
 
 /// Where connections stay until they have introduced themselves.

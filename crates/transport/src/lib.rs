@@ -10,6 +10,7 @@
 mod accept;
 mod budget;
 mod buffer;
+mod capacity;
 mod error;
 mod options;
 mod publish;
@@ -25,6 +26,7 @@ use value::Value;
 use wire::envelope::Envelope;
 
 pub use budget::Budget;
+pub use capacity::{connections, refused_connections};
 pub use error::Error;
 pub use options::{Heartbeat, Kind, Limits, Target};
 pub use publish::{Audience, Delivery, Introduction, Publisher, SubscriberStatus};

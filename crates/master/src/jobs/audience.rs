@@ -36,9 +36,12 @@ fn topics(publication: &Map) -> Audience {
     Audience::Topics(topics)
 }
 
+/// Says of an id whether it is meant.
+type IsMeant = Box<dyn Fn(&str) -> bool>;
+
 /// Says whom a target means when that follows from ids alone, read as minions read it; none when minions have to decide, or
 /// when everybody is meant.
-fn by_id(publication: &Map) -> Option<Box<dyn Fn(&str) -> bool>> {
+fn by_id(publication: &Map) -> Option<IsMeant> {
     let target = publication.get("tgt")?;
     let kind = TargetType::from_name(publication.get_str("tgt_type").unwrap_or("glob")).ok()?;
     if kind.needs_data() || target.as_str() == Some("*") {

@@ -108,6 +108,10 @@ pub fn page(shared: &Shared) -> String {
     page.single("saltern_minions_accepted", Kind::Gauge, "Minions whose keys are accepted.", now.accepted);
     page.single("saltern_subscribers", Kind::Gauge, "Connections that get publications.", now.connections);
     page.single("saltern_queued_publications", Kind::Gauge, "Publications that wait for slow subscribers.", now.queued);
+    let help = "Connections on both ports.";
+    page.single("saltern_connections", Kind::Gauge, help, transport::connections());
+    let help = "Connections that were closed at once, since the limit of open files allows no more.";
+    page.single("saltern_connections_refused_total", Kind::Counter, help, transport::refused_connections());
     let help = "Publications that wait for the slowest subscriber.";
     page.single("saltern_longest_queue", Kind::Gauge, help, now.longest_queue);
     let help = "Publications that a full queue did not take at once.";
@@ -179,6 +183,7 @@ pub fn status(shared: &Shared) -> Map {
             "by_function" => numbers(&metrics.completed), "store_mean_ms" => milliseconds(metrics.store_times.mean()),
             "not_stored" => metrics.not_stored.get(), "journal_bytes" => now.waiting,
         },
+        "connections" => map! { "open" => transport::connections(), "refused" => transport::refused_connections() },
         "publications" => map! {
             "subscribers" => now.connections, "queued" => now.queued, "longest_queue" => now.longest_queue,
             "delayed" => metrics.slow.get(),

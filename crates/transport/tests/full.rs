@@ -1,0 +1,71 @@
+//! A server that has as many connections as its limit of open files allows, in a process of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, setrlimit};
+use rt::{Listen, Rt};
+use saltern_transport::{Limits, connections, refused_connections, zeromq};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+const SERVER: &str = "SALTERN_FULL_SERVER";
+
+/// Of so many files 32 stay free.
+const FILES: u64 = 64;
+
+/// The process with few files: says where it listens, and how many it refused once its input ends.
+async fn serve() {
+    setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).unwrap();
+    let listen = Listen::at("127.0.0.1:0".parse().unwrap());
+    let limits = Limits { handshake: Duration::from_secs(60), ..Limits::default() };
+    let server = zeromq::serve(Rt::real(), listen, limits, None).await.unwrap();
+    println!("address {}", server.address());
+    std::io::stdout().flush().unwrap();
+    let ended = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    ended.await.unwrap().unwrap();
+    println!("refused {} of {}", refused_connections(), connections());
+}
+
+/// Whether the server speaks to a new connection; it does so first.
+async fn is_welcome(stream: &mut TcpStream) -> bool {
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_u8()).await;
+    read.expect("the server speaks or closes").is_ok()
+}
+
+#[tokio::test]
+async fn who_comes_when_all_seats_are_taken_is_sent_away_and_may_come_again() {
+    if std::env::var_os(SERVER).is_some() {
+        return serve().await;
+    }
+    let mut server = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "who_comes_when_all_seats_are_taken_is_sent_away_and_may_come_again", "--nocapture"])
+        .env(SERVER, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.find_map(|line| line.strip_prefix("address ").map(str::to_owned)).unwrap();
+    let connect = async || TcpStream::connect(&address).await.unwrap();
+    let mut guests = Vec::new();
+    for number in 0..FILES - 32 {
+        let mut guest = connect().await;
+        assert!(is_welcome(&mut guest).await, "{number}");
+        guests.push(guest);
+    }
+    assert!(!is_welcome(&mut connect().await).await);
+    guests.pop();
+    // The server hears of the empty seat a moment later.
+    let again = async {
+        while !is_welcome(&mut connect().await).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), again).await.expect("the seat is free again");
+    drop(server.stdin.take());
+    let refused = lines.find_map(|line| line.strip_prefix("refused ").map(str::to_owned)).unwrap();
+    assert!(!refused.starts_with("0 "), "{refused}");
+    assert!(server.wait().unwrap().success());
+}
