@@ -7,7 +7,7 @@ use crate::packages;
 use crate::run::{Failure, Step, cargo, target_dir, workspace};
 
 /// How many times each path is gone, in two runs whose difference counts.
-const TIMES: (u64, u64) = (20, 220);
+const TIMES: (u64, u64) = (5, 25);
 
 /// A path may take so many percent more than recorded; with so many less the record is to be renewed.
 const MARGIN: u64 = 10;

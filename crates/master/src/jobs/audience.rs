@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(meant("web*".into(), "glob"), Some(vec!["web1", "web2"]));
         assert_eq!(meant("(web|db)1".into(), "pcre"), Some(vec!["web1", "db1"]));
         assert_eq!(meant("db1,web2".into(), "list"), Some(vec!["web2", "db1"]));
-        assert_eq!(meant(list!["web2"].into(), "list"), Some(vec!["web2"]));
+        assert_eq!(meant(list!["web2"], "list"), Some(vec!["web2"]));
         for (target, kind) in
             [("*", "glob"), ("os:Debian", "grain"), ("web*", "compound"), ("(", "pcre"), ("x", "range")]
         {
