@@ -106,7 +106,9 @@ fn clients_of_every_line_command_our_master() {
     }
     scenario("clients of every line on our master", |sandbox| {
         let ours = Salt::ours()?;
-        let master = Master::build(&ours, "ours").option("auto_accept", true).start(sandbox)?;
+        // Salt's clients read returns from the disk, too.
+        let master = Master::build(&ours, "ours").option("auto_accept", true);
+        let master = master.option("master_job_cache", "local_cache").start(sandbox)?;
         let _minion = Minion::build(&ours, OURS).master(&master).start(sandbox)?;
         master.wait_answering(&[OURS])?;
         let mut checks = Checks::new();
@@ -148,7 +150,7 @@ fn start(sandbox: &Sandbox, theirs: &Salt) -> Result<([Master; 2], [Minion; 2])>
     let pair = Master::make_key_pair(theirs, sandbox)?;
     let master = |salt: &Salt, name: &str| {
         let built = Master::build(salt, name).key_pair(&pair).option("auto_accept", true).option("timeout", 5);
-        let built = built.option("gather_job_timeout", 2);
+        let built = built.option("gather_job_timeout", 2).option("master_job_cache", "local_cache");
         let mut master = built.prepare(sandbox)?;
         master.serve("file.txt", b"served")?;
         master.launch(sandbox).map(|()| master)

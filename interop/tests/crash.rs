@@ -11,13 +11,32 @@ const RETURNS: usize = 1000;
 const SURE: usize = 400;
 
 #[test]
-fn acknowledged_returns_survive_kill_9() {
+fn acknowledged_returns_survive_kill_9_in_one_file() {
+    // Every ninth of them and the last, each by a program of its own.
+    acknowledged_survive("embedded", |master, _, sure| {
+        sure.iter().rev().step_by(9).try_for_each(|jid| looked_up(master, jid))
+    });
+}
+
+#[test]
+fn acknowledged_returns_survive_kill_9_in_salts_layout() {
+    acknowledged_survive("local_cache", |master, real, sure| {
+        let stored = master.python(real, "read_jobs.py", &["fake"])?.ok()?.json()?;
+        let lost: Vec<_> =
+            sure.iter().filter(|jid| stored[jid.as_str()] != json!(format!("return of {jid}"))).collect();
+        ensure!(lost.is_empty(), "{} of {} acknowledged returns are lost: {lost:?}", lost.len(), sure.len());
+        sure.iter().rev().take(5).try_for_each(|jid| looked_up(master, jid))
+    });
+}
+
+fn acknowledged_survive(store: &str, check: impl Fn(&Master, &Salt, &[String]) -> Result<()>) {
     if missing(&["3008.5"]) {
         return;
     }
-    scenario("kill -9 among returns", |sandbox| {
+    scenario(&format!("kill -9 among returns, {store}"), |sandbox| {
         let real = Salt::real("3008.5").context("checked above")?;
-        let mut master = Master::build(&Salt::ours()?, "m").option("auto_accept", true).start(sandbox)?;
+        let master = Master::build(&Salt::ours()?, "m").option("auto_accept", true);
+        let mut master = master.option("master_job_cache", store).start(sandbox)?;
         let program = master.python_program(&real, "returns.py", &[&RETURNS.to_string()])?;
         let mut sender = program.start(&sandbox.root().join("acknowledged.out"))?;
         until("enough returns to be acknowledged", Duration::from_secs(120), || acknowledged(&sender).len() >= SURE)
@@ -30,11 +49,7 @@ fn acknowledged_returns_survive_kill_9() {
 
         master.launch(sandbox)?;
         master.wait_ready()?;
-        let stored = master.python(&real, "read_jobs.py", &["fake"])?.ok()?.json()?;
-        let lost: Vec<_> =
-            sure.iter().filter(|jid| stored[jid.as_str()] != json!(format!("return of {jid}"))).collect();
-        ensure!(lost.is_empty(), "{} of {} acknowledged returns are lost: {lost:?}", lost.len(), sure.len());
-        sure.iter().rev().take(5).try_for_each(|jid| looked_up(&master, jid))
+        check(&master, &real, &sure)
     });
 }
 
