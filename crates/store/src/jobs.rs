@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use crypto::HashType;
 use value::{Map, Value};
 use wire::MinionId;
+use wire::msgpack::{Packing, pack_entries};
 
 use crate::Result;
 
@@ -350,22 +351,25 @@ impl JobReturn {
 
     /// Returns the map that stands in job look-ups: `return`, and `retcode`, `success`, `out` when known.
     pub fn to_map(&self) -> Map {
-        let mut map = self.to_file();
-        if let Some(out) = &self.out {
-            map.insert("out", out.clone());
-        }
-        map
+        self.entries().into_iter().map(|(key, value)| (key, value.clone())).collect()
     }
 
-    /// The same without `out`, which has a file of its own.
-    fn to_file(&self) -> Map {
-        let mut map = value::map! { "return" => self.value.clone() };
-        for (key, value) in [("retcode", &self.retcode), ("success", &self.success)] {
-            if let Some(value) = value {
-                map.insert(key, value.clone());
-            }
-        }
-        map
+    /// The bytes of that map.
+    fn packed(&self) -> Vec<u8> {
+        pack_entries(&self.entries(), Packing::Bin)
+    }
+
+    /// The same without `out`, which has a file of its own in Salt's layout.
+    fn packed_without_out(&self) -> Vec<u8> {
+        let mut entries = self.entries();
+        entries.retain(|(key, _)| *key != "out");
+        pack_entries(&entries, Packing::Bin)
+    }
+
+    fn entries(&self) -> Vec<(&'static str, &Value)> {
+        let known = [("retcode", &self.retcode), ("success", &self.success), ("out", &self.out)];
+        let known = known.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        std::iter::once(("return", &self.value)).chain(known).collect()
     }
 }
 

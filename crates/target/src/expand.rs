@@ -76,9 +76,13 @@ impl Checker<'_> {
     }
 
     fn select(&self, compiled: &Compiled, accepted: Vec<String>, greedy: bool) -> Expected {
-        let known: HashSet<&str> = accepted.iter().map(String::as_str).collect();
+        let wants_strangers = !greedy && compiled.atoms.iter().any(Atom::needs_data);
+        let known: HashSet<&str> = match wants_strangers || !compiled.named.is_empty() {
+            true => accepted.iter().map(String::as_str).collect(),
+            false => HashSet::new(),
+        };
         let missing = compiled.named.iter().filter(|id| !known.contains(id.as_str())).cloned().collect();
-        let strangers = if greedy || !compiled.atoms.iter().any(Atom::needs_data) {
+        let strangers = if !wants_strangers {
             Vec::new()
         } else {
             let mut ids = self.minions.cached();

@@ -228,7 +228,7 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     if !jobs.has_load(jid.as_str())? {
         jobs.save_load(jid.as_str(), load)?;
     }
-    let stored = jobs.store_return(jid.as_str(), id, &JobReturn::from_load(load))?;
+    let stored = with_lent(load, |returned| jobs.store_return(jid.as_str(), id, returned))?;
     match stored {
         Stored::Duplicate { same: false } => {
             error!(
@@ -243,6 +243,17 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
         Stored::New | Stored::NotKept | Stored::UnknownJob => {}
     }
     Ok(stored)
+}
+
+/// Results are large: what is to be stored is lent by the load, not copied.
+fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
+    let value = load.get_mut("return").map(std::mem::take).unwrap_or_default();
+    let returned = JobReturn { value, ..JobReturn::from_load(load) };
+    let outcome = store(&returned);
+    if let Some(place) = load.get_mut("return") {
+        *place = returned.value;
+    }
+    outcome
 }
 
 /// Some returns carry function and user inside of their value.

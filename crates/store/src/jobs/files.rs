@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 use crypto::HashType;
 use value::{Map, Value};
 use wire::MinionId;
-use wire::msgpack::{Packing, pack};
 
 use super::{Cleaned, JobReturn, Jobs, Stored};
 use crate::disk::{self, Writing};
@@ -84,7 +83,7 @@ impl Files {
         if let Some(out) = &returned.out {
             disk::write_value(&directory.join(OUT), out, Writing::SHARED)?;
         }
-        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
+        let content = returned.packed_without_out();
         if disk::write_new(&directory.join(RETURN), &content, Writing::SHARED)? {
             return Ok(Stored::New);
         }
@@ -93,7 +92,7 @@ impl Files {
 
     /// Compares bytes first: a value with NaN inside equals nothing, not even itself.
     fn same(&self, directory: &Path, returned: &JobReturn) -> bool {
-        let content = pack(&Value::Map(returned.to_file()), Packing::Bin);
+        let content = returned.packed_without_out();
         let bytes = disk::read(&directory.join(RETURN)).is_ok_and(|kept| kept.as_deref() == Some(&content[..]));
         bytes || read_return(directory).is_ok_and(|kept| kept.as_ref() == Some(returned))
     }

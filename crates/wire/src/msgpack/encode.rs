@@ -33,6 +33,17 @@ pub fn pack_map_into(out: &mut Vec<u8>, map: &Map, packing: Packing) {
     write_map(out, map, packing, MAX_DEPTH);
 }
 
+/// Returns a map of these entries as MessagePack, none of which need be in a map.
+pub fn pack_entries(entries: &[(&str, &Value)], packing: Packing) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    pack_map_header(&mut out, entries.len());
+    for (key, value) in entries {
+        write_text(&mut out, key, packing);
+        write(&mut out, value, packing, MAX_DEPTH - 1);
+    }
+    out
+}
+
 /// Appends what precedes so many key-value pairs.
 pub fn pack_map_header(out: &mut Vec<u8>, entries: usize) {
     match entries {

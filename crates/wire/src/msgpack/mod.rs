@@ -10,7 +10,9 @@ mod ext;
 mod scan;
 
 pub use decode::{Decode, unpack, unpack_bytes, unpack_prefix};
-pub use encode::{Packing, pack, pack_array_header, pack_bytes_header, pack_into, pack_map_header, pack_map_into};
+pub use encode::{
+    Packing, pack, pack_array_header, pack_bytes_header, pack_entries, pack_into, pack_map_header, pack_map_into,
+};
 pub use scan::Framer;
 
 /// How many containers may be nested; Python's packer has about the same limit (511).

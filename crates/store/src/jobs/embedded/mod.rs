@@ -214,7 +214,7 @@ impl Jobs for Embedded {
             Some(JobRow { nocache: true, .. }) => return Ok(Stored::NotKept),
             Some(_) => {}
         }
-        let content = pack(&Value::Map(returned.to_map()), Packing::Bin);
+        let content = returned.packed();
         let mark = copy.then(|| (key_of(b'c', jid, id.as_str()), Some(Vec::new())));
         match self.rows.insert_new(&key_of(b'r', jid, id.as_str()), &content, mark)? {
             None => Ok(Stored::New),
