@@ -2,8 +2,8 @@
 //!
 //! [`contents`] and [`unpack`] read tar and zip archives themselves; the other functions call the programs of their names.
 
-mod contents;
-mod unpack;
+pub mod contents;
+pub mod unpack;
 
 use std::path::{Path, PathBuf};
 

@@ -8,6 +8,7 @@ mod event;
 mod files;
 mod holders;
 mod orchestrate;
+mod package;
 mod pauses;
 mod requests;
 mod session;
@@ -19,6 +20,7 @@ use apply::{APPLY, HIGH, HIGHSTATE, LOW, SINGLE, SLS, SLS_ID, TEMPLATE, TEMPLATE
 use disabled::{DISABLE, ENABLE, LIST_DISABLED};
 use event::EVENT;
 use orchestrate::ORCHESTRATE;
+use package::PKG;
 use pauses::{GET_PAUSES, PAUSE, RESUME, RUNNING, SOFT_KILL};
 use requests::{CHECK_REQUEST, CLEAR_CACHE, CLEAR_REQUEST, REQUEST, RUN_REQUEST};
 use show::{
@@ -48,6 +50,7 @@ pub static MODULE: Module = Module::new(
         &LOW,
         &ORCHESTRATE,
         &PAUSE,
+        &PKG,
         &REQUEST,
         &RESUME,
         &RUN_REQUEST,
