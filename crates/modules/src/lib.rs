@@ -29,6 +29,7 @@ pub mod hashutil;
 pub mod hosts;
 pub mod http;
 pub mod ini;
+pub mod ip;
 pub mod iptables;
 pub mod jinja;
 pub mod key;
@@ -107,6 +108,8 @@ pub static ALL: &[&exec::Module] = &[
     &hosts::MODULE,
     &http::MODULE,
     &ini::MODULE,
+    &ip::debian::MODULE,
+    &ip::redhat::MODULE,
     &iptables::MODULE,
     &jinja::MODULE,
     &key::MODULE,

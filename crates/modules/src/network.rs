@@ -1,6 +1,7 @@
 //! `network` — interfaces, addresses, routes and connections.
 
 mod addresses;
+mod host;
 mod probes;
 mod tables;
 
@@ -25,6 +26,7 @@ pub static MODULE: Module = Module::new(
         &tables::DEFAULT_ROUTE,
         &probes::DIG,
         &FQDNS,
+        &host::GET_BUFSIZE,
         &GET_FQDN,
         &GET_HOSTNAME,
         &tables::GET_ROUTE,
@@ -49,6 +51,8 @@ pub static MODULE: Module = Module::new(
         &tables::IPNEIGHS6,
         &addresses::IS_LOOPBACK,
         &addresses::IS_PRIVATE,
+        &host::MOD_BUFSIZE,
+        &host::MOD_HOSTNAME,
         &tables::NETSTAT,
         &probes::PING,
         &addresses::REVERSE_IP,

@@ -1,0 +1,66 @@
+//! Values of options that all families share.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use exec::{Error, Result};
+use value::Value;
+
+/// The words that mean yes and no, as they are listed in messages.
+pub const SWITCH: &[&str] = &["yes", "on", "true", "1", "True", "no", "off", "false", "0", "False"];
+
+/// A word that means yes or no.
+pub fn switch(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(set) => Some(*set),
+        Value::Int(1) => Some(true),
+        Value::Int(0) => Some(false),
+        Value::Str(word) => match word.as_str() {
+            "yes" | "on" | "true" | "1" => Some(true),
+            "no" | "off" | "false" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An option of an interface has a value that it cannot have.
+pub fn invalid(interface: &str, option: &str, expected: &[&str]) -> Error {
+    let expected = expected.join("|");
+    Error::execution(format!("Invalid option -- Interface: {interface}, Option: {option}, Expected: [{expected}]"))
+}
+
+/// Reads an option that is yes or no.
+pub fn switched(interface: &str, option: &str, value: &Value) -> Result<bool> {
+    switch(value).ok_or_else(|| invalid(interface, option, SWITCH))
+}
+
+/// A whole number, also as text.
+pub fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::Bool(set) => Some(i64::from(*set)),
+        Value::Float(number) => Some(*number as i64),
+        Value::Str(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// An address, perhaps with the length of a prefix.
+pub fn is_address(text: &str, six: bool) -> bool {
+    let width = if six { 128 } else { 32 };
+    let (address, prefix) = match text.rsplit_once('/') {
+        Some((address, prefix)) => (address, prefix.parse().ok()),
+        None => (text, Some(width)),
+    };
+    let known = if six { address.parse::<Ipv6Addr>().is_ok() } else { address.parse::<Ipv4Addr>().is_ok() };
+    known && prefix.is_some_and(|prefix| (1..=width).contains(&prefix))
+}
+
+/// An address of a card: six numbers with the same sign between.
+pub fn is_mac(text: &str) -> bool {
+    ['-', ':', '.'].into_iter().any(|sign| {
+        let parts: Vec<&str> = text.split(sign).collect();
+        let is_part = |part: &&str| (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        parts.len() == 6 && parts.iter().all(is_part)
+    })
+}
