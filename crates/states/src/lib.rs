@@ -30,6 +30,7 @@ pub mod locale;
 pub mod logrotate;
 pub mod module;
 pub mod mount;
+pub mod network;
 pub mod nftables;
 pub mod pip;
 pub mod pkg;
@@ -88,6 +89,7 @@ pub static ALL: &[&exec::Module] = &[
     &logrotate::MODULE,
     &module::MODULE,
     &mount::MODULE,
+    &network::MODULE,
     &nftables::MODULE,
     &pip::MODULE,
     &pkg::MODULE,
