@@ -14,6 +14,10 @@ type Remembered = Mutex<HashMap<(String, String), Map>>;
 /// How long another minion may take to sign, in seconds.
 const PATIENCE: i64 = 60;
 
+/// What only the policy says: which key signs, and where copies are kept on this machine.
+const NOT_FOR_OTHERS: &[&str] =
+    &["ca_server", "signing_private_key", "signing_private_key_passphrase", "copypath", "prepend_cn"];
+
 /// Finds a policy of this minion, in its pillar or its options.
 ///
 /// # Errors
@@ -195,8 +199,8 @@ async fn sign_remote_certificate(
         without_secrets(policy).map(Value::from)
     } else {
         let mut args = kwargs.into_map().unwrap_or_default();
+        NOT_FOR_OTHERS.iter().for_each(|name| drop(args.remove(name)));
         lay_over(&policy, &mut args);
-        args.remove("ca_server");
         super::create::signed_here(&args).map(|(cert, _)| Value::bytes(cert.der))
     };
     Ok(match done {
@@ -245,5 +249,58 @@ async fn is_meant(ctx: &Context, test: &str, minion: &str) -> Result<bool> {
         )),
         Value::Map(answer) => Ok(answer.get_str("res") == Some(minion)),
         _ => Err(Error::execution("Invalid return value of match.compound_matches.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exec::{Module, testing};
+    use openssl::x509::X509;
+
+    use super::*;
+
+    /// Asks the one machine there is.
+    #[function]
+    async fn publish(ctx: &Context, tgt: String, fun: String, arg: Value, timeout: i64) -> Result<Map> {
+        assert_eq!((fun.as_str(), timeout), ("x509.sign_remote_certificate", PATIENCE));
+        let call = Call { args: arg.into_list().unwrap_or_default(), kwargs: Map::new() };
+        Ok(map! { tgt => ctx.call_with(&fun, call).await? })
+    }
+
+    static PUBLISHING: Module = Module::new("publish", "Asks the one machine there is.", &[&PUBLISH]);
+
+    #[tokio::test]
+    async fn another_minion_signs_as_its_policy_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        for name in ["ca.key", "other.key", "own.key"] {
+            let key = keys::generate("ec", None).unwrap();
+            std::fs::write(path(name), keys::encode(&key, "pem", None, false).unwrap()).unwrap();
+        }
+        let policy =
+            map! { "signing_private_key" => path("ca.key"), "signing_cert" => path("ca.crt"), "O" => "policy" };
+        let opts = map! { "x509_signing_policies" => map! { "www" => policy } };
+        let modules = [&super::super::MODULE, &PUBLISHING, &crate::pillar::MODULE, &crate::config::MODULE];
+        let (ctx, _agent) = testing::context(&modules, opts, Map::new(), Map::new());
+        let made = async |kwargs: Map| {
+            let call = Call { args: Vec::new(), kwargs };
+            let text = ctx.call_with("x509.create_certificate", call).await.unwrap().to_string();
+            (X509::from_pem(text.as_bytes()).unwrap(), text)
+        };
+        let (ca, text) = made(map! { "signing_private_key" => path("ca.key"), "CN" => "ca" }).await;
+        std::fs::write(path("ca.crt"), text).unwrap();
+        let (cert, _) = made(map! {
+            "ca_server" => "ca", "signing_policy" => "www", "private_key" => path("own.key"), "CN" => "x", "O" => "mine",
+            "signing_private_key" => path("other.key"), "copypath" => path(""),
+        })
+        .await;
+        assert!(cert.verify(&ca.public_key().unwrap()).unwrap());
+        let own = keys::private(&path("own.key").into(), None).unwrap().0;
+        assert!(cert.public_key().unwrap().public_eq(&own));
+        let entries = cert.subject_name().entries();
+        let subject: Vec<String> =
+            entries.map(|entry| String::from_utf8_lossy(entry.data().as_slice()).into_owned()).collect();
+        assert_eq!(subject, ["policy", "x"]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "a copy was kept");
     }
 }
