@@ -488,6 +488,15 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_found_elsewhere_counts_as_if_it_had_come() {
+        let mut gather = gather(&["a", "b"]);
+        assert!(gather.note("a"));
+        assert!(!gather.note("a"));
+        assert_eq!(ret(&mut gather, "a", 1), []);
+        assert_eq!(ret(&mut gather, "b", 1).last(), Some(&Action::Finished));
+    }
+
+    #[test]
     fn silent_minions_are_asked_and_then_named() {
         let mut gather = gather(&["a", "b"]);
         ret(&mut gather, "a", 1);
