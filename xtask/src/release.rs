@@ -5,7 +5,8 @@
 //! linked once more with the functions that ran side by side (`--symbol-ordering-file` of the linker lld, Rust's own on
 //! x86_64 Linux).
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,9 @@ guarded:
       - file: {{ opts['root_dir'] }}/made/file1
 ";
 
+/// What is watched: a call of little, a call of states, the daemons, commands.
+const PROGRAMS: [&str; 6] = ["ping", "call", "minion", "master", "salt", "key"];
+
 /// How long the daemons may take to answer under callgrind, which makes them some fifty times slower.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -57,9 +61,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&work);
     Training::new(&work)?.run()?;
     let order = work.join("order.txt");
-    let used = used(&work)?;
-    fs::write(&order, used.into_iter().collect::<Vec<_>>().join("\n"))
-        .map_err(|error| failed("write", &order, &error))?;
+    fs::write(&order, in_order(&used(&work)?).join("\n")).map_err(|error| failed("write", &order, &error))?;
     let order = format!("link-arg=-Wl,--symbol-ordering-file={}", order.display());
     let mut flags = vec!["-C", &order, "-C", "link-arg=-Wl,--no-warn-symbol-ordering"];
     if !portable {
@@ -74,20 +76,28 @@ fn link(flags: &[&str], strip: &str) -> Result<(), Failure> {
     cargo(&build).args(flags).run()
 }
 
-/// Reads the names of all functions that ran out of what callgrind has written.
-fn used(work: &Path) -> Result<BTreeSet<String>, Failure> {
-    let mut names = BTreeSet::new();
-    let entries = fs::read_dir(work).map_err(|error| failed("list", work, &error))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.extension().is_some_and(|extension| extension == "callgrind") {
-            let text = fs::read(&path).map_err(|error| failed("read", &path, &error))?;
-            names.extend(functions(&String::from_utf8_lossy(&text)));
+/// Reads which programs ran which functions out of what callgrind has written: a bit for each of [`PROGRAMS`].
+fn used(work: &Path) -> Result<BTreeMap<String, u8>, Failure> {
+    let mut names = BTreeMap::new();
+    for (number, program) in PROGRAMS.iter().enumerate() {
+        let path = work.join(format!("{program}.callgrind"));
+        let text = fs::read(&path).map_err(|error| failed("read", &path, &error))?;
+        for name in functions(&String::from_utf8_lossy(&text)) {
+            *names.entry(name).or_default() |= 1 << number;
         }
     }
     match names.len() {
         0..1000 => Err(Failure::new(format!("callgrind saw only {} functions of the program at work", names.len()))),
         _ => Ok(names),
     }
+}
+
+/// Lays functions beside those that run in the same programs, first what the first program runs: each program's part of the
+/// code is in few places then.
+fn in_order(used: &BTreeMap<String, u8>) -> Vec<&str> {
+    let mut names: Vec<(&str, u8)> = used.iter().map(|(name, programs)| (name.as_str(), *programs)).collect();
+    names.sort_by_key(|(_, programs)| (programs.trailing_zeros(), Reverse(*programs)));
+    names.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Takes the names out of lines such as `fn=(12) _ZN4main17h0123456789abcdefE`; the name stands where a number comes first.
@@ -127,6 +137,7 @@ impl Training {
 
     /// Lets the daemons and `salt-call` work under callgrind.
     fn run(&self) -> Result<(), Failure> {
+        self.watched("ping", "salt-call").args(["--local", "test.ping"]).run()?;
         self.watched("call", "salt-call").args(["--local", "state.apply", "work"]).run()?;
         let master = self.watched("master", "salt-master").background(&self.work.join("master.log"))?;
         let mut daemons = Daemons(vec![master]);
@@ -189,5 +200,12 @@ mod tests {
     fn names_are_taken_where_their_numbers_come_first() {
         let trace = "fl=(1)\nfn=(1) _ZN4main17h01E\n1 2\ncfn=(2) _RNvC3abc'2\ncalls=1 0\nfn=(1)\nfn=(3) memcpy\n";
         assert_eq!(super::functions(trace).collect::<Vec<_>>(), ["_ZN4main17h01E", "_RNvC3abc", "memcpy"]);
+    }
+
+    #[test]
+    fn functions_stand_with_those_of_the_same_programs() {
+        let used = [("a", 0b100), ("b", 0b1), ("c", 0b101), ("d", 0b1), ("e", 0b110)];
+        let used = used.into_iter().map(|(name, programs)| (name.to_owned(), programs)).collect();
+        assert_eq!(super::in_order(&used), ["c", "b", "d", "e", "a"]);
     }
 }
