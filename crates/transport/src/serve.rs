@@ -32,6 +32,11 @@ impl Reply {
         (Reply { answer, _held: held }, answered)
     }
 
+    /// Says whether the peer is still there to hear the answer.
+    pub fn is_awaited(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
     /// Answers. A peer that has gone meanwhile gets nothing, which is no error.
     pub fn send(self, answer: Value) {
         let _ = self.answer.send(answer);

@@ -67,11 +67,7 @@ impl Desk {
     async fn sign_in(self: Arc<Self>, incoming: Incoming) {
         let peer = incoming.peer;
         match self.shared.channel.open(incoming.envelope) {
-            Ok(Opened::SignIn(request)) => {
-                if let Some(answer) = self.sign_ins.answer(&self.shared, request, peer).await {
-                    incoming.reply.send(answer);
-                }
-            }
+            Ok(Opened::SignIn(request)) => self.sign_ins.answer(&self.shared, request, peer, incoming.reply).await,
             Ok(_) => {}
             Err(refused) => incoming.reply.send(self.refuse(peer, refused)),
         }

@@ -21,6 +21,7 @@ mod sign_in;
 mod status;
 mod syndic;
 mod token;
+mod turns;
 
 pub use desk::Desk;
 

@@ -5,28 +5,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use channel::server::SignInEvent;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{debug, warn};
+use transport::Reply;
 use value::{Map, Value, map};
 use wire::envelope::Clear;
 
+use super::turns::Turns;
 use crate::Shared;
 
 /// Sign-ins that may wait, each with its few kilobytes.
 const WAITING: usize = 16_384;
-
-/// After this long an answer would come too late: minions give up after five seconds (`auth_timeout`) and ask again. Those
-/// that waited longer are passed over, so that in a storm the time goes to those who still listen.
-const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How often the log tells of a storm.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Where sign-ins wait for a processor, so that they do not hold up other requests.
 pub struct SignIns {
-    waiting: Arc<Semaphore>,
-    processors: Arc<Semaphore>,
+    turns: Arc<Turns>,
     /// When the log was told of sign-ins that were passed over, and how many were since.
     passed_over: Mutex<(Option<Instant>, u64)>,
 }
@@ -35,21 +31,15 @@ impl SignIns {
     pub fn new() -> Self {
         // Other requests have threads of their own, which the system lets run beside these in turn.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        SignIns {
-            waiting: Arc::new(Semaphore::new(WAITING)),
-            processors: Arc::new(Semaphore::new(processors)),
-            passed_over: Mutex::default(),
-        }
+        SignIns { turns: Turns::new(processors, WAITING), passed_over: Mutex::default() }
     }
 
-    /// Answers a sign-in when its turn comes; `None` when there are too many and it has to come again.
-    pub async fn answer(&self, shared: &Arc<Shared>, request: Clear, peer: SocketAddr) -> Option<Value> {
-        let Ok(_place) = self.waiting.try_acquire() else { return self.pass_over(shared, peer) };
+    /// Answers a sign-in when its turn comes, unless the minion has gone meanwhile, or too many others have come.
+    pub async fn answer(&self, shared: &Arc<Shared>, request: Clear, peer: SocketAddr, reply: Reply) {
         let came = Instant::now();
-        let turn = self.processors.clone().acquire_owned().await.ok()?;
-        if came.elapsed() > PATIENCE {
+        let Some(turn) = self.turns.next().await.filter(|_| reply.is_awaited()) else {
             return self.pass_over(shared, peer);
-        }
+        };
         let metrics = shared.clone();
         let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
         let work = rt.blocking(move || {
@@ -57,13 +47,13 @@ impl SignIns {
             drop(turn);
             answer
         });
-        let answer = work.await.ok();
+        let Ok(answer) = work.await else { return };
         metrics.metrics.sign_in_times.note(came.elapsed());
-        answer
+        reply.send(answer);
     }
 
     /// The minion will try again.
-    fn pass_over<T>(&self, shared: &Shared, peer: SocketAddr) -> Option<T> {
+    fn pass_over(&self, shared: &Shared, peer: SocketAddr) {
         shared.metrics.sign_ins.count("dropped");
         debug!(%peer, "there was no time for a sign-in");
         let now = Instant::now();
@@ -78,7 +68,6 @@ impl SignIns {
             );
             *passed_over = (Some(now), 0);
         }
-        None
     }
 }
 
