@@ -44,14 +44,26 @@ impl Cluster {
         } else {
             Map::new()
         };
+        let order = map! { "tgt" => tgt, "fun" => fun, "arg" => Value::List(arg), "jid" => "", "kwargs" => kwargs };
+        self.order(master, order, hold.max(GRACE)).await
+    }
+
+    /// Publishes a job under an id of one's own choice.
+    pub async fn publish_as(&self, jid: &str, master: &str, tgt: &str, fun: &str, arg: Vec<Value>) -> Option<Job> {
+        let arg = Value::List(arg);
+        let order = map! { "tgt" => tgt, "fun" => fun, "arg" => arg, "jid" => jid, "kwargs" => Map::new() };
+        self.order(master, order, GRACE).await
+    }
+
+    /// Publishes a job that may be begun for so many seconds.
+    async fn order(&self, master: &str, order: Map, valid: i64) -> Option<Job> {
         let rt = self.sim.rt(OPERATOR);
         let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
-        let load = map! {
-            "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => Value::List(arg), "key" => key, "tgt_type" => "glob",
-            "ret" => "", "jid" => "", "kwargs" => kwargs, "user" => user(),
-        };
+        let fun = order.get_str("fun").unwrap_or_default().to_owned();
+        let mut load = map! { "cmd" => "publish", "key" => key, "tgt_type" => "glob", "ret" => "", "user" => user() };
+        load.update(order);
         let answer = self.ask(&rt, master, load).await;
-        let job = answer.as_ref().and_then(|answer| self.accepted(master, answer, hold.max(GRACE)));
+        let job = answer.as_ref().and_then(|answer| self.accepted(master, answer, valid));
         match &job {
             Some(job) => {
                 self.sim.note(format_args!("job {} {fun} accepted by {master} for {:?}", job.jid, job.targets))

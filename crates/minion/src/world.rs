@@ -12,6 +12,7 @@ use store::proc_dir::ProcDir;
 use targeting::{Compiled, Facts, TargetType};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
@@ -20,7 +21,7 @@ use wire::topic::Topic;
 
 use crate::agent::LinkAgent;
 use crate::beacons::Settings;
-use crate::jobs::{self, Publication, RecentJids, Running};
+use crate::jobs::{self, Outlet, Publication, RecentJids, Returned, Running, Seen, Twins};
 use crate::masters::Link;
 use crate::missed::{self, Receipts, Terms};
 use crate::returning;
@@ -58,6 +59,7 @@ pub struct World {
     /// Notes of running jobs on the disk.
     pub proc_dir: ProcDir,
     recent: RecentJids,
+    twins: Twins,
     /// What masters are told of held jobs.
     pub receipts: Receipts,
     /// What is run at times.
@@ -103,6 +105,7 @@ impl World {
             returns: Returns::new(&config),
             proc_dir: ProcDir::new(&config.paths.cachedir),
             recent: RecentJids::new(config.jobs.minion_jid_queue_hwm),
+            twins: Twins::default(),
             receipts: Receipts::default(),
             schedule: Timetable::new(&config, &rt),
             beacons: Settings::new(&config),
@@ -206,23 +209,68 @@ impl World {
                 return false;
             }
         };
-        let is_new = || self.recent.note(job.jid(), terms.left(), self.rt.now(), !terms.asked);
-        if !self.is_meant(link, &job) || !is_new() {
+        if !self.is_meant(link, &job) {
             return false;
         }
+        let outlet = match self.arrive(link, &job, &terms) {
+            Seen::Another(outlet) => outlet,
+            Seen::Copy => return false,
+            Seen::Twin(returned) => {
+                self.share(link, job, returned);
+                return true;
+            }
+        };
         let user = job.load().get_str("user").unwrap_or_default();
         info!("User {user} Executing command {} with jid {}", shown_fun(&job), job.jid());
         let (world, link) = (self.clone(), link.clone());
         let unfinished = link.begin_job();
         self.spawn(async move {
             if !terms.receipt || world.receipts.confirm(&world, &link, job.jid()).await {
-                world.run_job(link, job, terms).await;
+                world.run_job(link, job, terms, outlet).await;
             } else {
                 info!("The job {} is not wanted any more and is not begun", job.jid());
             }
             drop(unfinished);
         });
         true
+    }
+
+    /// Says whether a job is to run; a new one is another than all before.
+    fn arrive(&self, link: &Link, job: &Publication, terms: &Terms) -> Seen {
+        let master = link.address();
+        if self.recent.note(job.jid(), terms.left(), self.rt.now(), !terms.asked) {
+            return Seen::Another(self.twins.first(job, &master, Instant::now()));
+        }
+        if terms.asked { Seen::Copy } else { self.twins.again(job, &master, Instant::now()) }
+    }
+
+    /// Gives a master the return of a job that another master published, too, under the same id.
+    fn share(self: &Arc<Self>, link: &Arc<Link>, job: Publication, mut returned: Returned) {
+        info!("The job {} came from two masters; it runs once and both get its return", job.jid());
+        let (world, link) = (self.clone(), link.clone());
+        let unfinished = link.begin_job();
+        self.spawn(async move {
+            let load = returned.wait_for(Option::is_some).await.ok().and_then(|load| load.clone());
+            match load {
+                Some(load) if world.config.login.pub_ret => {
+                    world.returns.post(&world.rt, &link, &job, load.as_ref().clone()).await;
+                }
+                _ => debug!("the job {} has no return to share", job.jid()),
+            }
+            drop(unfinished);
+        });
+    }
+
+    /// Keeps the return of a job for a moment, for other masters that published it.
+    fn offer(&self, outlet: Outlet, load: &Map) {
+        if self.links.len() < 2 {
+            return;
+        }
+        outlet.send_replace(Some(Arc::new(load.clone())));
+        self.rt.spawn(async move {
+            tokio::time::sleep(jobs::APART).await;
+            drop(outlet);
+        });
     }
 
     fn is_meant(&self, link: &Link, job: &Publication) -> bool {
@@ -245,7 +293,7 @@ impl World {
         }
     }
 
-    async fn run_job(self: Arc<Self>, link: Arc<Link>, job: Publication, terms: Terms) {
+    async fn run_job(self: Arc<Self>, link: Arc<Link>, job: Publication, terms: Terms, outlet: Outlet) {
         // With process_count_max further jobs wait here, first come first served.
         let room = match &self.room {
             Some(room) => room.clone().acquire_owned().await.ok(),
@@ -278,6 +326,7 @@ impl World {
         }
         let load = jobs::return_load(self.identity.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
         self.cache_job(&load);
+        self.offer(outlet, &load);
         if self.config.login.pub_ret {
             self.returns.post(&self.rt, &link, &job, load.clone()).await;
         }

@@ -1,0 +1,153 @@
+//! Jobs of several masters under one id.
+//!
+//! A job id is a moment in microseconds, so two busy masters that do not ask each other now and then give the same id
+//! to two jobs. The second is no copy of the first: if it says something else, it runs; if it says the same, its master
+//! gets the return of the first, too, which is also right when a syndic's two masters pass on one job.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use value::Map;
+use wire::msgpack::{self, Packing};
+
+use super::Publication;
+
+/// For how long the same id may come from another master: as long as publications may be on their way.
+pub const APART: Duration = Duration::from_secs(10);
+
+/// Most jobs that are remembered.
+const MOST: usize = 1000;
+
+/// Where the return of a job goes that others may wait for. Once it is dropped, there is nothing to wait for.
+pub type Outlet = Arc<watch::Sender<Option<Arc<Map>>>>;
+
+/// Where the return of a twin comes from.
+pub type Returned = watch::Receiver<Option<Arc<Map>>>;
+
+/// What a publication is whose job id was seen before.
+#[derive(Debug)]
+pub enum Seen {
+    /// The same job once more.
+    Copy,
+    /// Another master's job that happens to have the same id.
+    Another(Outlet),
+    /// Another master's job of the same id and content: its return is that of the first.
+    Twin(Returned),
+}
+
+/// The live jobs of the last seconds, and what they came to.
+#[derive(Debug, Default)]
+pub struct Twins(Mutex<VecDeque<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    jid: String,
+    master: String,
+    content: u64,
+    at: Instant,
+    outlet: Weak<watch::Sender<Option<Arc<Map>>>>,
+}
+
+impl Twins {
+    /// Notes a new job of a master.
+    pub fn first(&self, job: &Publication, master: &str, now: Instant) -> Outlet {
+        note(&mut self.entries(), job, master, now)
+    }
+
+    /// Says what a job is whose id was seen before.
+    pub fn again(&self, job: &Publication, master: &str, now: Instant) -> Seen {
+        let mut entries = self.entries();
+        let same = || entries.iter().filter(|entry| entry.jid == job.jid());
+        if same().next().is_none() || same().any(|entry| entry.master == master) {
+            return Seen::Copy;
+        }
+        let content = content(job);
+        let twin = same().find(|entry| entry.content == content).map(|entry| entry.outlet.clone());
+        let Some(outlet) = twin else { return Seen::Another(note(&mut entries, job, master, now)) };
+        entries.push_back(Entry::new(job, master, now, outlet.clone()));
+        outlet.upgrade().map_or(Seen::Copy, |outlet| Seen::Twin(outlet.subscribe()))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        // Noting does not panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn new(job: &Publication, master: &str, at: Instant, outlet: Weak<watch::Sender<Option<Arc<Map>>>>) -> Self {
+        Entry { jid: job.jid().to_owned(), master: master.to_owned(), content: content(job), at, outlet }
+    }
+}
+
+fn note(entries: &mut VecDeque<Entry>, job: &Publication, master: &str, now: Instant) -> Outlet {
+    while entries.front().is_some_and(|entry| now.saturating_duration_since(entry.at) >= APART) || entries.len() >= MOST
+    {
+        entries.pop_front();
+    }
+    let outlet = Outlet::new(watch::Sender::new(None));
+    entries.push_back(Entry::new(job, master, now, Arc::downgrade(&outlet)));
+    outlet
+}
+
+/// A fingerprint of what is to be run.
+fn content(job: &Publication) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for field in ["fun", "arg"] {
+        job.load().get(field).map(|value| msgpack::pack(value, Packing::Bin)).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Value, map};
+
+    use super::*;
+
+    fn job(jid: &str, fun: &str, arg: &[&str]) -> Publication {
+        let arg: Vec<Value> = arg.iter().map(|text| (*text).into()).collect();
+        Publication::new(map! { "tgt" => "*", "jid" => jid, "fun" => fun, "arg" => Value::List(arg) }).unwrap()
+    }
+
+    #[test]
+    fn one_masters_job_is_a_copy_another_masters_runs_or_shares_the_return() {
+        let (twins, now) = (Twins::default(), Instant::now());
+        let outlet = twins.first(&job("1", "test.ping", &[]), "a", now);
+        assert!(matches!(twins.again(&job("1", "test.ping", &[]), "a", now), Seen::Copy));
+        assert!(
+            matches!(twins.again(&job("2", "test.ping", &[]), "b", now), Seen::Copy),
+            "long ago, or before a restart"
+        );
+        let Seen::Another(_echo) = twins.again(&job("1", "test.echo", &["x"]), "b", now) else { panic!("another job") };
+        assert!(matches!(twins.again(&job("1", "test.echo", &["x"]), "b", now), Seen::Copy));
+        let Seen::Twin(returned) = twins.again(&job("1", "test.ping", &[]), "c", now) else { panic!("the same job") };
+        outlet.send_replace(Some(Arc::new(map! { "return" => true })));
+        assert!(returned.borrow().is_some());
+        assert!(matches!(twins.again(&job("1", "test.ping", &[]), "c", now), Seen::Copy));
+        let Seen::Twin(returned) = twins.again(&job("1", "test.echo", &["x"]), "d", now) else {
+            panic!("the same echo")
+        };
+        assert!(returned.borrow().is_none(), "still running");
+    }
+
+    #[test]
+    fn a_job_that_ended_without_a_return_has_none_to_share() {
+        let (twins, now) = (Twins::default(), Instant::now());
+        drop(twins.first(&job("1", "test.ping", &[]), "a", now));
+        assert!(matches!(twins.again(&job("1", "test.ping", &[]), "b", now), Seen::Copy));
+    }
+
+    #[test]
+    fn what_is_long_over_is_forgotten() {
+        let (twins, now) = (Twins::default(), Instant::now());
+        let _long = twins.first(&job("1", "test.sleep", &[]), "a", now);
+        let now = now + APART;
+        let _next = twins.first(&job("2", "test.ping", &[]), "a", now);
+        assert!(matches!(twins.again(&job("1", "test.echo", &[]), "b", now), Seen::Copy));
+    }
+}
