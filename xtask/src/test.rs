@@ -1,6 +1,6 @@
 //! The test command: everything that can be checked, ending with one line of counts.
 
-use crate::run::{Failure, Step, cargo, checked_program};
+use crate::run::{Failure, Step, cargo, checked_program, judged};
 use crate::tally::Tally;
 use crate::{fuzz, instructions, packages, real_salt};
 
@@ -56,10 +56,6 @@ fn counted_instructions() -> bool {
         return true;
     }
     instructions::chore(&[]).inspect_err(|failure| println!("the hot paths take too much: {failure}")).is_ok()
-}
-
-fn judged() -> bool {
-    std::env::var("CI").as_deref() == Ok("true")
 }
 
 /// A developer may work without the real Salt; the judge of a change may not.
