@@ -39,6 +39,8 @@ guarded:
 /// What is watched: a call of little, a call of states, the daemons, commands.
 const PROGRAMS: [&str; 6] = ["ping", "call", "minion", "master", "salt", "key"];
 
+const UNSTRIPPED: &str = "profile.release.strip=\"none\"";
+
 /// How long the daemons may take to answer under callgrind, which makes them some fifty times slower.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -56,23 +58,24 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return cargo(&["build", "--release", "--package", "saltern-cli"]).run();
     }
-    link(&[], "none")?;
+    link(&[])?;
     let work = target_dir().join("order");
     let _ = fs::remove_dir_all(&work);
     Training::new(&work)?.run()?;
     let order = work.join("order.txt");
     fs::write(&order, in_order(&used(&work)?).join("\n")).map_err(|error| failed("write", &order, &error))?;
     let order = format!("link-arg=-Wl,--symbol-ordering-file={}", order.display());
-    let mut flags = vec!["-C", &order, "-C", "link-arg=-Wl,--no-warn-symbol-ordering"];
+    let mut flags =
+        vec!["-C", &order, "-C", "link-arg=-Wl,--no-warn-symbol-ordering", "-C", "link-arg=-Wl,--strip-all"];
     if !portable {
         flags.extend(["-C", "link-arg=-Wl,-z,pack-relative-relocs"]);
     }
-    link(&flags, "symbols")
+    link(&flags)
 }
 
-fn link(flags: &[&str], strip: &str) -> Result<(), Failure> {
-    let strip = format!("profile.release.strip=\"{strip}\"");
-    let build = ["rustc", "--release", "--package", "saltern-cli", "--bin", "saltern", "--config", &strip, "--"];
+/// Builds with symbols, which the linker may strip: were that left to cargo, the names would differ from those watched.
+fn link(flags: &[&str]) -> Result<(), Failure> {
+    let build = ["rustc", "--release", "--package", "saltern-cli", "--bin", "saltern", "--config", UNSTRIPPED, "--"];
     cargo(&build).args(flags).run()
 }
 
