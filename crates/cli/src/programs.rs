@@ -6,6 +6,9 @@ use crate::args::{Parsed, Program};
 
 /// Runs a program with what its command line said.
 pub fn run(program: Program, parsed: Parsed) -> ExitCode {
+    if program != Program::SaltMaster {
+        daemon::share_one_heap();
+    }
     match program {
         Program::Salt => crate::salt::main(parsed),
         Program::SaltCall => crate::salt_call::main(parsed),

@@ -1,4 +1,4 @@
-//! How much of the program's own file is mapped.
+//! How much of the program's own file is mapped, and how much the allocator keeps.
 //!
 //! The kernel maps around each page of code that is used its neighbours too, 64 KiB at a time, which serves short
 //! programs. In a daemon that runs for months most of those are never used, and of those that are, most only while it
@@ -42,6 +42,26 @@ fn advise(start: usize, length: usize, advice: libc::c_int) {
     // the file again, the same.
     unsafe { libc::madvise(start as *mut libc::c_void, length, advice) };
 }
+
+/// Bytes the allocator asks of the kernel beyond what is needed.
+#[cfg(target_env = "gnu")]
+const AHEAD: libc::c_int = 64 << 10;
+
+/// Lets all threads of a program share one heap, so that what one of them has freed serves the others. For programs of few
+/// threads that seldom allocate at once.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "the allocator's only settings; they take no pointer")]
+pub fn share_one_heap() {
+    // SAFETY: mallopt may be called before other threads exist. What it does not know it refuses, and nothing changes.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_TOP_PAD, AHEAD);
+    }
+}
+
+/// Other C libraries than GNU's have one heap.
+#[cfg(not(target_env = "gnu"))]
+pub fn share_one_heap() {}
 
 #[cfg(test)]
 mod tests {
