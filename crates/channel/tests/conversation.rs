@@ -133,7 +133,7 @@ fn channel(master: &Master, key: PrivateKey, pki: &std::path::Path, kind: transp
         trust: TrustSettings::default(),
         abilities: Some(Abilities::all("", "2")),
     };
-    let identity = Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key).unwrap());
+    let identity = Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key));
     let (rt, target) = (Rt::real(), Target::plain(master.address));
     let requester: Arc<dyn Requester> = match kind {
         transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(rt.clone(), target)),

@@ -29,6 +29,5 @@ pub async fn load(rt: &Rt, config: &config::Minion) -> Result<Arc<MinionIdentity
     });
     let loaded = loading.await.map_err(|error| failed("read", error.to_string()))?;
     let pair = loaded.map_err(|reason| failed("read or make", reason))?;
-    let identity = MinionIdentity::new(id, pair.private().clone());
-    identity.map(Arc::new).map_err(|error| failed("use", error.to_string()))
+    Ok(Arc::new(MinionIdentity::new(id, pair.private().clone())))
 }

@@ -1,6 +1,6 @@
 //! Sealed requests to one master, and the sign-ins they need.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -64,18 +64,23 @@ pub struct MinionIdentity {
     pub key: PrivateKey,
     /// The public half as text, cleaned.
     pub public_text: String,
-    token: Bytes,
+    token: OnceLock<Bytes>,
 }
 
 impl MinionIdentity {
-    /// An identity with the token that is sent with each request.
-    ///
-    /// # Errors
-    /// When the key is unusable.
-    pub fn new(id: MinionId, key: PrivateKey) -> Result<Self, crypto::RsaError> {
+    /// An identity.
+    pub fn new(id: MinionId, key: PrivateKey) -> Self {
         let public_text = crypto::clean_key(&key.public().to_pem());
-        let token = key.tok()?.into();
-        Ok(MinionIdentity { id, key, public_text, token })
+        MinionIdentity { id, key, public_text, token: OnceLock::new() }
+    }
+
+    /// The token that is sent with each request. It is made when it is first needed: a call without a master needs none.
+    fn token(&self) -> Result<Bytes, Error> {
+        if let Some(token) = self.token.get() {
+            return Ok(token.clone());
+        }
+        let token = self.key.tok().map_err(|source| Error::Crypto { doing: "make the minion's token", source })?;
+        Ok(self.token.get_or_init(|| token.into()).clone())
     }
 }
 
@@ -207,7 +212,7 @@ impl MasterChannel {
     /// Before a sign-in.
     pub fn introduction(&self) -> Result<Envelope, Error> {
         let credentials = self.credentials().ok_or(Error::NotAccepted)?;
-        let load = value::map! { "id" => self.identity.id.as_str(), "tok" => self.identity.token.clone() };
+        let load = value::map! { "id" => self.identity.id.as_str(), "tok" => self.identity.token()? };
         Ok(Envelope::Sealed(Sealed {
             load: credentials.aes.seal(&load.into(), None),
             version: wire::envelope::CURRENT_VERSION,
@@ -286,7 +291,7 @@ impl MasterChannel {
         if version > 2 {
             load.insert("ts", self.rt.unix_seconds());
         }
-        load.insert("tok", self.identity.token.clone());
+        load.insert("tok", self.identity.token()?);
         load.insert("id", self.identity.id.as_str());
         if self.settings.minion_sign_messages {
             let sig = self.sign(&load)?;

@@ -159,7 +159,7 @@ impl Master {
             trust: TrustSettings::default(),
             abilities,
         };
-        let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key).unwrap());
+        let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key));
         let requester = Arc::new(ZmqRequester::new(Rt::real(), Target::plain(self.requests)));
         MasterChannel::new(settings, identity, Arc::new(FileTrust::new(pki, "master_sign")), requester, Rt::real())
     }

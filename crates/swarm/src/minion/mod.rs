@@ -78,7 +78,7 @@ impl Minion {
     ) -> Result<Self, crypto::RsaError> {
         let chance = Chance::new(shared.options.seed, place);
         Ok(Minion {
-            identity: Arc::new(MinionIdentity::new(id, key)?),
+            identity: Arc::new(MinionIdentity::new(id, key)),
             number: shared.options.first + place,
             trust: Arc::new(SharedTrust::new(shared.record.clone())),
             slow: chance.happens(Purpose::Slow, 0, shared.behaviour().slow),
