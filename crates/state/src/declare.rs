@@ -150,6 +150,8 @@ fn split_keys(name: &Value, body: &mut Map, keys: Vec<Value>, file: &str, errors
 fn split_key(body: &mut Map, key: &str) {
     let (module, function) = first_two(key);
     if let Some(Value::List(mut args)) = body.remove(key) {
+        // The order comes behind it.
+        args.reserve_exact(2);
         args.push(function.into());
         body.insert(module, args);
     }

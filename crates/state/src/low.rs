@@ -74,7 +74,7 @@ pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>
     if !errors.is_empty() {
         return Err(errors);
     }
-    let (chunks, errors) = compile_high_data(high, settings);
+    let (chunks, errors) = compile_high_data(std::mem::take(high), settings);
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
@@ -100,19 +100,21 @@ pub fn compile_what_there_is(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let (chunks, errors) = compile_high_data(high, settings);
+    let (chunks, errors) = compile_high_data(std::mem::take(high), settings);
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
 /// Makes chunks of high data that is complete and verified. Beside them returns what is wrong.
-pub fn compile_high_data(high: &Map, settings: &Settings) -> (Chunks, Vec<String>) {
+///
+/// Of a large tree the declarations go as their chunks come, so that not all of both are held at once.
+pub fn compile_high_data(high: Map, settings: &Settings) -> (Chunks, Vec<String>) {
     let mut chunks = Chunks::default();
     let mut lows = Vec::new();
     let mut errors = Vec::new();
     for (id, body) in high {
-        let Some(body) = body.as_map().filter(|_| !is_dunder(id)) else { continue };
+        let Some(body) = body.as_map().filter(|_| !is_dunder(&id)) else { continue };
         for (state, run) in body.iter().filter(|(state, _)| !is_dunder(state)) {
-            lows.extend(lows_of(id, body, state, run.as_list().unwrap_or_default(), settings, &mut errors));
+            lows.extend(lows_of(&id, body, state, run.as_list().unwrap_or_default(), settings, &mut errors));
         }
     }
     if !errors.is_empty() {

@@ -36,7 +36,7 @@ fn answer(case: &Value, known: &Functions) -> Value {
         return value::map! { "step" => "requisites", "errors" => texts(errors) }.into();
     }
     let gathered = high.clone();
-    let (chunks, errors) = compile_high_data(&high, &settings);
+    let (chunks, errors) = compile_high_data(high, &settings);
     if !errors.is_empty() {
         return value::map! { "step" => "compile", "errors" => texts(errors), "high" => gathered }.into();
     }

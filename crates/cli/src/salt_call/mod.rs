@@ -186,20 +186,21 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
         }
         Shown::Result(code) => code,
     };
+    let retcode = answer.retcode;
     let (result, out) = if flag(&options, "print_metadata") {
-        (metadata(function, words, &answer), Some("nested"))
+        (metadata(function, words, answer), Some("nested".to_owned()))
     } else {
-        (answer.value.clone(), answer.out.as_deref())
+        (answer.value, answer.out)
     };
-    outputters::display(&map! { "local" => result }.into(), out, &settings, answer.retcode)?;
-    Ok(if flag(&options, "retcode_passthrough") { answer.retcode as u8 } else { code })
+    outputters::display(&map! { "local" => result }.into(), out.as_deref(), &settings, retcode)?;
+    Ok(if flag(&options, "retcode_passthrough") { retcode as u8 } else { code })
 }
 
 /// What `--metadata` prints besides the result.
-fn metadata(function: &str, words: &[String], answer: &minion::Answer) -> Value {
+fn metadata(function: &str, words: &[String], answer: minion::Answer) -> Value {
     let mut entry = map! {
         "jid" => answer.jid.as_str(),
-        "return" => answer.value.clone(),
+        "return" => answer.value,
         "retcode" => answer.retcode,
     };
     if let Some(out) = &answer.out {

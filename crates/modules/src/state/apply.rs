@@ -360,7 +360,7 @@ pub async fn sls_id(
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
-    let (chunks, errors) = lows::compile_high_data(&high.into_map().unwrap_or_default(), &settings);
+    let (chunks, errors) = lows::compile_high_data(high.into_map().unwrap_or_default(), &settings);
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }

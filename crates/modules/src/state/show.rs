@@ -231,7 +231,7 @@ async fn shown_lows(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
         Ok(high) => high,
         Err(errors) => return Ok(refuse(&session, errors)),
     };
-    let (chunks, errors) = low::compile_high_data(&high, &session.settings());
+    let (chunks, errors) = low::compile_high_data(high, &session.settings());
     if !errors.is_empty() {
         return Ok(refuse(&session, errors));
     }
@@ -299,7 +299,7 @@ pub async fn graph(
     let session = session!(ctx, &args, true);
     session.require_pillar(&args)?;
     Ok(match high_of_sls(&session, &mods).await? {
-        Ok(high) => dot(&session, &high),
+        Ok(high) => dot(&session, high),
         Err(errors) => refuse(&session, errors),
     })
 }
@@ -317,13 +317,13 @@ pub async fn graph_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
     Ok(match high_of_top(&session).await? {
-        Ok(high) => dot(&session, &high),
+        Ok(high) => dot(&session, high),
         Err(errors) => errors.into(),
     })
 }
 
 /// The graph is there even if something is wrong with it: that is what one looks at it for.
-fn dot(session: &Session, high: &Map) -> Value {
+fn dot(session: &Session, high: Map) -> Value {
     let (chunks, errors) = low::compile_high_data(high, &session.settings());
     for error in errors {
         tracing::error!("{error}");

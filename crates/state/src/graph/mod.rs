@@ -21,8 +21,8 @@ use digraph::{Digraph, Node};
 pub struct Graph {
     chunks: Vec<Arc<Map>>,
     dag: Digraph,
-    /// Nodes by state (or the word `id`) and by id or name.
-    by_name: IndexMap<(String, String), IndexSet<usize>>,
+    /// Nodes by state (or the word `id`), and then by id or name.
+    by_name: HashMap<String, IndexMap<String, Vec<usize>>>,
     by_sls: IndexMap<String, IndexSet<usize>>,
     by_tag: HashMap<String, usize>,
 }
@@ -59,11 +59,12 @@ impl Graph {
         let tag = tag::of(&low);
         let text = |key: &str| low.get(key).and_then(Value::as_str).map(str::to_owned);
         let (state, name, id) = (text("state"), text("name"), text("__id__"));
-        let node = match self.by_tag.get(&tag) {
+        let known = self.by_tag.get(&tag).copied();
+        let node = match known {
             Some(node) => {
-                self.dag[*node].chunk = Some(index);
-                self.dag[*node].allow_aggregate = allow_aggregate;
-                *node
+                self.dag[node].chunk = Some(index);
+                self.dag[node].allow_aggregate = allow_aggregate;
+                node
             }
             None => {
                 let state = state.clone().unwrap_or_default();
@@ -75,7 +76,7 @@ impl Graph {
         let word = Some("id".to_owned());
         for (state, name) in [(&state, &name), (&state, &id), (&word, &id), (&word, &name)] {
             if let (Some(state), Some(name)) = (state, name) {
-                self.by_name.entry((state.clone(), name.clone())).or_default().insert(node);
+                self.note_name(state, name, node, known.is_none());
             }
         }
         let included = low.get("__sls_included_from__").and_then(Value::as_list).unwrap_or_default();
@@ -86,6 +87,19 @@ impl Graph {
         }
         self.chunks.push(Arc::new(low));
         index
+    }
+
+    /// Notes by which name a node is meant. One that has just been made can only be the last.
+    fn note_name(&mut self, state: &str, name: &str, node: usize, new: bool) {
+        if !self.by_name.contains_key(state) {
+            self.by_name.insert(state.to_owned(), IndexMap::new());
+        }
+        let Some(names) = self.by_name.get_mut(state) else { return };
+        match names.get_mut(name) {
+            Some(nodes) if nodes.last() == Some(&node) || (!new && nodes.contains(&node)) => {}
+            Some(nodes) => nodes.push(node),
+            None => drop(names.insert(name.to_owned(), vec![node])),
+        }
     }
 
     /// Ties a chunk to all that its requisites name.
@@ -166,12 +180,12 @@ impl Graph {
                 None => (false, Vec::new()),
             },
             (_, true) => {
-                let names = self.by_name.iter().filter(|((state, name), _)| state == key && fnmatch(name, wanted));
+                let names = self.by_name.get(key).into_iter().flatten().filter(|(name, _)| fnmatch(name, wanted));
                 let nodes: Vec<usize> = names.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
                 (!nodes.is_empty(), nodes)
             }
-            (_, false) => match self.by_name.get(&(key.to_owned(), wanted.to_owned())) {
-                Some(nodes) => (true, nodes.iter().copied().collect()),
+            (_, false) => match self.by_name.get(key).and_then(|names| names.get(wanted)) {
+                Some(nodes) => (true, nodes.to_vec()),
                 None => (false, Vec::new()),
             },
         }
@@ -229,7 +243,7 @@ impl Graph {
 
     /// Forgets by which names requisites mean chunks; there are no more requisites to be tied.
     pub fn forget_names(&mut self) {
-        self.by_name = IndexMap::new();
+        self.by_name = HashMap::new();
         self.by_sls = IndexMap::new();
     }
 
