@@ -45,7 +45,7 @@ fn advise(start: usize, length: usize, advice: libc::c_int) {
 
 /// Bytes the allocator asks of the kernel beyond what is needed.
 #[cfg(target_env = "gnu")]
-const AHEAD: libc::c_int = 64 << 10;
+const AHEAD: libc::c_int = 16 << 10;
 
 /// Lets all threads of a program share one heap, so that what one of them has freed serves the others. For programs of few
 /// threads that seldom allocate at once.

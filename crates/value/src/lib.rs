@@ -262,7 +262,7 @@ impl std::fmt::Display for Value {
 macro_rules! map {
     () => { $crate::Map::new() };
     ($($key:expr => $value:expr),+ $(,)?) => {{
-        let mut map = $crate::Map::new();
+        let mut map = $crate::Map::with_capacity(<[&str]>::len(&[$(stringify!($key)),+]));
         $( map.insert($key, $value); )+
         map
     }};
