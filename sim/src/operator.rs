@@ -60,7 +60,9 @@ impl Cluster {
         let rt = self.sim.rt(OPERATOR);
         let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
         let fun = order.get_str("fun").unwrap_or_default().to_owned();
-        let mut load = map! { "cmd" => "publish", "key" => key, "tgt_type" => "glob", "ret" => "", "user" => user() };
+        let mut load = map! {
+            "cmd" => "publish", "key" => key, "tgt_type" => "glob", "ret" => "", "user" => user(), "saltern" => true,
+        };
         load.update(order);
         let answer = self.ask(&rt, master, load).await;
         let job = answer.as_ref().and_then(|answer| self.accepted(master, answer, valid));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use event::{Endpoints, Filter, Listening, Remote};
 use rt::Rt;
 use tokio::time::Instant;
-use value::{Map, Value};
+use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
@@ -243,7 +243,15 @@ impl LocalClient {
             kwargs: (!job.options.is_empty()).then(|| job.options.clone()),
             user: Some(self.user.clone()),
             to: self.settings.order_masters.then(|| job.timeout.into()),
-            extra: Map::new(),
+            extra: self.abilities(),
+        }
+    }
+
+    /// Tells a master of ours that this client finds jobs in its one file.
+    fn abilities(&self) -> Map {
+        match store::jobs::Embedded::exists(&self.settings.cachedir) {
+            true => map! { wire::loads::ABILITIES_FIELD => true },
+            false => Map::new(),
         }
     }
 

@@ -267,6 +267,14 @@ impl JobCache {
         self.of(jid)?.prepare(jid, nocache)
     }
 
+    /// The same for a job that a program of Salt's is going to look for: it lies in Salt's layout, whatever the option says.
+    pub fn prepare_for_salt(&self, jid: &str, nocache: bool) -> Result<()> {
+        match self.contains(jid)? {
+            true => self.prepare(jid, nocache),
+            false => self.files.prepare(jid, nocache),
+        }
+    }
+
     /// As [`Jobs::save_load`].
     pub fn save_load(&self, jid: &str, load: &Map) -> Result<()> {
         self.of(jid)?.save_load(jid, load)

@@ -52,17 +52,33 @@ impl Target {
 /// Publishes for the master itself: no credentials are asked for. `load` is a publish request without a key.
 pub fn trusted(shared: &Shared, load: Map) -> Value {
     let meant = Target::of(&load).expand(shared);
-    allowed(shared, load, meant)
+    allowed(shared, load, meant, Reader::Ours)
+}
+
+/// Who is going to look for the returns of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A program of ours, or none.
+    Ours,
+    /// Perhaps a program of Salt's, such as a script with its `LocalClient`: those read Salt's layout alone.
+    Salts,
+}
+
+impl Reader {
+    /// Reads what a request says of its sender, and takes it out.
+    pub fn take(load: &mut Map) -> Self {
+        load.remove(OURS).map_or(Reader::Salts, |_| Reader::Ours)
+    }
 }
 
 /// Publishes a request that was allowed: job directory, events, job cache, frame. Returns the answer.
-pub fn allowed(shared: &Shared, mut load: Map, meant: Expected) -> Value {
+pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) -> Value {
     if meant.minions.is_empty() && !shared.stores.config.jobs.order_masters {
         let target = load.get("tgt").cloned().unwrap_or_default();
         let error = format!("Master could not resolve minions for target {target}");
         return clear(map! { "jid" => Value::Null, "minions" => Value::List(Vec::new()), "error" => error });
     }
-    let jid = match prepare(shared, &load) {
+    let jid = match prepare(shared, &load, reader) {
         Ok(jid) => jid,
         Err(error) => {
             tracing::error!("failed to prepare a job: {}", crate::chain(&error));
@@ -101,7 +117,7 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected) -> Value {
 /// The field of the answer that says that the job is held, for how long, and who is away.
 const HELD: &str = "held";
 
-/// The field of a publication that minions of ours read and others pass over.
+/// The field of a request that clients of ours send, and of a publication that minions of ours read; others pass over it.
 const OURS: &str = "saltern";
 
 /// The option of a request that says for how long the job is to be held.
@@ -203,11 +219,14 @@ fn field(load: &Map, name: &str) -> Value {
 }
 
 /// Makes the job's directory. A jid that was passed is used as it is, though nothing but a jid may name a directory.
-fn prepare(shared: &Shared, load: &Map) -> store::Result<Jid> {
+fn prepare(shared: &Shared, load: &Map, reader: Reader) -> store::Result<Jid> {
     let passed = load.get("jid").map(Value::to_string).and_then(|text| Jid::new(text).ok());
     let jid = passed.unwrap_or_else(|| shared.new_jid());
     let nocache = load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy);
-    shared.stores.jobs.prepare(jid.as_str(), nocache)?;
+    match reader {
+        Reader::Ours => shared.stores.jobs.prepare(jid.as_str(), nocache)?,
+        Reader::Salts => shared.stores.jobs.prepare_for_salt(jid.as_str(), nocache)?,
+    }
     Ok(jid)
 }
 

@@ -15,7 +15,7 @@ use wire::{Jid, MinionId};
 
 use super::{Answer, Ask, nothing};
 use crate::Shared;
-use crate::jobs::publish::{Target, allowed};
+use crate::jobs::publish::{Reader, Target, allowed};
 
 /// Seconds to wait for returns when the minion names none.
 const PATIENCE: f64 = 5.0;
@@ -72,7 +72,7 @@ async fn gather(mut returns: event::Subscription, job: Published, patience: Dura
 
 fn published(shared: &Shared, id: &MinionId, load: Map) -> Option<(Map, Published)> {
     let meant = Target::of(&load).expand(shared);
-    let answer = allowed(shared, load, meant);
+    let answer = allowed(shared, load, meant, Reader::Ours);
     let answer = answer.get("load")?;
     let jid = answer.get("jid")?.as_str()?.to_owned();
     if let Err(failure) = Jid::new(jid.as_str())

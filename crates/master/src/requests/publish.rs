@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::credentials::{self, Kind};
-use crate::jobs::publish::{Target, allowed};
+use crate::jobs::publish::{Reader, Target, allowed};
 use crate::users::Grant;
 
 /// Always allowed: the command line asks it about silent minions.
@@ -29,6 +29,7 @@ pub fn handle(ask: Ask) -> Answer {
         );
         return refusal("AuthorizationError", "Authorization error occurred.").into();
     }
+    let reader = Reader::take(&mut load);
     let target = Target::of(&load);
     let meant = target.expand(&shared);
     let fields = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
@@ -57,7 +58,7 @@ pub fn handle(ask: Ask) -> Answer {
         load.insert("user", caller.user);
     }
     forget_secrets(&mut load);
-    allowed(&shared, load, meant).into()
+    allowed(&shared, load, meant, reader).into()
 }
 
 fn refusal(name: &str, message: &str) -> Map {

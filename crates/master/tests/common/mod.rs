@@ -102,12 +102,13 @@ impl Master {
         requester.ask(envelope, Duration::from_secs(20)).await.unwrap()
     }
 
-    /// Publishes as `salt` does.
+    /// Publishes as `salt` of ours does.
     pub async fn publish(&self, tgt: &str, fun: &str) -> Value {
         let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
         self.ask(map! {
             "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => value::list![], "key" => self.user_key(),
             "tgt_type" => "glob", "ret" => "", "jid" => "", "kwargs" => Map::new(), "user" => name,
+            "saltern" => true,
         })
         .await
     }

@@ -134,3 +134,19 @@ fn a_return_that_was_here_first_gets_no_mark() {
     assert_eq!(f.jobs.store_return(JID, &id("web2"), &returned(2)).unwrap(), Stored::New);
     assert!(!f.jobs.take_copy_mark(JID, &id("web2")).unwrap());
 }
+
+#[test]
+fn a_job_for_salts_programs_lies_in_salts_layout_beside_the_one_file() {
+    let Fixture { _dir, cachedir, .. } = fixture();
+    let jobs = JobCache::of_master(&cachedir, HashType::Sha256, EMBEDDED);
+    jobs.prepare_for_salt(JID, false).unwrap();
+    jobs.save_load(JID, &map! { "fun" => "test.ping" }).unwrap();
+    jobs.store_return(JID, &id("web1"), &returned(true)).unwrap();
+    let files = Files::new(&cachedir, HashType::Sha256);
+    assert!(files.directory(JID).join("web1").join(RETURN).exists());
+    assert_eq!(jobs.returns(JID).unwrap().len(), 1);
+    let other = "20240229131415678902";
+    jobs.prepare(other, false).unwrap();
+    jobs.prepare_for_salt(other, false).unwrap();
+    assert!(!files.contains(other).unwrap(), "a known job stays where it is");
+}
