@@ -215,11 +215,22 @@ async fn differences(recorded: &Map) -> Option<String> {
         .then(|| format!("{fun} {} {}\n      {}", asked("args"), asked("kwargs"), wrong.join("\n      ")))
 }
 
+/// As the recording has it: keys are texts in JSON.
+fn with_keys_of_text(value: &Value) -> Value {
+    match value {
+        Value::List(items) => items.iter().map(with_keys_of_text).collect(),
+        Value::Map(map) => {
+            map.iter().map(|(key, value)| (key.to_string(), with_keys_of_text(value))).collect::<Map>().into()
+        }
+        other => other.clone(),
+    }
+}
+
 fn compare(case: &Map, ours: exec::Result<Value>) -> Option<String> {
     let Some(failure) = case.get("raises") else {
         let salt = case.get("result").cloned().unwrap_or_default();
         return match ours {
-            Ok(ours) => (ours != salt).then(|| format!("ours {ours:?}\n      Salt {salt:?}")),
+            Ok(ours) => (with_keys_of_text(&ours) != salt).then(|| format!("ours {ours:?}\n      Salt {salt:?}")),
             Err(error) => Some(format!("ours failed: {error}\n      Salt {salt:?}")),
         };
     };

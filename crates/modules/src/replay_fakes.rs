@@ -12,6 +12,7 @@ fakes! {
     "file.remove"
     "file.replace"
     "mount.active"
+    "mount.get_device_from_path"
     "mount.swaps"
     "postgres.psql_query"
 }

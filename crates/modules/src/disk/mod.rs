@@ -1,11 +1,14 @@
 //! `disk` — file systems, how full they are, and the devices they lie on.
 
 mod devices;
+mod hdparm;
+mod iostat;
+mod smart;
 
-use exec::{Context, Error, Module, Result, function};
-use value::{Map, Value, map};
+use exec::{Call, Context, Error, Module, Result, function};
+use value::{BigInt, Map, Value, map};
 
-use crate::cmd;
+use crate::util;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -16,9 +19,14 @@ pub static MODULE: Module = Module::new(
         &devices::DUMP,
         &devices::FORMAT,
         &FSTYPE,
+        &GET_FSTYPE_FROM_PATH,
+        &hdparm::HDPARMS,
+        &hdparm::HPA,
         &INODEUSAGE,
+        &iostat::IOSTAT,
         &PERCENT,
         &devices::RESIZE2FS,
+        &smart::SMART_ATTRIBUTES,
         &devices::TUNE,
         &USAGE,
         &devices::WIPE,
@@ -27,6 +35,17 @@ pub static MODULE: Module = Module::new(
 
 /// Letters that may be handed to `df`.
 const FLAGS: &str = "aBhHiklPtTxv";
+
+/// Fails when a program is not there.
+fn needed(ctx: &Context, program: &str) -> Result<()> {
+    let missing = || Error::CommandNotFound(format!("The '{program}' binary was not found in $PATH."));
+    util::program(ctx, program).map(drop).ok_or_else(missing)
+}
+
+/// Reads a whole number.
+fn integer(text: &str) -> Option<Value> {
+    text.trim().parse::<BigInt>().ok().map(Value::from)
+}
 
 fn flags(args: &Value, caller: &str) -> Result<Option<String>> {
     let letters = match args {
@@ -41,9 +60,9 @@ fn flags(args: &Value, caller: &str) -> Result<Option<String>> {
 }
 
 async fn df(ctx: &Context, format: &str, flags: Option<&str>) -> Result<String> {
-    let mut words = vec!["df", format];
-    words.extend(flags);
-    Ok(cmd::quiet(ctx, &words).await?.stdout)
+    let line: Vec<&str> = ["df", format].into_iter().chain(flags).collect();
+    let call = Call { args: vec![line.join(" ").into()], kwargs: map! { "python_shell" => false } };
+    Ok(ctx.call_with("cmd.run", call).await?.to_string())
 }
 
 /// Reads lines of `df`: the name of the file system may hold blanks, the second field is a number.
@@ -78,14 +97,19 @@ fn row(line: &str) -> Option<[&str; 6]> {
 ///     salt '*' disk.blkid /dev/sda
 #[function]
 async fn blkid(ctx: &Context, device: Option<String>, token: Option<String>) -> Result<Map> {
-    let mut words = vec!["blkid"];
-    match (device.as_deref(), token.as_deref()) {
+    needed(ctx, "blkid")?;
+    let mut words = vec!["blkid".to_owned()];
+    match (device.filter(|name| !name.is_empty()), token.filter(|token| !token.is_empty())) {
         (Some(device), _) => words.push(device),
-        (None, Some(token)) => words.extend(["-t", token]),
+        (None, Some(token)) => words.extend(["-t".to_owned(), token]),
         (None, None) => {}
     }
-    let said = cmd::quiet(ctx, &words).await?;
-    Ok(if said.retcode == Some(0) { block_devices(&said.stdout) } else { Map::new() })
+    let call = Call { args: vec![words.into()], kwargs: map! { "python_shell" => false } };
+    let said = ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default();
+    if said.get("retcode").is_some_and(Value::truthy) {
+        return Ok(Map::new());
+    }
+    Ok(block_devices(said.get_str("stdout").unwrap_or_default()))
 }
 
 /// Reads lines such as `/dev/vda: UUID="…" TYPE="ext4"`.
@@ -112,14 +136,40 @@ fn block_devices(text: &str) -> Map {
 ///     salt '*' disk.fstype /dev/sdX1
 #[function]
 async fn fstype(ctx: &Context, device: String) -> Result<String> {
-    if crate::util::which("lsblk").is_some() {
-        let said = cmd::quiet(ctx, &["lsblk", "-o", "fstype", &device]).await?.stdout;
-        if let Some(kind) = said.lines().nth(1).map(str::trim).filter(|kind| !kind.is_empty()) {
+    kind_of_file_system(ctx, &device).await
+}
+
+/// Asks for what a device holds, then for what is mounted there, as a line of `df`; empty when neither is known.
+async fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
+    let tools = [("lsblk", "-o fstype"), ("df", "-T")].map(|tool| util::program(ctx, tool.0).map(|_| tool));
+    if tools == [None; 2] {
+        let text = "None of provided binaries([\"'lsblk'\", \"'df'\"]) were found in $PATH.";
+        return Err(Error::CommandNotFound(text.into()));
+    }
+    for (program, option) in tools.into_iter().flatten() {
+        let line = format!("{program} {option} {device}");
+        let said = ctx.call_with("cmd.run", Call { args: vec![line.into()], ..Call::default() }).await?.to_string();
+        let second = said.lines().nth(1).unwrap_or_default();
+        let kind = if program == "lsblk" { second.trim() } else { second };
+        if !kind.is_empty() {
             return Ok(kind.to_owned());
         }
     }
-    let said = cmd::quiet(ctx, &["df", "-T", &device]).await?.stdout;
-    Ok(said.lines().nth(1).unwrap_or_default().to_owned())
+    Ok(String::new())
+}
+
+/// Returns the kind of the file system a path lies on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' disk.get_fstype_from_path /root
+#[function]
+async fn get_fstype_from_path(ctx: &Context, path: String) -> Result<String> {
+    let call = Call { args: vec![path.into()], ..Call::default() };
+    let device = ctx.call_with("mount.get_device_from_path", call).await?;
+    kind_of_file_system(ctx, &device.to_string()).await
 }
 
 /// Returns how many files each file system has and can have.

@@ -1,0 +1,210 @@
+//! What drives tell of themselves through `hdparm`, and the area at their end that they hide.
+
+use exec::{Call, Context, Error, Result, function};
+use value::{Map, Value};
+
+use super::{integer, needed};
+
+/// Runs `hdparm`: the line that was run, and what it came to.
+async fn hdparm(ctx: &Context, arguments: &str) -> Result<(String, Map)> {
+    let line = format!("hdparm {arguments}");
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![line.as_str().into()], ..Call::default() }).await?;
+    Ok((line, said.into_map().unwrap_or_default()))
+}
+
+fn complaint(line: &str, said: &Map) -> Option<String> {
+    let stderr = said.get("stderr").map(Value::to_string).unwrap_or_default();
+    said.get("retcode").is_some_and(Value::truthy).then(|| format!("{line}: {stderr}"))
+}
+
+/// Reads lines such as `multcount = 16 (on)` or `geometry = 121601/255/63, sectors = 1953525168, start = 0`.
+fn parameters(text: &str, disk: &str) -> Map {
+    let heading = format!("{disk}:");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != heading);
+    lines
+        .filter_map(|line| {
+            let (name, value) = match line.split_once(':') {
+                Some((name, value)) => (name.strip_suffix(" is").unwrap_or(name), value),
+                None => line.split_once('=')?,
+            };
+            Some((name.trim().to_lowercase().replace(' ', "_"), reading(value.trim())?))
+        })
+        .collect()
+}
+
+/// Reads what stands behind a name: a number and the word that explains it, one value, or several.
+fn reading(text: &str) -> Option<Value> {
+    if let Some(explained) = explained(text) {
+        return Some(explained);
+    }
+    let (mut single, mut named) = (Vec::new(), Map::new());
+    for part in text.split(['/', ',']).map(str::trim).filter(|part| !part.is_empty()) {
+        match (integer(part), part.split_once('=')) {
+            (Some(number), _) => single.push(number),
+            (None, Some((name, value))) if !value.trim().is_empty() => drop(named.insert(name.trim(), value.trim())),
+            (None, Some(_)) => {}
+            (None, None) => single.push(part.into()),
+        }
+    }
+    if !named.is_empty() {
+        single.push(named.into());
+    }
+    match single.len() {
+        0 | 1 => single.pop(),
+        _ => Some(single.into()),
+    }
+}
+
+/// `16 (on)`: the number and the first word in the brackets.
+fn explained(text: &str) -> Option<Value> {
+    let (number, rest) = text.split_once(' ')?;
+    let plain = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    if !plain || !rest.starts_with('(') || !rest.contains(')') {
+        return None;
+    }
+    let word = rest.split(' ').next().unwrap_or_default().trim_matches(['(', ')']);
+    Some(Value::List(vec![integer(number)?, word.into()]))
+}
+
+async fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
+    let names = match disks {
+        Value::List(names) => names.iter().map(Value::to_string).collect(),
+        single => vec![single.to_string()],
+    };
+    let mut found = Map::new();
+    for name in names {
+        let disk = if name.starts_with("/dev") { name } else { format!("/dev/{name}") };
+        let (line, said) = hdparm(ctx, &format!("-{flags} {disk}")).await?;
+        if let Some(complaint) = complaint(&line, &said) {
+            tracing::warn!("{complaint}");
+        }
+        let told = parameters(said.get_str("stdout").unwrap_or_default(), &disk);
+        found.insert(disk, told);
+    }
+    Ok(found)
+}
+
+/// Returns what ``hdparm`` tells of one disk or several, for some of its flags. What a drive does not answer is not there.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' disk.hdparms /dev/sda
+///     salt '*' disk.hdparms sda args=aW
+#[function]
+async fn hdparms(ctx: &Context, disks: Value, #[default("aAbBcCdgHiJkMmNnQrRuW")] args: Value) -> Result<Map> {
+    needed(ctx, "hdparm")?;
+    let flags = match args {
+        Value::List(flags) => flags.iter().map(Value::to_string).collect(),
+        other => other.to_string(),
+    };
+    of_each(ctx, &disks, &flags).await
+}
+
+/// How many sectors a disk has, and how many of them it shows.
+struct Sectors {
+    total: i64,
+    visible: i64,
+}
+
+impl Sectors {
+    /// Reads the answer to `hdparm -N`: visible, total, and a word about it.
+    fn read(disk: &str, told: &Value) -> Result<Self> {
+        let answer = told.as_map().and_then(|told| told.values().next()).and_then(Value::as_list).unwrap_or_default();
+        match answer {
+            [Value::Int(visible), Value::Int(total), status] => {
+                let whole = status.as_str().is_some_and(|status| status.contains("disabled"));
+                Ok(Self { total: *total, visible: if whole { *total } else { *visible } })
+            }
+            _ => Err(Error::execution(format!("hdparm does not tell how many sectors {disk} has and shows"))),
+        }
+    }
+
+    fn shown(&self) -> Map {
+        let mut shown = Map::new();
+        shown.insert("total", self.total);
+        if self.visible != self.total {
+            shown.insert("visible", self.visible);
+            shown.insert("hidden", self.total.saturating_sub(self.visible));
+        }
+        shown
+    }
+
+    /// How many are shown once so many, or such a share, are hidden; all of them when that leaves none.
+    fn without(&self, hidden: &Value) -> Result<i64> {
+        let wrong = || Error::invocation(format!("size is a number of sectors or a percentage, not '{hidden}'"));
+        let text = hidden.to_string();
+        let left = match (hidden, text.contains('%')) {
+            (Value::Float(number), _) if number.is_finite() => self.total.saturating_sub(number.trunc() as i64),
+            (_, true) => {
+                let share: i64 = text.trim_matches('%').trim().parse().map_err(|_| wrong())?;
+                let part = i128::from(100i64.saturating_sub(share)) * i128::from(self.total) / 100;
+                i64::try_from(part).map_err(|_| wrong())?
+            }
+            _ => self.total.saturating_sub(hidden.as_i64().or_else(|| text.trim().parse().ok()).ok_or_else(wrong)?),
+        };
+        Ok(if left <= 0 { self.total } else { left })
+    }
+}
+
+/// Returns how many sectors disks have in all, show and hide (their host protected area). With a size, a number of
+/// sectors or a percentage, that much is hidden at the end of each disk; what is stored there is out of reach.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' disk.hpa /dev/sda
+///     salt '*' disk.hpa /dev/sda 5%
+///     salt '*' disk.hpa /dev/sda 10543256
+#[function]
+async fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Result<Value> {
+    needed(ctx, "hdparm")?;
+    let told = of_each(ctx, &disks, "N").await?;
+    let read = |(disk, told): (&Value, &Value)| {
+        let disk = disk.to_string();
+        Sectors::read(&disk, told).map(|sectors| (disk, sectors))
+    };
+    let found = told.iter().map(read).collect::<Result<Vec<_>>>()?;
+    if size.is_null() {
+        return Ok(found.into_iter().map(|(disk, sectors)| (disk, sectors.shown())).collect::<Map>().into());
+    }
+    let wanted = found.into_iter().map(|(disk, sectors)| Ok((sectors.without(&size)?, disk)));
+    for (sectors, disk) in wanted.collect::<Result<Vec<_>>>()? {
+        let (line, said) = hdparm(ctx, &format!("--yes-i-know-what-i-am-doing -Np{sectors} {disk}")).await?;
+        if let Some(complaint) = complaint(&line, &said) {
+            return Err(Error::execution(complaint));
+        }
+    }
+    Ok(Value::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_a_whole_number_of_sectors() {
+        let disk = Sectors { total: 1001, visible: 1001 };
+        let left = |hidden: Value| disk.without(&hidden).unwrap();
+        assert_eq!(left("5%".into()), 950);
+        assert_eq!(left("5".into()), 996);
+        assert_eq!(left(5.into()), 996);
+        assert_eq!(left("100%".into()), 1001);
+        assert_eq!(left(5000.into()), 1001);
+        for wrong in [Value::from("much"), list![1], "%".into()] {
+            assert!(matches!(disk.without(&wrong), Err(Error::Invocation(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_tells_nothing_is_named() {
+        for told in [Value::Map(Map::new()), map! { "max_sectors" => list![1, "2(3?)", "odd"] }.into()] {
+            let error = Sectors::read("/dev/sda", &told).err().unwrap();
+            assert_eq!(error.to_string(), "hdparm does not tell how many sectors /dev/sda has and shows");
+        }
+    }
+}

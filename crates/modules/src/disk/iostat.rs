@@ -1,0 +1,151 @@
+//! How much devices read and write, as `iostat` measures it.
+
+use exec::{Call, Context, Error, Result, function};
+use value::{Map, Value, map};
+
+use super::needed;
+
+/// The columns of one table and the rows that were printed for each of its names.
+#[derive(Default)]
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<Vec<Millionths>>)>,
+}
+
+impl Table {
+    fn named(&mut self, name: &str) -> &mut Vec<Vec<Millionths>> {
+        let place = self.rows.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            self.rows.push((name.to_owned(), Vec::new()));
+            self.rows.len() - 1
+        });
+        &mut self.rows[place].1
+    }
+
+    fn head<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
+        if self.columns.is_empty() {
+            self.columns = columns.map(str::to_owned).collect();
+        }
+    }
+
+    /// The mean of each column; a row that is shorter than others ends them all.
+    fn means(&self) -> impl Iterator<Item = (&str, Map)> {
+        self.rows.iter().map(|(name, rows)| {
+            let width = rows.iter().map(Vec::len).min().unwrap_or(0);
+            let columns = self.columns.iter().take(width).enumerate();
+            let means = columns.map(|(at, column)| (column.as_str(), mean(rows.iter().map(|row| row[at]))));
+            (name.as_str(), means.collect())
+        })
+    }
+}
+
+/// A number with up to six places.
+type Millionths = i64;
+
+/// Reads a number such as `4996.30`.
+fn millionths(text: &str) -> Result<Millionths> {
+    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+    let digits = places.bytes().all(|digit| digit.is_ascii_digit()) && places.len() <= 6;
+    let number = digits.then(|| format!("{whole}{places:0<6}").parse().ok()).flatten();
+    number.ok_or_else(|| Error::execution(format!("iostat printed '{text}' where a number was expected")))
+}
+
+/// The mean, rounded to hundredths, and to the even one of two that are as near.
+fn mean(numbers: impl Iterator<Item = Millionths>) -> f64 {
+    let (sum, count) = numbers.fold((0i128, 0i128), |(sum, count), number| (sum + i128::from(number), count + 1));
+    let hundredth = count * 10_000;
+    let (down, rest) = (sum.div_euclid(hundredth), sum.rem_euclid(hundredth));
+    let up = rest * 2 > hundredth || rest * 2 == hundredth && down % 2 != 0;
+    (down + i128::from(up)) as f64 / 100.0
+}
+
+/// The means of everything `iostat` printed: of the processors as `sys`, and of each device.
+fn means(text: &str) -> Result<Map> {
+    let (mut processors, mut devices) = (Table::default(), Table::default());
+    let mut lines = text.lines();
+    let numbers = |words: std::str::SplitWhitespace| words.map(millionths).collect::<Result<Vec<_>>>();
+    while let Some(line) = lines.next() {
+        let mut words = line.split_whitespace();
+        // Releases of sysstat from 11.5.7 on print no colon.
+        match words.next() {
+            Some("avg-cpu:") => {
+                processors.head(words);
+                let row = lines.next().unwrap_or_default().split_whitespace();
+                processors.named("sys").push(numbers(row)?);
+            }
+            Some("Device:" | "Device") => {
+                devices.head(words);
+                for line in lines.by_ref().take_while(|line| line.starts_with(char::is_alphanumeric)) {
+                    let mut words = line.split_whitespace();
+                    let name = words.next().unwrap_or_default();
+                    let row = numbers(words)?;
+                    devices.named(name).push(row);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(processors.means().chain(devices.means()).collect())
+}
+
+/// Returns the means of what ``iostat`` measures ``count`` times, ``interval`` seconds apart: of the processors (as
+/// ``sys``) and all devices, or of some devices. The first measure is that since the machine was started.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' disk.iostat 1 5 disks=sda
+#[function]
+async fn iostat(
+    ctx: &Context,
+    #[default(1)] interval: Value,
+    #[default(5)] count: Value,
+    #[default(Value::Null)] disks: Value,
+) -> Result<Map> {
+    needed(ctx, "iostat")?;
+    let line = match disks {
+        Value::Null => format!("iostat -x {interval} {count} "),
+        Value::List(names) => {
+            let names: Vec<String> = names.iter().map(Value::to_string).collect();
+            format!("iostat -xd {interval} {count} {}", names.join(" "))
+        }
+        name => format!("iostat -xd {interval} {count} {name}"),
+    };
+    let call = Call { args: vec![line.into()], kwargs: map! { "output_loglevel" => "quiet" } };
+    means(&ctx.call_with("cmd.run_stdout", call).await?.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_rounded_to_the_even_hundredth() {
+        let of = |texts: &[&str]| mean(texts.iter().map(|text| millionths(text).unwrap()));
+        assert_eq!(of(&["0.01", "0.02"]), 0.02);
+        assert_eq!(of(&["0.02", "0.03"]), 0.02);
+        assert_eq!(of(&["1", "2.5", "3.25"]), 2.25);
+        assert_eq!(of(&["0.005001"]), 0.01);
+        assert_eq!(of(&["-0.01", "-0.02"]), -0.02);
+    }
+
+    #[test]
+    fn devices_are_found_below_a_heading_without_a_colon() {
+        let text = "Linux 6.18 (m1) \t11/23/26\n\navg-cpu:  %user   %nice\n          42.98   15.07\n\n\
+                    Device            r/s     rkB/s\nvda            267.36   4996.30\n\n\
+                    avg-cpu:  %user   %nice\n          90.55    0.00\n\n\
+                    Device            r/s     rkB/s\nvda            190.00   2396.00\n";
+        let expected = map! {
+            "sys" => map! { "%user" => 66.76, "%nice" => 7.54 }, "vda" => map! { "r/s" => 228.68, "rkB/s" => 3696.15 },
+        };
+        assert_eq!(means(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_no_number_is_named() {
+        for text in ["0,25", "nan", "1.2345678", "1.-5", "99999999999999999999"] {
+            let wanted = format!("iostat printed '{text}' where a number was expected");
+            assert_eq!(millionths(text).unwrap_err().to_string(), wanted);
+        }
+    }
+}
