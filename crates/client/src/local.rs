@@ -327,6 +327,7 @@ impl LocalClient {
         let mut gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
         let mut actions = gather.tick(self.now());
         loop {
+            let mut handed_over = false;
             for action in actions {
                 match action {
                     Action::Answer(answer) => on(Outcome::Answer(answer)),
@@ -338,13 +339,20 @@ impl LocalClient {
                         }
                     }
                     Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
-                    Action::Ask(ids) => gather.asked(self.ask_running(&ticket.jid, ids.iter()).await),
+                    Action::Ask(ids) => {
+                        let silent = self.hand_over_stored(&mut gather, ids, &mut on);
+                        handed_over = silent.is_empty();
+                        gather.asked(self.ask_running(&ticket.jid, silent.iter()).await);
+                    }
                     Action::Finished => return Ok(()),
                 }
             }
-            actions = match self.next_event(bus, gather.wake_at()).await? {
-                Some(event) => gather.event(event.tag(), event.data(), self.now()),
-                None => gather.tick(self.now()),
+            actions = match handed_over {
+                true => gather.tick(self.now()),
+                false => match self.next_event(bus, gather.wake_at()).await? {
+                    Some(event) => gather.event(event.tag(), event.data(), self.now()),
+                    None => gather.tick(self.now()),
+                },
             };
         }
     }

@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use rt::Rt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, oneshot};
 use value::Map;
 
 use crate::{Event, EventError, Filter, STAMP, stamp};
+
+/// Calls that wait for one socket; more wait at the caller's.
+const CALLS: usize = 64;
 
 /// How much a reader may leave unread, and what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,11 @@ struct Inner {
     rt: Rt,
     max_size: usize,
     readers: RwLock<Vec<Arc<Reader>>>,
+    doors: Mutex<Vec<mpsc::Sender<Call>>>,
 }
+
+/// Asks a socket to let in who waits there, and to say when that is done.
+pub(crate) type Call = oneshot::Sender<()>;
 
 struct Reader {
     filter: Filter,
@@ -70,7 +77,7 @@ impl Bus {
     /// Returns a bus whose events have at most `max_event_size` packed bytes of data
     /// ([`DEFAULT_MAX_SIZE`](crate::DEFAULT_MAX_SIZE)).
     pub fn new(rt: Rt, max_event_size: usize) -> Self {
-        Bus(Arc::new(Inner { rt, max_size: max_event_size, readers: RwLock::default() }))
+        Bus(Arc::new(Inner { rt, max_size: max_event_size, readers: RwLock::default(), doors: Mutex::default() }))
     }
 
     /// Puts an event on the bus, with `_stamp` as the last entry of its data.
@@ -112,6 +119,30 @@ impl Bus {
     /// Says how many subscriptions there are, those of local programs included.
     pub fn subscribers(&self) -> usize {
         self.readers().len()
+    }
+
+    /// Lets in the programs whose connections wait at the sockets of this bus: they see all that is fired from now on.
+    ///
+    /// A program connects before it asks for something that events tell of. On a busy host both may wait here at the same time,
+    /// and the events would be over before the program listens.
+    pub async fn let_in(&self) {
+        let doors = self.0.doors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for door in doors {
+            let (done, let_in) = oneshot::channel();
+            // Nobody waits at a socket that was closed.
+            if door.send(done).await.is_ok() {
+                let _ = let_in.await;
+            }
+        }
+    }
+
+    /// A socket of this bus: it gets the calls to let in who waits.
+    pub(crate) fn add_door(&self) -> mpsc::Receiver<Call> {
+        let (door, calls) = mpsc::channel(CALLS);
+        let mut doors = self.0.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        doors.retain(|door| !door.is_closed());
+        doors.push(door);
+        calls
     }
 
     pub(crate) fn max_size(&self) -> usize {

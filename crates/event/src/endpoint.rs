@@ -4,10 +4,12 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{self, FileStat};
 use rt::{BoxStream, Connect, Listen, Listener, Rt};
 use tokio::net::{UnixListener, UnixStream};
@@ -117,6 +119,13 @@ impl Door {
             }
             Endpoint::Port(address) => rt.net().listen(&Listen::at(*address)).await.map(Door::Tcp),
         }
+    }
+
+    /// Says whether somebody has connected and was not accepted yet. Over tcp that is not known.
+    pub(crate) fn somebody_waits(&self) -> bool {
+        let Door::Unix { listener, .. } = self else { return false };
+        let mut door = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        poll(&mut door, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Peer> {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use rt::{BoxStream, Rt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, error, warn};
 use wire::ipc::{self, Form};
 
+use crate::bus::Call;
 use crate::endpoint::{Door, Peer};
 use crate::peer::Manner;
 use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Subscription};
@@ -67,10 +69,12 @@ pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> R
     let rt = bus.rt();
     Ok(Server {
         tasks: [
-            rt.spawn(accept_all(rt.clone(), publish, endpoints.publish.clone(), move |peer| {
+            rt.spawn(accept_all(rt.clone(), publish, endpoints.publish.clone(), Some(bus.add_door()), move |peer| {
                 listeners.clone().attend(peer)
             })),
-            rt.spawn(accept_all(rt.clone(), pull, endpoints.pull.clone(), move |peer| senders.clone().attend(peer))),
+            rt.spawn(accept_all(rt.clone(), pull, endpoints.pull.clone(), None, move |peer| {
+                senders.clone().attend(peer)
+            })),
         ],
     })
 }
@@ -100,12 +104,21 @@ async fn open(bus: &Bus, endpoint: &Endpoint, mode: u32) -> Result<Door, ServeEr
 }
 
 /// Accepts connections for ever. The tasks of all connections end with this one.
-async fn accept_all<F>(rt: Rt, door: Door, endpoint: Endpoint, attend: impl Fn(Peer) -> F)
-where
+async fn accept_all<F>(
+    rt: Rt,
+    door: Door,
+    endpoint: Endpoint,
+    mut calls: Option<mpsc::Receiver<Call>>,
+    attend: impl Fn(Peer) -> F,
+) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
+    let mut callers = Vec::new();
     loop {
+        if !callers.is_empty() && !door.somebody_waits() {
+            tell(&mut callers);
+        }
         tokio::select! {
             biased;
             accepted = door.accept() => match accepted {
@@ -116,11 +129,29 @@ where
                     // Most likely there are too many open files; that takes a moment to pass.
                     error!(%endpoint, %error, "cannot accept a connection to the event bus");
                     tokio::time::sleep(Duration::from_millis(100)).await;
+                    callers.extend(calls.iter_mut().flat_map(|calls| std::iter::from_fn(|| calls.try_recv().ok())));
+                    tell(&mut callers);
                 }
             },
+            caller = called(&mut calls) => callers.push(caller),
             Some(_) = connections.join_next() => {}
         }
     }
+}
+
+/// Tells who called that all are in who could be. A caller may have gone.
+fn tell(callers: &mut Vec<Call>) {
+    callers.drain(..).for_each(|caller| _ = caller.send(()));
+}
+
+/// Waits for a call; there is none any more when the bus is gone.
+async fn called(calls: &mut Option<mpsc::Receiver<Call>>) -> Call {
+    if let Some(calls) = calls
+        && let Some(call) = calls.recv().await
+    {
+        return call;
+    }
+    std::future::pending().await
 }
 
 // === Programs that listen ===

@@ -76,6 +76,19 @@ async fn events_go_out_in_either_form() {
 }
 
 #[tokio::test]
+async fn who_has_connected_misses_nothing_that_is_asked_for_afterwards() {
+    let daemon = daemon(ServeOptions::default()).await;
+    let connect = || std::os::unix::net::UnixStream::connect(daemon.dir.path().join("master_event_pub.ipc")).unwrap();
+    let _programs = [connect(), connect()];
+    assert_eq!(daemon.bus.subscribers(), 0, "the daemon had no time yet");
+    daemon.bus.let_in().await;
+    assert_eq!(daemon.bus.subscribers(), 2);
+    let bus = daemon.bus.clone();
+    daemon.server.close().await;
+    bus.let_in().await;
+}
+
+#[tokio::test]
 async fn events_come_in_in_either_form_and_reach_everybody() {
     let daemon = daemon(ServeOptions::default()).await;
     let mut outside = daemon.listen(Filter::all()).await;

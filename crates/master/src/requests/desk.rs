@@ -81,6 +81,10 @@ impl Desk {
 
     async fn answer(self: Arc<Self>, incoming: Incoming, worker: tokio::sync::OwnedSemaphorePermit) {
         let Incoming { envelope, peer, reply } = incoming;
+        if is_of_a_program(&envelope) {
+            // It listens already, or is about to be heard of: its job must not be over before.
+            self.shared.bus.let_in().await;
+        }
         let desk = self.clone();
         let handled = self.shared.stores.rt.blocking(move || {
             let step = desk.handle(envelope, peer);
@@ -168,6 +172,10 @@ fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
 
 fn is_sign_in(incoming: &Incoming) -> bool {
     matches!(&incoming.envelope, Ok(Envelope::Clear(clear)) if clear.load.get_str("cmd") == Some("_auth"))
+}
+
+fn is_of_a_program(envelope: &Result<Envelope, wire::envelope::Error>) -> bool {
+    matches!(envelope, Ok(Envelope::Clear(_)))
 }
 
 fn shortened(text: &str) -> String {
