@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use futures_util::future::BoxFuture;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -67,8 +69,10 @@ impl Listener for TokioListener {
 async fn open(connect: &Connect) -> io::Result<TcpStream> {
     let socket = socket_for(&connect.to)?;
     if let Some(from) = connect.from {
-        if from.port() != 0 {
-            socket.set_reuseaddr(true)?;
+        match from.port() {
+            // The port is chosen when it is known where to: choosing one here means looking at all that are taken.
+            0 => setsockopt(&socket, IpBindAddressNoPort, &true)?,
+            _ => socket.set_reuseaddr(true)?,
         }
         socket.bind(from)?;
     }
