@@ -34,7 +34,8 @@ pub fn of(command: &[String]) -> Result<Cost> {
 /// The other side: runs the command, prints its cost as JSON.
 pub fn tell(command: &[String]) -> Result<()> {
     let (program, args) = command.split_first().context("no command")?;
-    let status = Command::new(program).args(args).stdout(Stdio::null()).status();
+    // A service has no SHELL: commands run in /bin/sh there, not in that of who measures.
+    let status = Command::new(program).args(args).env_remove("SHELL").stdout(Stdio::null()).status();
     let status = status.with_context(|| format!("failed to start {program}"))?;
     ensure!(status.success(), "{status}");
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;

@@ -72,7 +72,7 @@ fn add(table: &mut Table, what: &'static str, costs: [Vec<Cost>; 2]) {
 
 /// Adds what guarded commands cost beside their shells: those are the same for everyone.
 fn add_without_shells(table: &mut Table, costs: &[Vec<Cost>; 2]) -> Result<()> {
-    const LOOP: &str = "n=0; while [ $n -lt 200 ]; do /bin/bash -c 'test -d /'; n=$((n + 1)); done";
+    const LOOP: &str = "n=0; while [ $n -lt 200 ]; do /bin/sh -c 'test -d /'; n=$((n + 1)); done";
     let shells = ["/bin/sh", "-c", LOOP].map(str::to_owned);
     let shells: Vec<f64> = (0..TURNS)
         .map(|_| Ok(cost::of(&shells)?.processor))
