@@ -104,7 +104,8 @@ impl LocalClient {
         }
     }
 
-    async fn own_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
+    /// Sends a clear command that only masters of ours know; their answers have the field.
+    pub(crate) async fn own_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
         let answer = self.command(cmd, load).await?;
         if let Some(error) = answer.get("error") {
             return Err(Error::Refused(error.get("message").unwrap_or(error).to_string()));
@@ -271,6 +272,7 @@ fn seconds(value: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(value.as_f64()?).ok()
 }
 
-fn texts(list: Option<&Value>) -> Vec<String> {
+/// The texts of a list.
+pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
     list.and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

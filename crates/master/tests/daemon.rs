@@ -457,6 +457,34 @@ async fn figures_are_served_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_there_is_known_without_asking() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    for id in ["away", "there"] {
+        master.minion_of_ours(id, &pki.path().join(id)).channel.sign_in().await.unwrap();
+    }
+    let stock = master.minion("stock", pki.path());
+    stock.channel.sign_in().await.unwrap();
+    let _listening = [subscribe(&master, "there").await, subscribe(&master, "stock").await];
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+    let key = master.user_key();
+    let ask = async |tgt: Value, kind: &str| {
+        let load = map! { "cmd" => "saltern_alive", "user" => user.as_str(), "key" => key.as_str(), "tgt" => tgt, "tgt_type" => kind };
+        master.ask(load).await.get("alive").cloned()
+    };
+    let known =
+        |up: Value, down: Value, unknown: Value| Some(map! { "up" => up, "down" => down, "unknown" => unknown }.into());
+    let all = known(list!["there"], list!["away"], list!["stock"]);
+    // The master hears of a subscriber a moment after that does.
+    while ask("*".into(), "glob").await != all {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ask(list!["there", "stock", "nobody"], "list").await, known(list!["there"], list![], list!["stock"]));
+    assert_eq!(ask("os:*".into(), "grain").await, Some(Value::Null));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_in_use_is_named() {
     let master = Master::start(Map::new()).await;
     let options = map! { "interface" => "127.0.0.1", "publish_port" => master.publications.port(), "user" => "" };

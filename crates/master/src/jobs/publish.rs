@@ -40,6 +40,11 @@ impl Target {
         }
     }
 
+    /// Returns of what kind it is; nothing when there is no such kind.
+    pub fn kind(&self) -> Option<TargetType> {
+        self.kind
+    }
+
     /// Returns whom it means.
     pub fn expand(&self, shared: &Shared) -> Expected {
         match self.kind {

@@ -1,6 +1,6 @@
 //! The requests of programs, which carry their own credentials.
 
-use super::{Answer, Ask, Handler, held, publish, status, token};
+use super::{Answer, Ask, Handler, alive, held, publish, status, token};
 
 /// All of them, by name; sign-ins go their own way.
 pub const TABLE: &[(&str, Handler)] = &[
@@ -10,6 +10,7 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("wheel", crate::functions::wheel),
     ("get_token", token::get),
     ("mk_token", token::make),
+    ("saltern_alive", alive::handle),
     ("saltern_held", held::list),
     ("saltern_job", held::job),
     ("saltern_drop", held::drop_job),

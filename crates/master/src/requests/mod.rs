@@ -1,5 +1,6 @@
 //! What the master is asked: one file per request, the tables in [`sealed`] and [`clear`].
 
+mod alive;
 mod clear;
 mod desk;
 mod event;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use exec::{KwArgs, Result, VarArgs, function};
+use client::{Alive, LocalClient, settings};
+use exec::{Error, KwArgs, Result, VarArgs, function};
 use keys::{Bank, Selection};
 use value::{Map, Value, map};
 
-use crate::context::failed;
+use crate::context::{chain, failed};
 use crate::local::Ask;
 use crate::refusal::refuse;
 use crate::{Module, RunnerContext, connected};
@@ -39,6 +40,9 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
+/// The most minions that are asked by their names. A job that names thousands goes to each of them with all the names.
+const LONGEST_LIST: usize = 100;
+
 /// Whom to ask, and how long to wait.
 struct Ping {
     target: Value,
@@ -48,25 +52,48 @@ struct Ping {
 }
 
 impl Ping {
-    /// Returns who answered and who did not.
-    async fn run(self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
+    /// Returns who is there and who is not. Only those are asked of whom the master does not know it.
+    async fn run(mut self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
+        let known = self.known(ctx).await?;
+        let all_known = known.as_ref().is_some_and(|known| known.unknown.is_empty());
+        let Alive { mut up, mut down, unknown } = known.unwrap_or_default();
+        if !all_known {
+            if (1..=LONGEST_LIST).contains(&unknown.len()) {
+                (self.target, self.target_type) = (unknown.into(), "list".into());
+            }
+            let (answered, silent) = self.ask(ctx).await?;
+            up.extend(answered);
+            down.extend(silent);
+        }
+        up.sort();
+        up.dedup();
+        down.sort();
+        down.dedup();
+        down.retain(|id| up.binary_search(id).is_err());
+        Ok((up, down))
+    }
+
+    /// What the master knows without asking anybody, if it means anybody at all.
+    async fn known(&self, ctx: &RunnerContext) -> Result<Option<Alive>> {
+        let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+        let known = client.alive(&self.target, &self.target_type).await;
+        let known = known.map_err(|error| Error::Other(format!("SaltClientError: {}", chain(&error))))?;
+        Ok(known.filter(|known| *known != Alive::default()))
+    }
+
+    /// Returns who answered a ping and who did not.
+    async fn ask(self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
         let mut ask = Ask::new(ctx, self.target, &self.target_type, "test.ping");
         let seconds =
             |given: Option<f64>| given.filter(|time| *time > 0.0).map(|time| Duration::from_secs_f64(time.min(1e9)));
         ask.timeout = seconds(self.timeout).unwrap_or(ask.timeout);
         ask.gather = seconds(self.gather_job_timeout).unwrap_or(ask.gather);
         let answers = ask.run_or_fail(ctx).await?;
-        let mut up: Vec<String> = answers.returned.into_iter().map(|answer| answer.id).collect();
-        let mut down = answers.silent;
-        up.sort();
-        up.dedup();
-        down.sort();
-        down.retain(|id| up.binary_search(id).is_err());
-        Ok((up, down))
+        Ok((answers.returned.into_iter().map(|answer| answer.id).collect(), answers.silent))
     }
 }
 
-/// Pings minions and returns who is `up` and who is `down`.
+/// Returns which minions are `up` and which are `down`. Those the master knows nothing of are pinged.
 ///
 /// CLI Example:
 ///
@@ -89,7 +116,7 @@ async fn status(
     Ok(map! { "up" => up, "down" => down })
 }
 
-/// Pings minions and returns who answered.
+/// Returns which minions are up. Those the master knows nothing of are pinged.
 ///
 /// CLI Example:
 ///
@@ -108,7 +135,7 @@ async fn up(
     Ok(Ping { target: tgt, target_type: tgt_type, timeout, gather_job_timeout }.run(ctx).await?.0)
 }
 
-/// Pings minions and returns who did not answer. With `removekeys` their keys are deleted.
+/// Returns which minions are down. Those the master knows nothing of are pinged. With `removekeys` their keys are deleted.
 ///
 /// CLI Example:
 ///

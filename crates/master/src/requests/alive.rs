@@ -1,0 +1,36 @@
+//! `saltern_alive`: programs on this host ask who is there of the minions a target means. No minion hears of it.
+
+use targeting::TargetType;
+use value::{Map, Value, map};
+use wire::MinionId;
+
+use super::{Answer, Ask, held};
+use crate::Shared;
+use crate::jobs::publish::Target;
+
+/// Tells it to users who may do everything; nothing when the minions themselves have to be asked.
+pub fn handle(ask: Ask) -> Answer {
+    match held::admit(ask) {
+        Ok((shared, load)) => map! { "alive" => alive(&shared, &load).map_or(Value::Null, Value::from) }.into(),
+        Err(refused) => refused.into(),
+    }
+}
+
+/// Minions of ours are `up` when they have a connection, whose heartbeats prove them every few seconds, and else `down`. All
+/// others are `unknown`: minions of Salt, and those that have not come since the master started.
+///
+/// Over tcp a master gets no heartbeats, and by grains and pillar the minions decide who is meant.
+fn alive(shared: &Shared, load: &Map) -> Option<Map> {
+    let target = Target::of(load);
+    let by_id = matches!(target.kind()?, TargetType::Glob | TargetType::List | TargetType::Pcre);
+    if !by_id || shared.stores.config.network.transport != config::Transport::Zeromq {
+        return None;
+    }
+    let ours = shared.presence.ours(|_| true);
+    let connected = shared.connected();
+    let (known, unknown): (Vec<String>, Vec<String>) =
+        target.expand(shared).minions.into_iter().partition(|id| ours.contains(id.as_str()));
+    let is_there = |id: &String| connected.binary_search_by(|known: &MinionId| known.as_str().cmp(id)).is_ok();
+    let (up, down): (Vec<String>, Vec<String>) = known.into_iter().partition(is_there);
+    Some(map! { "up" => up, "down" => down, "unknown" => unknown })
+}
