@@ -31,12 +31,17 @@ pub async fn run(stores: Arc<Stores>, stop: CancellationToken) {
             () = stop.cancelled() => break,
             () = changed.notified() => {}
         }
-        let mut pause = GATHER;
-        loop {
-            if tokio::time::timeout(pause, stop.cancelled()).await.is_ok() || flush(&stores).await {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            // It has become much meanwhile.
+            () = changed.notified() => {}
+            () = tokio::time::sleep(GATHER) => {}
+        }
+        while !flush(&stores).await {
+            if tokio::time::timeout(AGAIN, stop.cancelled()).await.is_ok() {
                 break;
             }
-            pause = AGAIN;
         }
     }
     flush(&stores).await;

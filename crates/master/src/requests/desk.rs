@@ -1,8 +1,10 @@
 //! Where requests arrive: opened, handed to their handlers, sealed and sent back.
 //!
 //! Whatever may touch the disk or cost time runs on threads of its own, as many at once as `worker_threads` says; the rest
-//! waits in the queues of the connections, which have bounds. Sign-ins queue apart.
+//! waits in the queues of the connections, which have bounds. Sign-ins queue apart, and so do large requests: the return of a
+//! ping does not wait behind the returns of a thousand highstates.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,9 +25,17 @@ use crate::Shared;
 pub struct Desk {
     shared: Arc<Shared>,
     workers: Arc<Semaphore>,
+    /// For large requests, as many again.
+    porters: Arc<Semaphore>,
     sign_ins: SignIns,
     refusals: Refusals,
 }
+
+/// A request of so many bytes is large.
+const LARGE: usize = 16 << 10;
+
+/// Large requests that wait beside those in the connections' queues, whose bytes are bounded together.
+const MOST_LARGE: usize = 128;
 
 /// What is left to do after the blocking part.
 enum Step {
@@ -37,27 +47,36 @@ impl Desk {
     /// A desk for a master.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         let workers = shared.stores.config.network.worker_threads.max(1);
-        let workers = Arc::new(Semaphore::new(workers));
-        Arc::new(Desk { shared, workers, sign_ins: SignIns::new(), refusals: Refusals::default() })
+        let [workers, porters] = [(), ()].map(|()| Arc::new(Semaphore::new(workers)));
+        Arc::new(Desk { shared, workers, porters, sign_ins: SignIns::new(), refusals: Refusals::default() })
     }
 
     /// Answers requests until told to stop.
     pub async fn attend(self: Arc<Self>, mut requests: RequestServer, stop: CancellationToken) {
         let (tasks, rt) = (TaskTracker::new(), self.shared.stores.rt.clone());
+        let mut large = VecDeque::new();
         loop {
+            let porter = self.porters.clone().acquire_owned();
             let incoming = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                incoming = requests.next() => incoming,
+                Ok(porter) = porter, if !large.is_empty() => {
+                    if let Some(incoming) = large.pop_front() {
+                        tasks.spawn(rt.task(self.clone().answer(incoming, porter)));
+                    }
+                    continue;
+                }
+                incoming = requests.next(), if large.len() < MOST_LARGE => incoming,
             };
             let Some(incoming) = incoming else { break };
             if is_sign_in(&incoming) {
                 tasks.spawn(rt.task(self.clone().sign_in(incoming)));
-                continue;
+            } else if is_large(&incoming) {
+                large.push_back(incoming);
+            } else {
+                let Ok(worker) = self.workers.clone().acquire_owned().await else { break };
+                tasks.spawn(rt.task(self.clone().answer(incoming, worker)));
             }
-            let Ok(worker) = self.workers.clone().acquire_owned().await else { break };
-            let desk = self.clone();
-            tasks.spawn(rt.task(async move { desk.answer(incoming, worker).await }));
         }
         // What has begun is finished, so that what a minion was told is true; the daemon bounds the time.
         tasks.close();
@@ -172,6 +191,10 @@ fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
 
 fn is_sign_in(incoming: &Incoming) -> bool {
     matches!(&incoming.envelope, Ok(Envelope::Clear(clear)) if clear.load.get_str("cmd") == Some("_auth"))
+}
+
+fn is_large(incoming: &Incoming) -> bool {
+    matches!(&incoming.envelope, Ok(Envelope::Sealed(sealed)) if sealed.load.len() >= LARGE)
 }
 
 fn is_of_a_program(envelope: &Result<Envelope, wire::envelope::Error>) -> bool {

@@ -87,7 +87,7 @@ impl Embedded {
         self.rows.flush()
     }
 
-    /// Has a function called when there is something to flush after a time when there was not.
+    /// Has a function called when there is something to flush after a time when there was not, and when that has become much.
     pub fn when_changed(&self, told: impl Fn() + Send + 'static) {
         self.rows.when_changed(Box::new(told));
     }

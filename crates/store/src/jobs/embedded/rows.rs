@@ -106,7 +106,8 @@ impl Rows {
         }
     }
 
-    /// Has a function called when there is something to flush after a time when there was not.
+    /// Has a function called when there is something to flush after a time when there was not, and when that has become much.
+    /// Without one, who changes something writes down what has become much.
     pub fn when_changed(&self, told: Box<dyn Fn() + Send>) {
         *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
     }
@@ -151,10 +152,16 @@ impl Rows {
             recent.put(key, value);
         }
         drop(recent);
-        if first && let Some(told) = &*self.changed.lock().unwrap_or_else(PoisonError::into_inner) {
-            told();
+        if first {
+            self.tell();
         }
         Ok(())
+    }
+
+    /// Calls the function for changes; says whether there is one.
+    fn tell(&self) -> bool {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.as_ref().map(|told| told()).is_some()
     }
 
     /// Writes to the database what has become much. While another does so there is time, until it is too much: what comes
@@ -166,6 +173,9 @@ impl Rows {
         }
         if bytes > TOO_MUCH {
             return self.flush();
+        }
+        if self.tell() {
+            return Ok(());
         }
         match self.flushing.try_lock() {
             // What was stored is in the journal: that the database does not take it now is told by the next flush.
@@ -443,6 +453,22 @@ mod tests {
         rows.flush().unwrap();
         assert_eq!(rows.waiting(), 0);
         assert_eq!(found(&rows).len(), 3);
+    }
+
+    #[test]
+    fn what_has_become_much_is_written_by_whoever_flushes() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = Rows::open(dir.path()).unwrap();
+        let (told, calls) = std::sync::mpsc::channel();
+        rows.when_changed(Box::new(move || told.send(()).unwrap()));
+        let large = || vec![(b"k".to_vec(), Some(vec![0; MUCH]))];
+        rows.change(large()).unwrap();
+        assert_eq!(calls.try_iter().count(), 1, "there is something");
+        rows.change(large()).unwrap();
+        assert_eq!(calls.try_iter().count(), 1, "and it is much");
+        assert!(rows.waiting() >= MUCH, "nobody has written it");
+        rows.flush().unwrap();
+        assert_eq!(rows.waiting(), 0);
     }
 
     #[test]
