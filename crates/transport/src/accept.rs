@@ -52,7 +52,7 @@ where
                 },
             };
             connection.peer = canonical(connection.peer);
-            let seat = match Seat::take() {
+            let seat = match Seat::find().await {
                 Ok(seat) => seat,
                 Err(seats) => {
                     turn_away(connection.peer, seats, &mut refused);

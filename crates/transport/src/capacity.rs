@@ -2,13 +2,29 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use std::time::Duration;
+
 use nix::sys::resource::{Resource, getrlimit};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Connections taken in by all servers of this process that are still there.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Connections that were closed at once because there were too many.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// Connections that can be done without for now wait here; who has waited the longest goes first.
+static IDLE: Notify = Notify::const_new();
+
+/// Somebody has left.
+static LEFT: Notify = Notify::const_new();
+
+/// How long a connection has to be idle before it can be asked to leave: its peer may come back at once.
+const REST: Duration = Duration::from_secs(1);
+
+/// How long a new connection waits for somebody to leave.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// Returns how many connections this process has taken in and still has.
 pub fn connections() -> usize {
@@ -25,23 +41,41 @@ pub fn refused_connections() -> u64 {
 pub(crate) struct Seat(());
 
 impl Seat {
-    /// Takes a seat while there is one; otherwise says how many there are.
-    pub(crate) fn take() -> Result<Self, usize> {
-        let seats = getrlimit(Resource::RLIMIT_NOFILE).map_or(usize::MAX, |(soft, _)| seats(soft));
-        let seat = Seat(());
-        match OPEN.fetch_add(1, Ordering::Relaxed) < seats {
-            true => Ok(seat),
-            false => {
+    /// Takes a seat; when there is none, that of a connection that is idle. Otherwise says how many there are.
+    pub(crate) async fn find() -> Result<Self, usize> {
+        let deadline = Instant::now() + MOMENT;
+        loop {
+            let left = LEFT.notified();
+            let seats = match Seat::take() {
+                Ok(seat) => return Ok(seat),
+                Err(seats) => seats,
+            };
+            IDLE.notify_one();
+            if timeout_at(deadline, left).await.is_err() {
                 REFUSED.fetch_add(1, Ordering::Relaxed);
-                Err(seats)
+                return Err(seats);
             }
         }
     }
+
+    fn take() -> Result<Self, usize> {
+        let seats = getrlimit(Resource::RLIMIT_NOFILE).map_or(usize::MAX, |(soft, _)| seats(soft));
+        let seat = Seat(());
+        if OPEN.fetch_add(1, Ordering::Relaxed) < seats { Ok(seat) } else { Err(seats) }
+    }
+}
+
+/// For a connection that is idle and whose peer can make another one: waits until its seat is needed. May be dropped and
+/// called again.
+pub(crate) async fn seat_is_needed() {
+    sleep(REST).await;
+    IDLE.notified().await;
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
+        LEFT.notify_one();
     }
 }
 

@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, setrlimit};
 use rt::{Listen, Rt};
-use saltern_transport::{Limits, connections, refused_connections, zeromq};
+use saltern_transport::{Limits, Requester, Target, connections, refused_connections, zeromq};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use value::map;
+use wire::envelope::Envelope;
 
 const SERVER: &str = "SALTERN_FULL_SERVER";
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Of so many files 32 stay free.
 const FILES: u64 = 64;
@@ -20,9 +25,14 @@ async fn serve() {
     setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).unwrap();
     let listen = Listen::at("127.0.0.1:0".parse().unwrap());
     let limits = Limits { handshake: Duration::from_secs(60), ..Limits::default() };
-    let server = zeromq::serve(Rt::real(), listen, limits, None).await.unwrap();
+    let mut server = zeromq::serve(Rt::real(), listen, limits, None).await.unwrap();
     println!("address {}", server.address());
     std::io::stdout().flush().unwrap();
+    tokio::spawn(async move {
+        while let Some(incoming) = server.next().await {
+            incoming.reply.send("pong".into());
+        }
+    });
     let ended = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
     ended.await.unwrap().unwrap();
     println!("refused {} of {}", refused_connections(), connections());
@@ -30,7 +40,7 @@ async fn serve() {
 
 /// Whether the server speaks to a new connection; it does so first.
 async fn is_welcome(stream: &mut TcpStream) -> bool {
-    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_u8()).await;
+    let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
     read.expect("the server speaks or closes").is_ok()
 }
 
@@ -63,7 +73,25 @@ async fn who_comes_when_all_seats_are_taken_is_sent_away_and_may_come_again() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), again).await.expect("the seat is free again");
+    tokio::time::timeout(PATIENCE, again).await.expect("the seat is free again");
+    // Who has asked and is idle makes room, and asks over a new connection when it has to.
+    guests.truncate(5);
+    let target = Target::plain(address.parse().unwrap());
+    let requesters: Vec<_> = (0..FILES).map(|_| zeromq::ZmqRequester::new(Rt::real(), target.clone())).collect();
+    for _ in 0..2 {
+        for requester in &requesters {
+            let ask = async {
+                while requester.ask(Envelope::clear(map! { "cmd" => "ping" }), PATIENCE).await.is_err() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, ask).await.expect("an idle connection makes room");
+        }
+    }
+    for guest in &mut guests {
+        let told = tokio::time::timeout(Duration::from_millis(10), guest.read_u8()).await;
+        assert!(!matches!(told, Ok(Err(_))), "who never asked stays");
+    }
     drop(server.stdin.take());
     let refused = lines.find_map(|line| line.strip_prefix("refused ").map(str::to_owned)).unwrap();
     assert!(!refused.starts_with("0 "), "{refused}");

@@ -15,6 +15,7 @@ use wire::zmtp::{Incoming as Frame, SocketType, message_header};
 
 use super::stream::{Setup, ZmtpStream, admit};
 use crate::accept::{Place, accept};
+use crate::capacity::seat_is_needed;
 use crate::{Budget, Error, Heartbeat, Incoming, Limits, Reply, RequestServer};
 
 /// Requests a connection may send ahead of its answers.
@@ -67,6 +68,7 @@ async fn attend(
         untaken: VecDeque::new(),
         untaken_bytes: 0,
         pending: VecDeque::new(),
+        has_asked: false,
     };
     conversation.run().await
 }
@@ -81,6 +83,8 @@ struct Conversation {
     untaken: VecDeque<(usize, Incoming)>,
     untaken_bytes: usize,
     pending: VecDeque<Pending>,
+    /// Those that never ask hold the connection to see whether the server lives.
+    has_asked: bool,
 }
 
 /// A request whose answer is waited for, with the frames to put before the answer.
@@ -112,6 +116,7 @@ impl Conversation {
                         self.stream.write(encode(&envelope, answer)).await?;
                     }
                 }
+                () = seat_is_needed(), if self.has_asked && self.pending.is_empty() => return Ok(()),
             }
         }
     }
@@ -121,6 +126,7 @@ impl Conversation {
         let size = payload.len();
         let (reply, answer) = Reply::new(self.stream.keep(size));
         let request = Incoming { envelope: Envelope::decode(&payload), peer: self.peer, reply };
+        self.has_asked = true;
         self.untaken_bytes += size;
         self.untaken.push_back((size, request));
         self.pending.push_back(Pending { envelope: frames, answer });
