@@ -458,12 +458,12 @@ async fn figures_are_served_and_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_there_is_known_without_asking() {
-    let pki = tempfile::tempdir().unwrap();
+    let places = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let master = Master::start(open_house()).await;
-    for id in ["away", "there"] {
-        master.minion_of_ours(id, &pki.path().join(id)).channel.sign_in().await.unwrap();
+    for (id, place) in [("away", &places[0]), ("there", &places[1])] {
+        master.minion_of_ours(id, place.path()).channel.sign_in().await.unwrap();
     }
-    let stock = master.minion("stock", pki.path());
+    let stock = master.minion("stock", places[2].path());
     stock.channel.sign_in().await.unwrap();
     let _listening = [subscribe(&master, "there").await, subscribe(&master, "stock").await];
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;

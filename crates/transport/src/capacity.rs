@@ -60,8 +60,8 @@ impl Seat {
 
     fn take() -> Result<Self, usize> {
         let seats = getrlimit(Resource::RLIMIT_NOFILE).map_or(usize::MAX, |(soft, _)| seats(soft));
-        let seat = Seat(());
-        if OPEN.fetch_add(1, Ordering::Relaxed) < seats { Ok(seat) } else { Err(seats) }
+        let is_free = |open| (open < seats).then(|| open + 1);
+        OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).map(|_| Seat(())).map_err(|_| seats)
     }
 }
 
