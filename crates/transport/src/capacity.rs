@@ -21,7 +21,7 @@ static IDLE: Notify = Notify::const_new();
 static LEFT: Notify = Notify::const_new();
 
 /// How long a connection has to be idle before it can be asked to leave: its peer may come back at once.
-const REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_millis(300);
 
 /// How long a new connection waits for somebody to leave.
 const MOMENT: Duration = Duration::from_millis(50);
