@@ -73,6 +73,9 @@ impl Swarm {
         let program = Program::new(sandbox, &Salt::saltern()?).args(["swarm", "--master", &address, "-n", &minions]);
         let program = program.args(["--key-count", "20", "--transport", master.transport().name(), "--lines"]);
         let program = program.args(["--prefix", name, "--watch-pid", &watched]).args(args);
+        // The real master does not answer any more over tcp when dozens of minions begin at once.
+        let slowly = master.transport() == Transport::Tcp && !master.salt().is_ours();
+        let program = program.args(if slowly { &["--ramp", "5"][..] } else { &[] });
         let program = program.arg_dir("--keys", &keys(sandbox)).arg_dir("--place-keys", &master.pki());
         Ok(Swarm { daemon: program.arg_dir("--report", &report).start(&lines)?, lines, report })
     }
