@@ -1,7 +1,6 @@
 //! How many connections there may be: some files are kept for everything else the process opens.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit};
