@@ -220,9 +220,9 @@ pub(crate) fn mul(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             Value::Int(_) | Value::Bool(_) => repeat(state, sequence, times.as_i64().unwrap_or(0)),
             Value::Big(number) if number.sign() == Sign::Minus => repeat(state, sequence, 0),
             Value::Big(_) => Err(Error::new(ErrorKind::Overflow, "cannot fit 'int' into an index-sized integer")),
-            // Markup multiplies from the right by its own rule, and asks the other to be the count.
-            Value::Markup(_) if !matches!(sequence, Value::Str(_)) => {
-                let name = sequence.type_name();
+            // Markup multiplies by its own rule, from the right as well, and asks the other to be the count.
+            _ if matches!(a, Value::Markup(_)) || matches!(b, Value::Markup(_)) => {
+                let name = if matches!(a, Value::Markup(_)) { b } else { a }.type_name();
                 Err(Error::type_error(format!("'{name}' object cannot be interpreted as an integer")))
             }
             other => {
