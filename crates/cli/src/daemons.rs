@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use value::{Map, Value};
 
 use crate::args::Program;
-use crate::{exit_codes, prepare};
+use crate::{exit_codes, log_setup, prepare};
 
 /// A daemon before it runs.
 pub struct Plan<'a> {
@@ -23,6 +23,8 @@ pub struct Plan<'a> {
     pub options: &'a Map,
     /// How it logs.
     pub log: &'a Log,
+    /// What was found when the configuration was read.
+    pub warnings: &'a [String],
     /// The user to run as.
     pub user: &'a str,
     /// The file for the process id.
@@ -74,6 +76,7 @@ fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
     }
     let settings = logging::Settings { console: !background, ..logging::Settings::daemon(plan.log, plan.user) };
     logging::init(&settings)?;
+    log_setup::told(plan.warnings);
     PidFile::check(plan.pidfile)?;
     if background {
         daemon::go_to_background()?;

@@ -35,7 +35,6 @@ pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode>
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Master);
     let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
-    warn(&config.warnings);
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
@@ -50,7 +49,6 @@ pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster,
     }
     let source = flags.source(Role::Master);
     let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
-    warn(&config.warnings);
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
@@ -59,7 +57,6 @@ pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode>
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Minion);
     let config = config::Minion::load(&source, &flags.load_options(true)).map_err(|error| failed(program, &error))?;
-    warn(&config.warnings);
     Ok(OnMinion { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
@@ -92,12 +89,6 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-fn warn(warnings: &[String]) {
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
 }
 
 /// The flags, with what the Saltfile adds.

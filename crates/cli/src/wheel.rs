@@ -33,7 +33,7 @@ fn ready(words: Vec<String>) -> Result<OnMaster, String> {
     let prepared = prepare::on_master_as_client(Program::SaltRun, parsed);
     // What was wrong is said already.
     let prepared = prepared.map_err(|_| "the master's configuration cannot be used".to_owned())?;
-    log_setup::program(Program::SaltRun, &prepared.config.log, None);
+    log_setup::on_master(Program::SaltRun, &prepared.config);
     Ok(prepared)
 }
 

@@ -201,3 +201,24 @@ fn a_call_that_is_stopped_ends_its_command() {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     assert!(state.is_empty() || state.contains(") Z "), "{state}");
 }
+
+#[test]
+fn programs_write_to_the_masters_log_file_and_say_what_is_odd_in_the_configuration() {
+    let directory = master();
+    let root = directory.path();
+    let config = std::fs::read_to_string(root.join("etc/master")).unwrap();
+    std::fs::write(root.join("etc/master"), format!("{config}keep_jobs_seconds:\n")).unwrap();
+    let log = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
+
+    let run = saltern(&["salt-run", "-c", "etc", "-l", "debug", "jobs.list_jobs"], root);
+    assert!(run.2.contains("[DEBUG   ]") && run.2.contains("[WARNING ] "), "{run:?}");
+    let master = log("var/log/salt/master");
+    assert!(master.contains("[WARNING ]") && master.contains("keep_jobs_seconds"), "{master}");
+    assert!(!master.contains("[DEBUG   ]"), "-l is for the console: {master}");
+
+    let flags = ["salt-run", "-c", "etc", "-l", "quiet", "--log-file", "own.log", "--log-file-level", "info"];
+    let run = saltern(&[&flags[..], &["jobs.list_jobs"]].concat(), root);
+    assert_eq!(run.2, "", "{run:?}");
+    assert!(log("own.log").contains("Runner completed: "), "{}", log("own.log"));
+    assert_eq!(log("var/log/salt/master"), master);
+}

@@ -137,6 +137,11 @@ pub struct LoadOptions {
 /// Lays the flags over and checks what can only be checked at the end.
 fn finish(opts: &mut opts::Opts, source: &Source, load: &LoadOptions) -> Result<(), Error> {
     opts.set("config_dir", source.directory().display().to_string());
+    let quiet = opts.map.get("log_level_logfile").is_none_or(|level| !level.truthy());
+    if quiet && load.overlay.contains_key("log_level") {
+        // `-l` is for the console; the file keeps the level of the files.
+        opts.set("log_level_logfile", opts.text("log_level"));
+    }
     for (name, value) in &load.overlay {
         let name = name.to_string();
         opts.origins.remove(&name);

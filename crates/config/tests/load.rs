@@ -164,6 +164,7 @@ fn flags_are_laid_over_everything() {
     let load = LoadOptions { overlay: map! { "log_level" => "debug", "user" => "me" }, ..LoadOptions::default() };
     let minion = Minion::load(&tree.source(Role::Minion), &load).unwrap();
     assert_eq!((minion.log.log_level.as_str(), minion.user.as_str()), ("debug", "me"));
+    assert_eq!(minion.log.log_level_logfile.as_deref(), Some("info"));
     assert_eq!(minion.raw.get_str("user"), Some("me"));
 }
 

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 pub use clock::{Clock, WallClock};
 pub use net::{BoxStream, Connect, Connection, Keepalive, Listen, Listener, Net, Stream};
-pub use own_thread::brief;
+pub use own_thread::{brief, on_own_thread};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use tokio_net::TokioNet;
 

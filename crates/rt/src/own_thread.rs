@@ -20,6 +20,12 @@ pub(crate) fn own<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Whether this thread is there for one task ([`Rt::spawn_on_thread`](crate::Rt::spawn_on_thread)): who blocks it for a
+/// moment delays nobody else.
+pub fn on_own_thread() -> bool {
+    OWN.get()
+}
+
 /// Does work that waits for the disk a moment: here and now on a thread that is there for one task
 /// ([`Rt::spawn_on_thread`](crate::Rt::spawn_on_thread)), elsewhere on a thread made for it. A change of threads costs
 /// more than most such work.

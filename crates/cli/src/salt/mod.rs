@@ -41,7 +41,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
-    log_setup::program(Program::Salt, &prepared.config.log, None);
+    log_setup::on_master(Program::Salt, &prepared.config);
     if about_config {
         return dump_config(&prepared);
     }

@@ -33,7 +33,7 @@ pub fn main(mut parsed: Parsed) -> ExitCode {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
-    log_setup::program(Program::SaltCall, &prepared.config.log, None);
+    log_setup::on_minion(Program::SaltCall, &prepared.config);
     if let Err(text) = refuse(&prepared.options) {
         return usage_error(Program::SaltCall, &text);
     }

@@ -36,7 +36,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
-    log_setup::program(Program::SaltCp, &prepared.config.log, None);
+    log_setup::on_master(Program::SaltCp, &prepared.config);
     let kind = match target_type(&prepared.options) {
         Ok(kind) => kind,
         Err(text) => return usage_error(Program::SaltCp, &text),

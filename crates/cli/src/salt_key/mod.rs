@@ -28,7 +28,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
-    log_setup::program(Program::SaltKey, &prepared.config.log, prepared.config.log.key_logfile.as_deref());
+    log_setup::on_master(Program::SaltKey, &prepared.config);
     if let Err(code) = prepare::refuse_eauth(Program::SaltKey, &prepared.options) {
         return code;
     }

@@ -21,6 +21,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     let (log, user, paths) = (config.log.clone(), config.user.clone(), config.paths.clone());
+    let warnings = config.warnings.clone();
     let keys = Cell::new(None);
     let (for_keys, rt) = (config.clone(), Rt::real());
     let make_keys = || keys.set(Some(LocalKeys::prepare(&for_keys, &rt)));
@@ -29,6 +30,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         word: "Master",
         options: &options,
         log: &log,
+        warnings: &warnings,
         user: &user,
         pidfile: &paths.pidfile,
         directories: paths.verify_env.then(|| directories(&config)),

@@ -19,6 +19,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     let (log, user, paths) = (config.log.clone(), config.user.clone(), config.paths.clone());
+    let warnings = config.warnings.clone();
     let directories = paths.verify_env.then(|| Directories {
         all: vec![
             paths.pki_dir.clone(),
@@ -36,6 +37,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         word: "Minion",
         options: &options,
         log: &log,
+        warnings: &warnings,
         user: &user,
         pidfile: &paths.pidfile,
         directories,

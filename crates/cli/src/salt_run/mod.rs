@@ -30,7 +30,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
-    log_setup::program(Program::SaltRun, &prepared.config.log, None);
+    log_setup::on_master(Program::SaltRun, &prepared.config);
     if let Err(code) = prepare::refuse_eauth(Program::SaltRun, &prepared.options) {
         return code;
     }

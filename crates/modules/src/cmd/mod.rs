@@ -4,6 +4,7 @@
 //! the variants return. Other modules run programs through [`quiet`].
 
 mod calls;
+mod child;
 mod chroot;
 mod encoding;
 mod options;

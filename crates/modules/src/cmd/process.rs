@@ -1,23 +1,27 @@
 //! Child processes: started in a group of their own, read to the end, killed with all they started.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use exec::Context;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Gid, Pid, Uid};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+
+use super::child::{self, Process, Stream};
 
 /// How long a group may take to end by itself once its job was killed.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// How often a program is tried again whose file is still open for writing in a sibling between its fork and exec.
 const BUSY_TRIES: u32 = 25;
+
+/// How long a command is waited for on the spot by a job that has a thread of its own: two changes of threads cost more
+/// than most commands that guard states. So long a job may go on when it is told to end.
+const QUICK: Duration = Duration::from_millis(20);
 
 /// What to start.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +89,7 @@ pub enum Failure {
 /// process group goes.
 pub async fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<Ended, Failure> {
     let mut started = start(launch).await?;
-    let mut group = Group::of(&started.child);
+    let mut group = Group { pid: started.process.pid(), armed: true };
     let _noted = ctx.child(group.pid.as_raw());
     let pid = i64::from(group.pid.as_raw());
     let stdin = launch.stdin.as_deref().unwrap_or_default();
@@ -96,11 +100,11 @@ pub async fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Res
             Ok(Ended::Exited { pid, code, out, err })
         }
         () = expired(limit) => {
-            group.end(&mut started.child, Signal::SIGKILL).await;
+            group.end(&mut started.process, Signal::SIGKILL).await;
             Ok(Ended::TimedOut { pid })
         }
         () = ctx.job.cancel.cancelled() => {
-            group.end(&mut started.child, Signal::SIGTERM).await;
+            group.end(&mut started.process, Signal::SIGTERM).await;
             Err(Failure::Terminated)
         }
     }
@@ -110,8 +114,7 @@ pub async fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Res
 pub async fn leave_running(launch: &Launch) -> Result<i64, Failure> {
     let mut command = prepare(launch);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = spawn(&mut command, launch).await?;
-    Ok(i64::from(child.id().unwrap_or_default()))
+    Ok(i64::from(spawn(&mut command, launch).await?.pid().as_raw()))
 }
 
 /// Words an error of the system as Python does.
@@ -130,37 +133,32 @@ async fn expired(limit: Option<Duration>) {
 }
 
 struct Started {
-    child: Child,
-    out: Box<dyn AsyncRead + Send + Unpin>,
-    err: Option<tokio::process::ChildStderr>,
+    process: Process,
+    stdin: Option<ChildStdin>,
+    /// What it writes to stdout and to stderr.
+    streams: [Stream; 2],
 }
 
 impl Started {
     /// Feeds and reads all streams at once, so that no full pipe can stop another, and waits for the end.
     async fn finish(&mut self, stdin: &[u8]) -> io::Result<(i64, Vec<u8>, Vec<u8>)> {
-        let feed = feed(self.child.stdin.take(), stdin);
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let read_out = self.out.read_to_end(&mut out);
-        let read_err = async {
-            match &mut self.err {
-                Some(pipe) => pipe.read_to_end(&mut err).await.map(drop),
-                None => Ok(()),
-            }
+        let mut status = None;
+        if self.stdin.is_none() && rt::on_own_thread() {
+            status = child::finish_here(&mut self.process, &mut self.streams, Instant::now() + QUICK)?;
+        }
+        if status.is_none() {
+            let [out, err] = &mut self.streams;
+            let ((), from_out, from_err) =
+                tokio::join!(child::feed(self.stdin.take(), stdin), out.finish(), err.finish());
+            from_out?;
+            from_err?;
+        }
+        let status = match status {
+            Some(status) => status,
+            None => self.process.wait().await?,
         };
-        let ((), from_out, from_err) = tokio::join!(feed, read_out, read_err);
-        from_out?;
-        from_err?;
-        let status = self.child.wait().await?;
+        let [out, err] = self.streams.each_mut().map(|stream| std::mem::take(&mut stream.read));
         Ok((exit_code(status), out, err))
-    }
-}
-
-/// A program need not read its input: a closed pipe is no failure.
-async fn feed(pipe: Option<tokio::process::ChildStdin>, stdin: &[u8]) {
-    if let Some(mut pipe) = pipe
-        && let Err(error) = pipe.write_all(stdin).await
-    {
-        tracing::debug!("a command did not read all its input: {error}");
     }
 }
 
@@ -174,20 +172,20 @@ async fn start(launch: &Launch) -> Result<Started, Failure> {
     let failed = |error| Failure::Start(error, launch.words[0].clone());
     let mut command = prepare(launch);
     command.stdin(if launch.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-    if !launch.merge {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = spawn(&mut command, launch).await?;
-        let out = child.stdout.take().expect("stdout is piped");
-        let err = child.stderr.take();
-        return Ok(Started { child, out: Box::new(out), err });
-    }
-    // One pipe for both, so that lines keep the order they were written in.
-    let (reader, writer) = io::pipe().map_err(failed)?;
-    command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
-    let child = spawn(&mut command, launch).await?;
-    drop(command);
-    let out = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-    Ok(Started { child, out: Box::new(out), err: None })
+    let (out, writer) = io::pipe().map_err(failed)?;
+    let err = if launch.merge {
+        // One pipe for both, so that lines keep the order they were written in.
+        command.stderr(writer.try_clone().map_err(failed)?);
+        None
+    } else {
+        let (err, writer) = io::pipe().map_err(failed)?;
+        command.stderr(writer);
+        Some(err)
+    };
+    command.stdout(writer);
+    let mut process = spawn(&mut command, launch).await?;
+    let stdin = process.take_stdin();
+    Ok(Started { process, stdin, streams: [Stream::new(Some(out)), Stream::new(err)] })
 }
 
 fn prepare(launch: &Launch) -> Command {
@@ -201,9 +199,9 @@ fn prepare(launch: &Launch) -> Command {
     command
 }
 
-async fn spawn(command: &mut Command, launch: &Launch) -> Result<Child, Failure> {
+async fn spawn(command: &mut Command, launch: &Launch) -> Result<Process, Failure> {
     for _ in 0..BUSY_TRIES {
-        match command.spawn() {
+        match Process::spawn(command) {
             Err(error) if error.raw_os_error() == Some(Errno::ETXTBSY as i32) => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -238,25 +236,20 @@ struct Group {
 }
 
 impl Group {
-    fn of(child: &Child) -> Self {
-        let pid = Pid::from_raw(child.id().unwrap_or_default() as i32);
-        Group { pid, armed: pid.as_raw() > 0 }
-    }
-
     fn forget(&mut self) {
         self.armed = false;
     }
 
     /// Signals the group, waits for its leader for a moment, then kills what is left.
-    async fn end(&mut self, child: &mut Child, signal: Signal) {
+    async fn end(&mut self, process: &mut Process, signal: Signal) {
         self.signal(signal);
-        if signal != Signal::SIGKILL && tokio::time::timeout(GRACE, child.wait()).await.is_ok() {
+        if signal != Signal::SIGKILL && tokio::time::timeout(GRACE, process.wait()).await.is_ok() {
             // The leader is gone, but those it started may have ignored the signal.
             self.signal(Signal::SIGKILL);
             return self.forget();
         }
         self.signal(Signal::SIGKILL);
-        if let Err(error) = child.wait().await {
+        if let Err(error) = process.wait().await {
             tracing::warn!("failed to wait for process {}: {error}", self.pid);
         }
         self.forget();

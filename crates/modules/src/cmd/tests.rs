@@ -244,3 +244,25 @@ async fn terminals_are_named_by_their_short_names() {
     let away = call(&ctx, "cmd.tty", "pts99999", map! {}).await.unwrap();
     assert_eq!(away, map! { "Error" => "Echoing to /dev/pts/99999 returned error" }.into());
 }
+
+#[tokio::test]
+async fn on_a_thread_of_its_own_nothing_is_lost_however_long_it_takes() {
+    let task = async {
+        let ctx = operator();
+        let all = async |line: &str| {
+            let all = call(&ctx, "cmd.run_all", line, map! {}).await.unwrap().into_map().unwrap();
+            let text = |name| all.get_str(name).unwrap_or_default().to_owned();
+            (text("stdout"), text("stderr"), all.get("retcode").cloned())
+        };
+        assert!(rt::on_own_thread());
+        assert_eq!(all("echo a; echo b >&2; exit 3").await, ("a".into(), "b".into(), Some(3.into())));
+        let late = "echo a; sleep 0.1; echo b; echo c >&2; sleep 0.1; exit 4";
+        assert_eq!(all(late).await, ("a\nb".into(), "c".into(), Some(4.into())));
+        let closed = "exec >&- 2>&-; sleep 0.1; exit 5";
+        assert_eq!(all(closed).await, (String::new(), String::new(), Some(5.into())));
+        let (out, err, code) =
+            all("head -c 300000 /dev/zero | tr '\\0' x; head -c 200000 /dev/zero | tr '\\0' y >&2").await;
+        assert_eq!((out.len(), err.len(), code), (300_000, 200_000, Some(0.into())));
+    };
+    rt::Rt::real().spawn_on_thread(task).await.unwrap();
+}
