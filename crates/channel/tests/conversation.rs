@@ -194,7 +194,7 @@ async fn what_was_published_before_a_sign_in_with_new_keys_is_read_after_it() {
     minion.sign_in().await.unwrap();
     let job = || map! { "fun" => "test.ping" };
     let on_its_way = published(&master.server, job());
-    master.server.rotate(Rotation::Age);
+    master.server.rotate(Rotation::Age(Duration::from_secs(60)));
     minion.sign_in().await.unwrap();
     assert_eq!(minion.open(&on_its_way).await.unwrap(), Some(job()));
     assert_eq!(minion.open(&on_its_way).await.unwrap(), None, "a replay");
@@ -209,7 +209,7 @@ async fn a_word_after_a_rotation_opens_with_either_key() {
     let first = minion.credentials().unwrap();
     let word = || map! { "saltern" => map! { "goodbye" => true } };
     let said = |server: &Server| server.seal_publication(word(), &server.number_word()).unwrap();
-    master.server.rotate(Rotation::Age);
+    master.server.rotate(Rotation::Age(Duration::from_secs(60)));
     assert_eq!(minion.open(&said(&master.server)).await.unwrap(), Some(word()));
     assert!(Arc::ptr_eq(&first, &minion.credentials().unwrap()), "it was opened without the new key");
     minion.sign_in().await.unwrap();
@@ -229,7 +229,7 @@ async fn requests_with_the_old_keys_count_after_a_rotation_by_age_only() {
     assert!(Arc::ptr_eq(&before, &minion.credentials().unwrap()), "the session before still counts");
 
     let first = master.server.aes().current();
-    master.server.rotate(Rotation::Age);
+    master.server.rotate(Rotation::Age(Duration::from_secs(60)));
     assert!(Arc::ptr_eq(&master.server.aes().previous().unwrap(), &first));
     master.server.rotate(Rotation::LockOut);
     assert!(master.server.aes().previous().is_none());

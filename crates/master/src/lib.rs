@@ -17,6 +17,7 @@ mod metrics;
 mod outside;
 mod plugins;
 mod presence;
+mod renewal;
 mod requests;
 mod schedule;
 mod start;

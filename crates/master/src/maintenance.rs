@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use channel::server::Rotation;
 use event::Filter;
 use keys::DropFile;
 use rt::Rt;
@@ -15,7 +14,7 @@ use value::{Map, Value, map};
 use wire::MinionId;
 
 use crate::watch::DropFileWatch;
-use crate::{Shared, books::Sessions};
+use crate::{Shared, books::Sessions, renewal};
 
 /// Does what is due each `loop_interval`, and what cannot wait, until told to stop.
 pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: CancellationToken) {
@@ -36,7 +35,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
             () = drop_file.changed() => {}
             () = tokio::time::sleep_until(rotation), if !life.is_zero() => {
                 rotation = Instant::now() + life;
-                rotate(&shared, Rotation::Age).await;
+                rotate(&shared, Reason::Age(&stop)).await;
             }
             _ = tick.tick() => {
                 clean(&shared).await;
@@ -46,7 +45,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
         if asked_to_rotate(&shared).await {
             rotation = Instant::now() + life;
             // The wish for a new key comes from the deletion of a minion's.
-            rotate(&shared, Rotation::LockOut).await;
+            rotate(&shared, Reason::LockOut).await;
         }
     }
 }
@@ -85,11 +84,21 @@ async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
     }
 }
 
-/// Makes a new key for publications. Minions sign in again when they meet a publication they cannot open.
-async fn rotate(shared: &Arc<Shared>, reason: Rotation) {
+/// Why the key of publications is replaced.
+enum Reason<'a> {
+    /// It is old enough; what follows goes on until told to stop.
+    Age(&'a CancellationToken),
+    /// Somebody must not read what is published any more.
+    LockOut,
+}
+
+/// Makes a new key for publications.
+async fn rotate(shared: &Arc<Shared>, reason: Reason<'_>) {
     info!("Rotating master AES key");
-    crate::goodbye::announce_rotation(shared).await;
-    shared.channel.rotate(reason);
+    match reason {
+        Reason::Age(stop) => renewal::by_age(shared, stop).await,
+        Reason::LockOut => renewal::at_once(shared).await,
+    }
     shared.fire("key", map! { "rotate_aes_key" => true });
     if shared.stores.config.keys.ping_on_rotate {
         debug!("Pinging all connected minions due to key rotation");

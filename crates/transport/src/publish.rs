@@ -25,6 +25,15 @@ pub enum Audience {
     Minions(HashSet<MinionId>),
 }
 
+/// A publication as it is sent: sealed with the key in force and, while some have not fetched that, with the one before.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    /// Sealed with the key in force.
+    pub current: Bytes,
+    /// Sealed with the key before, for those who are [behind](Publisher::leave_behind).
+    pub before: Option<Bytes>,
+}
+
 /// Subscribers whose emptied queues may wait to be noticed.
 pub(crate) const DRAINED: usize = 1024;
 
@@ -65,15 +74,18 @@ pub struct Introduction {
     /// Where it is.
     pub peer: SocketAddr,
     subscriber: Arc<Subscriber>,
+    roll: Arc<Roll>,
 }
 
 impl Introduction {
-    pub(crate) fn new(envelope: Result<Envelope, envelope::Error>, subscriber: Arc<Subscriber>) -> Self {
-        Introduction { envelope, peer: subscriber.peer, subscriber }
+    pub(crate) fn new(envelope: Result<Envelope, envelope::Error>, place: &RollGuard) -> Self {
+        let subscriber = place.subscriber.clone();
+        Introduction { envelope, peer: subscriber.peer, subscriber, roll: place.roll.clone() }
     }
 
     /// Marks the connection as this minion's.
     pub fn accept(self, minion: MinionId) {
+        self.roll.name(&self.subscriber, minion.as_str());
         self.subscriber.set_minion(minion);
     }
 }
@@ -86,6 +98,10 @@ pub(crate) struct Subscriber {
     claimed: Option<String>,
     since: SystemTime,
     minion: Mutex<Option<MinionId>>,
+    /// The name under which the roll finds it.
+    listed: Mutex<Option<String>>,
+    /// Whether its minion has the key before only.
+    behind: AtomicBool,
     wanted: Mutex<Vec<Bytes>>,
     queue: mpsc::Sender<Bytes>,
     dropped: AtomicU64,
@@ -115,6 +131,12 @@ impl Queue {
     }
 }
 
+impl From<Bytes> for Payload {
+    fn from(current: Bytes) -> Self {
+        Payload { current, before: None }
+    }
+}
+
 impl Subscriber {
     pub(crate) fn subscribe(&self, prefix: Bytes) {
         lock(&self.wanted).push(prefix);
@@ -136,6 +158,10 @@ impl Subscriber {
             Some(minion) => ids.contains(minion),
             None => self.claimed.as_deref().is_some_and(|claimed| ids.contains(claimed)),
         }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Acquire)
     }
 
     fn wants(&self, topic: &[u8]) -> bool {
@@ -176,7 +202,7 @@ impl Subscriber {
 pub(crate) struct Roll {
     next: AtomicU64,
     subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
-    /// The connections that claim a name, so that a sign-in need not look at all.
+    /// The connections that claim a name, or have proved it, so that a sign-in need not look at all.
     claims: Mutex<HashMap<String, Vec<Arc<Subscriber>>>>,
     drained: mpsc::Sender<u64>,
 }
@@ -205,6 +231,8 @@ impl Roll {
             claimed,
             since,
             minion: Mutex::default(),
+            listed: Mutex::default(),
+            behind: AtomicBool::new(false),
             wanted: Mutex::default(),
             queue: sender,
             dropped: AtomicU64::new(0),
@@ -213,7 +241,7 @@ impl Roll {
         });
         lock(&self.subscribers).insert(number, subscriber.clone());
         if let Some(name) = &subscriber.claimed {
-            lock(&self.claims).entry(name.clone()).or_default().push(subscriber.clone());
+            self.name(&subscriber, name);
         }
         let queue = Queue { waiting, subscriber: subscriber.clone() };
         (RollGuard { roll: self.clone(), subscriber }, queue)
@@ -221,12 +249,26 @@ impl Roll {
 
     fn leave(&self, subscriber: &Subscriber) {
         lock(&self.subscribers).remove(&subscriber.number);
-        let Some(name) = &subscriber.claimed else { return };
+        self.unname(subscriber);
+    }
+
+    /// Lists a connection under a name, and no other. One that has left meanwhile is not listed.
+    fn name(&self, subscriber: &Arc<Subscriber>, name: &str) {
+        self.unname(subscriber);
         let mut claims = lock(&self.claims);
-        if let Some(connections) = claims.get_mut(name) {
+        if lock(&self.subscribers).contains_key(&subscriber.number) {
+            *lock(&subscriber.listed) = Some(name.to_owned());
+            claims.entry(name.to_owned()).or_default().push(subscriber.clone());
+        }
+    }
+
+    fn unname(&self, subscriber: &Subscriber) {
+        let mut claims = lock(&self.claims);
+        let Some(name) = lock(&subscriber.listed).take() else { return };
+        if let Some(connections) = claims.get_mut(&name) {
             connections.retain(|other| other.number != subscriber.number);
             if connections.is_empty() {
-                claims.remove(name);
+                claims.remove(&name);
             }
         }
     }
@@ -251,6 +293,22 @@ impl Drop for RollGuard {
     }
 }
 
+/// A publication, framed for those who have the key in force and for those who are behind.
+struct Frames {
+    current: Bytes,
+    before: Option<Bytes>,
+}
+
+impl Frames {
+    fn new(frame: impl Fn(&Bytes) -> Bytes, payload: &Payload) -> Self {
+        Frames { current: frame(&payload.current), before: payload.before.as_ref().map(frame) }
+    }
+
+    fn of(&self, subscriber: &Subscriber) -> &Bytes {
+        self.before.as_ref().filter(|_| subscriber.is_behind()).unwrap_or(&self.current)
+    }
+}
+
 /// Listens for subscribers and sends them publications. Closes all connections when dropped.
 pub struct Publisher {
     pub(crate) address: SocketAddr,
@@ -268,48 +326,87 @@ impl Publisher {
     }
 
     /// Puts a payload into the queues of its audience. It is framed once per topic and shared by all.
-    pub fn publish(&self, payload: &Bytes, audience: &Audience) -> Delivery {
+    pub fn publish(&self, payload: &Payload, audience: &Audience) -> Delivery {
         self.send_to(&self.roll.all(), payload, audience)
     }
 
     /// The same for one connection alone, if it is still there and belongs to the audience.
-    pub fn publish_to(&self, number: u64, payload: &Bytes, audience: &Audience) -> Delivery {
+    pub fn publish_to(&self, number: u64, payload: &Payload, audience: &Audience) -> Delivery {
         let subscriber = lock(&self.roll.subscribers).get(&number).cloned();
         self.send_to(subscriber.as_slice(), payload, audience)
     }
 
-    fn send_to(&self, subscribers: &[Arc<Subscriber>], payload: &Bytes, audience: &Audience) -> Delivery {
+    fn send_to(&self, subscribers: &[Arc<Subscriber>], payload: &Payload, audience: &Audience) -> Delivery {
         let mut delivery = Delivery::default();
-        match audience {
-            Audience::All => {
-                let frame = (self.frame)(None, payload);
-                for subscriber in subscribers.iter().filter(|subscriber| subscriber.wants(payload)) {
-                    subscriber.send(&frame, &mut delivery);
-                }
+        let mut send = |topic: Option<&Bytes>, meant: &dyn Fn(&Subscriber) -> bool| {
+            let frames = Frames::new(|sealed| (self.frame)(topic, sealed), payload);
+            for subscriber in subscribers.iter().filter(|subscriber| meant(subscriber)) {
+                subscriber.send(frames.of(subscriber), &mut delivery);
             }
+        };
+        match audience {
+            Audience::All => send(None, &|subscriber| subscriber.wants(&payload.current)),
             Audience::AllBut(ids) => {
-                let frame = (self.frame)(None, payload);
-                let meant = |subscriber: &&Arc<Subscriber>| subscriber.wants(payload) && !subscriber.is_one_of(ids);
-                for subscriber in subscribers.iter().filter(meant) {
-                    subscriber.send(&frame, &mut delivery);
-                }
+                send(None, &|subscriber| subscriber.wants(&payload.current) && !subscriber.is_one_of(ids));
             }
             Audience::Topics(topics) => {
                 for topic in topics {
-                    let frame = (self.frame)(Some(topic), payload);
-                    for subscriber in subscribers.iter().filter(|subscriber| subscriber.wants(topic)) {
-                        subscriber.send(&frame, &mut delivery);
-                    }
+                    send(Some(topic), &|subscriber| subscriber.wants(topic));
                 }
             }
-            Audience::Minions(ids) => {
-                let frame = (self.frame)(None, payload);
-                for subscriber in subscribers.iter().filter(|subscriber| subscriber.is_one_of(ids)) {
-                    subscriber.send(&frame, &mut delivery);
-                }
-            }
+            Audience::Minions(ids) => send(None, &|subscriber| subscriber.is_one_of(ids)),
         }
         delivery
+    }
+
+    /// The key changes: from now on all who listen get what is sealed with the key before, until they
+    /// [catch up](Self::catch_up) or [sign in](Self::has_signed_in). Those that are behind already are not any more: they
+    /// have neither of the two keys.
+    pub fn leave_behind(&self) {
+        for subscriber in self.roll.all() {
+            subscriber.behind.fetch_not(Ordering::AcqRel);
+        }
+    }
+
+    /// Nobody gets what is sealed with the key before any more.
+    pub fn forget_before(&self) {
+        for subscriber in self.roll.all() {
+            subscriber.behind.store(false, Ordering::Release);
+        }
+    }
+
+    /// Returns the connections that are behind, oldest first, with the minion where it is known.
+    pub fn behind(&self) -> Vec<(u64, Option<MinionId>)> {
+        let all = self.roll.all();
+        let behind = all.iter().filter(|subscriber| subscriber.is_behind());
+        behind.map(|subscriber| (subscriber.number, lock(&subscriber.minion).clone())).collect()
+    }
+
+    /// Whether any connection is behind.
+    pub fn any_behind(&self) -> bool {
+        lock(&self.roll.subscribers).values().any(|subscriber| subscriber.is_behind())
+    }
+
+    /// Sends a payload, sealed with the key in force, to those of some connections that are behind; from now on they get all
+    /// that is. Returns how many they were.
+    pub fn catch_up(&self, numbers: &[u64], sealed: &Bytes) -> usize {
+        let subscribers: Vec<_> = {
+            let known = lock(&self.roll.subscribers);
+            numbers.iter().filter_map(|number| known.get(number).cloned()).collect()
+        };
+        let (frame, mut delivery) = ((self.frame)(None, sealed), Delivery::default());
+        let behind = |subscriber: &&Arc<Subscriber>| subscriber.behind.swap(false, Ordering::AcqRel);
+        // One whose queue is full asks for the key when it meets the next publication.
+        subscribers.iter().filter(behind).map(|subscriber| subscriber.send(&frame, &mut delivery)).count()
+    }
+
+    /// A minion signed in from an address: its connections from there are not behind any more.
+    pub fn has_signed_in(&self, minion: &MinionId, from: std::net::IpAddr) {
+        for subscriber in self.roll.claiming(minion.as_str()) {
+            if subscriber.peer.ip().to_canonical() == from.to_canonical() {
+                subscriber.behind.store(false, Ordering::Release);
+            }
+        }
     }
 
     /// Asks to be told by [`Publisher::drained`] when the queue of a connection is empty. Says whether it is so already.

@@ -48,7 +48,7 @@ async fn cost(publisher: &Publisher, count: usize, subscriber: fn(SocketAddr) ->
     let connecting = tokio::task::spawn_blocking(move || (0..count).map(|_| subscriber(address)).collect::<Vec<_>>());
     let subscribers = connecting.await.unwrap();
     let served = async {
-        while publisher.publish(&Bytes::from_static(b"payload"), &Audience::All).queued < count {
+        while publisher.publish(&Bytes::from_static(b"payload").into(), &Audience::All).queued < count {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         while publisher.subscribers().iter().any(|status| status.queued > 0) {

@@ -35,7 +35,7 @@ async fn master(rt: Rt, kind: Kind) {
     loop {
         tokio::select! {
             biased;
-            _ = ticks.tick() => drop(publisher.publish(&Bytes::from_static(b"tick"), &Audience::All)),
+            _ = ticks.tick() => drop(publisher.publish(&Bytes::from_static(b"tick").into(), &Audience::All)),
             Some(request) = requests.next() => {
                 let Ok(Envelope::Clear(clear)) = request.envelope else { panic!("a sealed request") };
                 request.reply.send(clear.load.into());

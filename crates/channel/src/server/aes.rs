@@ -8,9 +8,6 @@ use crypto::{Crypticle, KeyString, PrivateKey};
 use rt::Rt;
 use tokio::time::Instant;
 
-/// How long what was sealed with the key before a rotation is still opened.
-const OVERLAP: Duration = Duration::from_secs(60);
-
 /// The key publications are sealed with. After a rotation by age, requests sealed with the old one are opened for a while;
 /// after one that locks somebody out they are not.
 pub struct AesKey(RwLock<Keys>);
@@ -23,8 +20,8 @@ struct Keys {
 /// Why the key is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// It is old enough.
-    Age,
+    /// It is old enough. For so long what was sealed with it is still opened.
+    Age(Duration),
     /// A minion's key was taken away, and it must not read or say anything any more.
     LockOut,
 }
@@ -43,10 +40,14 @@ impl AesKey {
     }
 
     pub(crate) fn rotate(&self, rt: &Rt, reason: Rotation) {
+        let overlap = match reason {
+            Rotation::Age(overlap) => Some(overlap),
+            Rotation::LockOut => None,
+        };
         let next = Arc::new(Generation::new(rt));
         let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut keys.current, next);
-        keys.previous = (reason == Rotation::Age).then(|| (old, Instant::now() + OVERLAP));
+        keys.previous = overlap.map(|overlap| (old, Instant::now() + overlap));
     }
 
     /// Returns the key in force.

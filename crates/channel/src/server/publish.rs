@@ -31,9 +31,14 @@ impl Server {
         Numbered::next(self.aes.current())
     }
 
+    /// Numbers the next publication under the key before a rotation, while that still counts.
+    pub fn number_before(&self) -> Option<Numbered> {
+        self.aes.previous().map(Numbered::next)
+    }
+
     /// Numbers the next publication if only minions of ours get it: soon after a rotation the old key opens it as well.
     pub fn number_word(&self) -> Numbered {
-        let before = self.aes.previous().map(Numbered::next).map(Box::new);
+        let before = self.number_before().map(Box::new);
         Numbered { before, ..self.number_publication() }
     }
 

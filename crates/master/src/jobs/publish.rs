@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
-use transport::Audience;
+use transport::{Audience, Payload};
 use value::{Map, Value, map};
 use wire::Jid;
 use wire::loads::Ability;
@@ -211,8 +210,16 @@ pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> 
     }
     let (turn, number) = shared.order.take(|| shared.channel.number_word());
     let payload = shared.channel.seal_publication(map! { OURS => word }, &number)?;
-    turn.pass(|| shared.publisher.publish(&payload, &Audience::Minions(ours)));
+    turn.pass(|| shared.publisher.publish(&payload.into(), &Audience::Minions(ours)));
     Ok(())
+}
+
+/// Sends some connections that are behind a word for nobody, sealed with the key in force; who listens there signs in to
+/// read it. Returns how many were behind. Blocks the thread.
+pub fn catch_up(shared: &Shared, connections: &[u64]) -> Result<usize, crypto::RsaError> {
+    let (turn, number) = shared.order.take(|| shared.channel.number_publication());
+    let sealed = shared.channel.seal_publication(map! { OURS => map! { "renewed" => true } }, &number)?;
+    Ok(turn.pass(|| shared.publisher.catch_up(connections, &sealed)))
 }
 
 fn clear(load: Map) -> Value {
@@ -308,9 +315,14 @@ fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), cr
     Ok(())
 }
 
-/// Numbers and seals a load, and hands the payload over when all that were numbered before have been.
-fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Bytes) -> T) -> Result<T, crypto::RsaError> {
-    let (turn, number) = shared.order.take(|| shared.channel.number_publication());
-    let payload = shared.channel.seal_publication(load, &number)?;
+/// Numbers and seals a load, also for those who are behind, and hands the payload over when all that were numbered before
+/// have been.
+fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Payload) -> T) -> Result<T, crypto::RsaError> {
+    let channel = &shared.channel;
+    let behind = || channel.aes().previous().is_some() && shared.publisher.any_behind();
+    let number = || (channel.number_publication(), behind().then(|| channel.number_before()).flatten());
+    let (turn, (number, before)) = shared.order.take(number);
+    let before = before.map(|number| channel.seal_publication(load.clone(), &number)).transpose()?;
+    let payload = Payload { current: channel.seal_publication(load, &number)?, before };
     Ok(turn.pass(|| hand_over(&payload)))
 }

@@ -83,6 +83,7 @@ fn sign_in(shared: &Arc<Shared>, request: &Clear, peer: SocketAddr) -> Value {
     if let Some(event) = signed_in.event {
         if event.act == "accept" {
             shared.heard(&event.id, peer.ip());
+            shared.publisher.has_signed_in(&event.id, peer.ip());
             shared.presence.note_abilities(&event.id, signed_in.abilities);
         }
         announce(shared, event);

@@ -388,6 +388,7 @@ async fn take(
             Some(Word::Rotated(spread)) => {
                 world.rt.spawn(missed::renew(world.clone(), link.clone(), spread));
             }
+            Some(Word::Other) => {}
             None => world.start_job(link, load),
         },
         Ok(None) => {}

@@ -77,6 +77,8 @@ pub enum Word {
     Goodbye(Duration),
     /// The key of publications changes. Minions sign in within this time.
     Rotated(Duration),
+    /// Nothing that concerns us, or nothing we know of.
+    Other,
 }
 
 impl Word {
@@ -92,7 +94,7 @@ impl Word {
         match (is("goodbye"), is("rotated")) {
             (true, _) => Some(Word::Goodbye(spread)),
             (_, true) => Some(Word::Rotated(spread)),
-            _ => None,
+            _ => Some(Word::Other),
         }
     }
 }
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(Word::of(&goodbye), Some(Word::Goodbye(Duration::from_millis(2500))));
         let rotated = map! { "saltern" => map! { "rotated" => true, "spread" => 1e300 } };
         assert_eq!(Word::of(&rotated), Some(Word::Rotated(Duration::from_secs(60))));
-        assert_eq!(Word::of(&map! { "saltern" => map! { "dance" => true } }), None);
+        assert_eq!(Word::of(&map! { "saltern" => map! { "renewed" => true } }), Some(Word::Other));
         assert_eq!(Word::of(&map! { "saltern" => map! { "goodbye" => true }, "jid" => "1" }), None);
         assert_eq!(Word::of(&map! { "jid" => "1" }), None);
     }

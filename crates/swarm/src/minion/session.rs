@@ -170,6 +170,7 @@ impl Minion {
                 let wait = SOON + self.between(Purpose::Backoff, Duration::ZERO, spread);
                 busy.push(Box::pin(self.renew(channel, wait)));
             }
+            Some(Word::Other) => {}
             None => {
                 if let Some(owed) = self.admit(load) {
                     busy.push(Box::pin(self.give_back(channel, owed)));

@@ -17,6 +17,8 @@ pub(super) enum Word {
     Goodbye(Duration),
     /// It has new keys. Minions sign in within this time.
     Rotated(Duration),
+    /// Nothing that concerns a minion.
+    Other,
 }
 
 impl Word {
@@ -29,7 +31,7 @@ impl Word {
         match (is("goodbye"), is("rotated")) {
             (true, _) => Some(Word::Goodbye(spread)),
             (_, true) => Some(Word::Rotated(spread)),
-            _ => None,
+            _ => Some(Word::Other),
         }
     }
 }
@@ -44,7 +46,7 @@ mod tests {
         let said = |said: Map| Word::of(&map! { "saltern" => said });
         assert_eq!(said(map! { "goodbye" => true, "spread" => 2.5 }), Some(Word::Goodbye(Duration::from_millis(2500))));
         assert_eq!(said(map! { "rotated" => true, "spread" => 900 }), Some(Word::Rotated(Duration::from_secs(60))));
-        assert_eq!(said(map! { "left" => 3 }), None);
+        assert_eq!(said(map! { "renewed" => true }), Some(Word::Other));
         assert_eq!(Word::of(&map! { "saltern" => map! { "goodbye" => true }, "jid" => "1" }), None);
         assert_eq!(Word::of(&map! { "jid" => "1" }), None);
     }

@@ -11,7 +11,7 @@ use wire::tcp::Frame;
 
 use super::stream::{FrameReader, split};
 use crate::accept::{Place, accept};
-use crate::publish::{Roll, Subscriber};
+use crate::publish::{Roll, RollGuard};
 use crate::{Error, Introduction, Limits, Publisher, Tls};
 
 /// Largest frame a subscriber may send: the introduction.
@@ -69,20 +69,16 @@ async fn attend(
     };
     tokio::select! {
         biased;
-        ended = hear(reader, &guard.subscriber, hall.said) => ended,
+        ended = hear(reader, &guard, hall.said) => ended,
         ended = write => ended,
     }
 }
 
 /// Passes on what a subscriber says about itself.
-async fn hear(
-    mut reader: FrameReader,
-    subscriber: &Arc<Subscriber>,
-    said: mpsc::Sender<Introduction>,
-) -> Result<(), Error> {
+async fn hear(mut reader: FrameReader, place: &RollGuard, said: mpsc::Sender<Introduction>) -> Result<(), Error> {
     for _ in 0..MOST_INTRODUCTIONS {
         let frame = reader.next().await?;
-        let introduction = Introduction::new(Envelope::from_value(frame.body), subscriber.clone());
+        let introduction = Introduction::new(Envelope::from_value(frame.body), place);
         // A publisher without anybody who checks introductions goes on without.
         let _ = said.send(introduction).await;
     }

@@ -192,7 +192,7 @@ async fn answers_to_pings_are_whole_between_publications_to_a_slow_reader() {
     let (mut pongs, mut messages) = (0, 0);
     for round in 0..50_u8 {
         peer.send(&Command::Ping { ttl: 0, context: vec![round; 16].into() }.encode()).await;
-        publisher.publish(&payload, &Audience::All);
+        publisher.publish(&payload.clone().into(), &Audience::All);
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
     while pongs < 50 || messages < 45 {

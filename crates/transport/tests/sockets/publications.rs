@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rt::Rt;
-use saltern_transport::{Audience, Delivery, Error, Kind, Limits, Publisher, Subscription, Target, zeromq};
+use saltern_transport::{Audience, Delivery, Error, Kind, Limits, Payload, Publisher, Subscription, Target, zeromq};
 use tokio::io::AsyncWriteExt;
 use value::map;
 use wire::MinionId;
@@ -23,7 +23,7 @@ async fn on_the_roll(publisher: &Publisher, count: usize) {
 
 /// Publishes until all subscriptions have arrived at the publisher.
 async fn reaches(publisher: &Publisher, payload: &Bytes, audience: &Audience, count: usize) {
-    until("the subscriptions arrive", || publisher.publish(payload, audience).queued == count).await;
+    until("the subscriptions arrive", || publisher.publish(&payload.clone().into(), audience).queued == count).await;
 }
 
 #[tokio::test]
@@ -64,8 +64,12 @@ async fn topics_are_prefixes_in_both_forms_of_subscriptions() {
     let payload = Bytes::from_static(b"payload");
     let topics = |names: &[&'static str]| Audience::Topics(names.iter().map(|name| (*name).into()).collect());
     reaches(&publisher, &payload, &topics(&["abc"]), 2).await;
-    assert_eq!(publisher.publish(&payload, &topics(&["a", "b", "ba"])), Delivery::default(), "not the prefix");
-    assert_eq!(publisher.publish(&payload, &topics(&["ab", "x", "abd"])).queued, 4, "once per topic");
+    assert_eq!(
+        publisher.publish(&payload.clone().into(), &topics(&["a", "b", "ba"])),
+        Delivery::default(),
+        "not the prefix"
+    );
+    assert_eq!(publisher.publish(&payload.clone().into(), &topics(&["ab", "x", "abd"])).queued, 4, "once per topic");
     for peer in [&mut new, &mut old] {
         while peer.message().await != ["ab", "payload"] {}
         assert_eq!(peer.message().await, ["abd", "payload"]);
@@ -87,8 +91,8 @@ async fn subscribers_of_topics_take_nothing_else() {
     let audience = |name: &'static str| Audience::Topics(vec![name.into()]);
     reaches(&publisher, &Bytes::from_static(b"one"), &audience("broadcast"), 1).await;
     // Begins like one of its topics, but is another minion's.
-    assert_eq!(publisher.publish(&Bytes::from_static(b"not for us"), &audience("web10")).queued, 1);
-    publisher.publish(&Bytes::from_static(b"two"), &audience("web1"));
+    assert_eq!(publisher.publish(&Bytes::from_static(b"not for us").into(), &audience("web10")).queued, 1);
+    publisher.publish(&Bytes::from_static(b"two").into(), &audience("web1"));
     let mut got = next(&mut *subscription).await;
     while got == "one" {
         got = next(&mut *subscription).await;
@@ -111,7 +115,7 @@ async fn a_slow_reader_loses_publications_and_delays_nobody() {
         reaches(&publisher, &payload, &Audience::All, 2).await;
         let mut dropped = 0;
         for round in 0..50 {
-            let delivery = publisher.publish(&payload, &Audience::All);
+            let delivery = publisher.publish(&payload.clone().into(), &Audience::All);
             assert_eq!(delivery.queued + delivery.dropped, 2, "{kind:?} {round}");
             dropped += delivery.dropped as u64;
             assert_eq!(next(&mut *quick).await, payload, "{kind:?} {round}");
@@ -158,11 +162,11 @@ async fn introductions_say_who_listens_over_tcp() {
     }
     let named = |ids: &[&str]| ids.iter().map(|id| MinionId::new(*id).unwrap()).collect::<HashSet<_>>();
     let audience = |ids: &[&str]| Audience::Minions(named(ids));
-    assert_eq!(publisher.publish(&Bytes::from_static(b"one"), &audience(&["web1", "db1"])).queued, 1);
-    assert_eq!(publisher.publish(&Bytes::from_static(b"none"), &Audience::Minions(HashSet::new())).queued, 0);
+    assert_eq!(publisher.publish(&Bytes::from_static(b"one").into(), &audience(&["web1", "db1"])).queued, 1);
+    assert_eq!(publisher.publish(&Bytes::from_static(b"none").into(), &Audience::Minions(HashSet::new())).queued, 0);
     let not_web1 = Audience::AllBut(named(&["web1", "db1"]));
-    assert_eq!(publisher.publish(&Bytes::from_static(b"others"), &not_web1).queued, 1);
-    publisher.publish(&Bytes::from_static(b"all"), &Audience::All);
+    assert_eq!(publisher.publish(&Bytes::from_static(b"others").into(), &not_web1).queued, 1);
+    publisher.publish(&Bytes::from_static(b"all").into(), &Audience::All);
     assert_eq!((next(&mut *known).await, next(&mut *known).await), ("one".into(), "all".into()));
     assert_eq!(next(&mut *unknown).await, "others");
     assert_eq!(next(&mut *unknown).await, "all", "what is for named minions is not for strangers");
@@ -203,7 +207,7 @@ async fn a_subscriber_that_lost_something_is_told_of_once_it_has_taken_the_rest(
         // More than the sockets in between take.
         let large = Bytes::from(vec![0x81; 4 << 20]);
         let lost = loop {
-            let delivery = publisher.publish(&large, &Audience::All);
+            let delivery = publisher.publish(&large.clone().into(), &Audience::All);
             match delivery.lost.first() {
                 Some(number) => break *number,
                 None => tokio::task::yield_now().await,
@@ -217,10 +221,68 @@ async fn a_subscriber_that_lost_something_is_told_of_once_it_has_taken_the_rest(
             told = tokio::time::timeout(PATIENCE, drained.recv()) => assert_eq!(told.unwrap(), Some(lost), "{kind:?}"),
         }
         let again = Bytes::from_static(b"\x81again");
-        assert_eq!(publisher.publish_to(lost, &again, &Audience::All).queued, 1);
-        assert_eq!(publisher.publish_to(lost + 7, &again, &Audience::All), Delivery::default());
+        assert_eq!(publisher.publish_to(lost, &again.clone().into(), &Audience::All).queued, 1);
+        assert_eq!(publisher.publish_to(lost + 7, &again.clone().into(), &Audience::All), Delivery::default());
         while next(&mut *subscription).await != again {}
         tokio::time::timeout(PATIENCE, publisher.flushed()).await.expect("nothing waits");
         assert!(publisher.is_there(lost) && publisher.watch_queue(lost));
+    }
+}
+
+#[tokio::test]
+async fn who_is_behind_gets_what_is_sealed_with_the_key_before() {
+    for kind in BOTH {
+        let mut publisher = publish_with(kind, Limits::default()).await;
+        let mut one = subscribe(kind, publisher.address(), "web1").await;
+        let mut two = subscribe(kind, publisher.address(), "web2").await;
+        if let Some(mut introductions) = publisher.introductions() {
+            for _ in 0..2 {
+                let introduction = introductions.recv().await.unwrap();
+                let id = load(introduction.envelope.as_ref().unwrap()).get_str("id").unwrap().to_owned();
+                introduction.accept(MinionId::new(id).unwrap());
+            }
+        }
+        reaches(&publisher, &Bytes::from_static(b"first"), &Audience::All, 2).await;
+        let both = Payload { current: "new".into(), before: Some("old".into()) };
+        let (localhost, one_id) = (std::net::Ipv4Addr::LOCALHOST.into(), MinionId::new("web1").unwrap());
+
+        publisher.leave_behind();
+        let mut three = subscribe(kind, publisher.address(), "web3").await;
+        assert_eq!((publisher.behind().len(), publisher.any_behind()), (2, true));
+        until("the third subscription arrives", || publisher.publish(&both, &Audience::All).queued == 3).await;
+        publisher.has_signed_in(&one_id, std::net::Ipv4Addr::new(127, 0, 0, 9).into());
+        assert_eq!(publisher.behind().len(), 2, "somebody elsewhere signed in");
+        publisher.has_signed_in(&one_id, localhost);
+        let rest: Vec<u64> = publisher.behind().into_iter().map(|(number, _)| number).collect();
+        publisher.publish(&both, &Audience::All);
+        assert_eq!(
+            (rest.len(), publisher.catch_up(&rest, &"word".into()), publisher.catch_up(&rest, &"word".into())),
+            (1, 1, 0)
+        );
+        publisher.publish(&both, &Audience::All);
+        publisher.publish(&Bytes::from_static(b"end").into(), &Audience::All);
+
+        let all = async |subscription: &mut dyn Subscription| {
+            let mut got: Vec<Bytes> = Vec::new();
+            while got.last().is_none_or(|last| last != "end") {
+                got.push(next(subscription).await);
+            }
+            // How often something was published until the subscriptions had arrived is a matter of time.
+            got.dedup();
+            got
+        };
+        assert_eq!(all(&mut *one).await, ["first", "old", "new", "end"], "{kind:?}");
+        assert_eq!(all(&mut *two).await, ["first", "old", "word", "new", "end"], "{kind:?}");
+        assert_eq!(all(&mut *three).await, ["new", "end"], "{kind:?}");
+
+        publisher.leave_behind();
+        publisher.publish(&Bytes::from_static(b"only one").into(), &Audience::All);
+        publisher.forget_before();
+        publisher.publish(&both, &Audience::All);
+        publisher.publish(&Bytes::from_static(b"end").into(), &Audience::All);
+        assert_eq!(all(&mut *one).await, ["only one", "new", "end"], "{kind:?}");
+        publisher.leave_behind();
+        publisher.leave_behind();
+        assert!(!publisher.any_behind(), "{kind:?}: the key before is not theirs any more");
     }
 }

@@ -96,10 +96,10 @@ async fn their_subscribers_hear_our_publisher() {
         publisher.address()
     );
     let mut program = Program::start(&python, &script);
-    let all = |size| publisher.publish(&Bytes::from(vec![7; size]), &Audience::All).queued;
+    let all = |size| publisher.publish(&Bytes::from(vec![7; size]).into(), &Audience::All).queued;
     until_within(SLOW, "their subscriptions arrive", || all(100) == 1).await;
     until_within(SLOW, "both of them", || {
-        publisher.publish(&"payload".into(), &Audience::Topics(vec!["web1".into()])).queued == 2
+        publisher.publish(&Bytes::from("payload").into(), &Audience::Topics(vec!["web1".into()])).queued == 2
     })
     .await;
     assert_eq!(program.line().await, "100");
@@ -107,7 +107,7 @@ async fn their_subscribers_hear_our_publisher() {
         assert_eq!(program.line().await, "[b'web1', b'payload']");
     }
     until_within(SLOW, "the cancelled one leaves", || {
-        publisher.publish(&"payload".into(), &Audience::Topics(vec!["web1".into()])).queued == 1
+        publisher.publish(&Bytes::from("payload").into(), &Audience::Topics(vec!["web1".into()])).queued == 1
     })
     .await;
     let numbers = || publisher.subscribers().iter().map(|status| status.number).collect::<Vec<_>>();

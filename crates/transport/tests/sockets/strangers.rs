@@ -42,7 +42,8 @@ async fn thousands_of_half_open_connections_keep_nobody_out() {
         assert_eq!(ask(&*requester, 1).await.unwrap(), echo(1), "{kind:?}");
         assert!(start.elapsed() < Duration::from_secs(5), "{kind:?}: {:?}", start.elapsed());
         let mut subscription = subscribe(kind, publisher.address(), "web1").await;
-        until("others are not touched", || publisher.publish(&"x".into(), &Audience::All).queued == 1).await;
+        until("others are not touched", || publisher.publish(&Bytes::from("x").into(), &Audience::All).queued == 1)
+            .await;
         assert_eq!(subscription.next().await.unwrap(), "x");
         let mut oldest = strangers.swap_remove(0);
         closed(&mut oldest).await;

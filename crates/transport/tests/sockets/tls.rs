@@ -161,7 +161,7 @@ async fn publications_pass_through_tls() {
     let target = Target { tls: Some((minion, "master".to_owned())), ..Target::plain(publisher.address()) };
     let mut subscription = tcp::subscribe(&Rt::real(), &target, &question(1)).await.unwrap();
     let payload = bytes::Bytes::from(vec![7; 3 << 20]);
-    until("it listens", || publisher.publish(&payload, &Audience::All).queued == 1).await;
+    until("it listens", || publisher.publish(&payload.clone().into(), &Audience::All).queued == 1).await;
     assert_eq!(tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap().unwrap(), payload);
 }
 
