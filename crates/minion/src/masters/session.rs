@@ -321,7 +321,11 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     loop {
         tokio::select! {
             biased;
-            error = &mut watched => return error.into(),
+            error = &mut watched => {
+                let said = last_words(world, link, &channel, &mut *subscription, &unread);
+                let said = tokio::time::timeout(LAST_WORDS, said).await;
+                return said.ok().flatten().unwrap_or_else(|| error.into());
+            }
             () = &mut checked => {}
             () = &mut asked => {}
             payload = subscription.next() => match payload {
@@ -337,6 +341,25 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
                 let (world, link, channel) = (world.clone(), link.clone(), channel.clone());
                 world.rt.clone().spawn(async move { refresh_pillar(&world, &link, &channel).await });
             }
+        }
+    }
+}
+
+/// How long what a master said before its request port closed may take on its way.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+/// Takes what was published before the request port closed; it may be the word that the master stops.
+async fn last_words(
+    world: &Arc<World>,
+    link: &Arc<Link>,
+    channel: &MasterChannel,
+    subscription: &mut dyn Subscription,
+    unread: &Notify,
+) -> Option<Ended> {
+    loop {
+        let payload = subscription.next().await.ok()?;
+        if let Some(ended) = take(world, link, channel, payload, unread).await {
+            return Some(ended);
         }
     }
 }
