@@ -41,6 +41,7 @@ pub async fn by_age(shared: &Arc<Shared>, stop: &CancellationToken) {
     let rt = shared.stores.rt.clone();
     rt.spawn(async move {
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             () = catch_up(&shared, &key, group, told) => {}
         }
