@@ -144,6 +144,10 @@ fn run(prepared: OnMinion) -> Result<u8> {
         grains: !flag(&options, "skip_grains"),
         stop: CancellationToken::new(),
     };
+    if function.starts_with("state.") {
+        // Starting takes other code than states do.
+        daemon::map_only_what_is_used();
+    }
     let answer = runtime.block_on(unless_stopped(config, request));
     // Neither a function that blocks nor the look-up of the name of a dead master is waited for.
     runtime.shutdown_background();
