@@ -2,8 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use indexmap::IndexMap;
-
+use super::edges::Edges;
 use crate::keywords::Kind;
 
 /// A chunk, the trial of one, or a group of chunks that are done together.
@@ -19,9 +18,9 @@ pub struct Node {
     /// The nodes of a group.
     pub members: Vec<usize>,
     /// Who comes after, and why.
-    pub(super) out: IndexMap<usize, Vec<Kind>>,
+    pub(super) out: Edges,
     /// Who comes before, and why.
-    pub(super) into: IndexMap<usize, Vec<Kind>>,
+    pub(super) into: Edges,
 }
 
 impl Node {
@@ -33,8 +32,8 @@ impl Node {
             allow_aggregate: false,
             aggregate: None,
             members: Vec::new(),
-            out: IndexMap::new(),
-            into: IndexMap::new(),
+            out: Edges::default(),
+            into: Edges::default(),
         }
     }
 }
@@ -54,27 +53,24 @@ impl Digraph {
 
     /// Adds an edge; one of each kind between two nodes.
     pub fn connect(&mut self, from: usize, to: usize, kind: Kind) {
-        let kinds = self.0[from].out.entry(to).or_default();
-        if kinds.contains(&kind) {
-            return;
+        if self.0[from].out.add(to, kind) {
+            self.0[to].into.add(from, kind);
         }
-        kinds.push(kind);
-        self.0[to].into.entry(from).or_default().push(kind);
     }
 
     /// Returns the edges that come in: node and kind.
     pub fn incoming(&self, node: usize) -> Vec<(usize, Kind)> {
-        flat(&self.0[node].into)
+        self.0[node].into.all()
     }
 
     /// Returns the edges that go out: node and kind.
     pub fn outgoing(&self, node: usize) -> Vec<(usize, Kind)> {
-        flat(&self.0[node].out)
+        self.0[node].out.all()
     }
 
     /// Returns the next nodes with the number of edges to each.
     pub fn next(&self, node: usize) -> impl Iterator<Item = (usize, usize)> {
-        self.0[node].out.iter().map(|(to, kinds)| (*to, kinds.len()))
+        self.0[node].out.counted().into_iter()
     }
 
     /// Says whether one node can be reached from another.
@@ -86,7 +82,7 @@ impl Digraph {
                 return true;
             }
             if !std::mem::replace(&mut seen[node], true) {
-                stack.extend(self.0[node].out.keys().filter(|next| !seen[**next]));
+                stack.extend(self.next(node).map(|(next, _)| next).filter(|next| !seen[*next]));
             }
         }
         false
@@ -101,10 +97,6 @@ impl Digraph {
             self.connect(to, other, kind);
         }
     }
-}
-
-fn flat(edges: &IndexMap<usize, Vec<Kind>>) -> Vec<(usize, Kind)> {
-    edges.iter().flat_map(|(node, kinds)| kinds.iter().map(|kind| (*node, *kind))).collect()
 }
 
 impl Index<usize> for Digraph {

@@ -3,6 +3,7 @@
 mod cycle;
 mod digraph;
 mod dot;
+mod edges;
 mod order;
 
 use std::collections::HashMap;

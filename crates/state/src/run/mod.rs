@@ -126,8 +126,11 @@ impl Run {
         self.in_order(&order).await;
         self.listeners().await;
         self.beacons().await;
-        let mut result = std::mem::take(&mut self.chunks.disabled);
-        result.update(std::mem::take(&mut self.running));
+        let (mut result, running) = (std::mem::take(&mut self.chunks.disabled), std::mem::take(&mut self.running));
+        if result.is_empty() {
+            return running;
+        }
+        result.update(running);
         result
     }
 
