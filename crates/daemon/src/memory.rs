@@ -1,33 +1,30 @@
-//! How much of the program's own file is mapped, and how much the allocator keeps.
+//! How much of the program's own file and of its libraries is mapped, and how much the allocator keeps.
 //!
 //! The kernel maps around each page of code that is used its neighbours too, 64 KiB at a time, which serves short
 //! programs. In a daemon that runs for months most of those are never used, and of those that are, most only while it
 //! starts.
 
-use std::path::Path;
-
 use nix::libc;
 
-/// Unmaps the program's code and constants and lets the kernel map again only the pages that are really used. Where the kernel refuses,
-/// nothing changes.
+/// Unmaps the code and constants of the program and its libraries and lets the kernel map again only the pages that are
+/// really used. Where the kernel refuses, nothing changes.
 pub fn map_only_what_is_used() {
-    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
-    for (start, length) in code(&maps, &program) {
+    for (start, length) in code(&maps) {
         advise(start, length, libc::MADV_RANDOM);
         advise(start, length, libc::MADV_DONTNEED);
     }
 }
 
-/// The parts of a program's file that are mapped as code, and the constants at its beginning. Other tables are left alone:
-/// those with addresses in them were changed when the program was loaded, though they cannot be written any more.
-fn code<'a>(maps: &'a str, program: &'a Path) -> impl Iterator<Item = (usize, usize)> + 'a {
-    maps.lines().filter_map(move |line| {
+/// The parts of files that are mapped as code, and the constants at their beginning. Other tables are left alone: those
+/// with addresses in them were changed when the file was loaded, though they cannot be written any more.
+fn code(maps: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+    maps.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
-        let file = words.nth(2)?;
         let never_written = rights == "r-xp" || (rights == "r--p" && offset == "00000000");
-        if !never_written || Path::new(file) != program {
+        // What the kernel lends has a name in brackets.
+        if !never_written || !words.nth(2)?.starts_with('/') {
             return None;
         }
         let (start, end) = range.split_once('-')?;
@@ -38,8 +35,8 @@ fn code<'a>(maps: &'a str, program: &'a Path) -> impl Iterator<Item = (usize, us
 
 #[expect(unsafe_code, reason = "advice about memory is given by address")]
 fn advise(start: usize, length: usize, advice: libc::c_int) {
-    // SAFETY: the range is code or constants of our own file that nobody has the right to write to, so what is unmapped is read from
-    // the file again, the same.
+    // SAFETY: the range is code or constants of a file that nobody has the right to write to, so what is unmapped is read from the
+    // file again, the same.
     unsafe { libc::madvise(start as *mut libc::c_void, length, advice) };
 }
 
@@ -68,14 +65,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_code_of_the_program_is_meant() {
+    fn only_what_is_never_written_is_meant() {
         let maps = "0-1000 r--p 00000000 00:01 7       /bin/salt\n\
                     1000-3000 r-xp 00001000 00:01 7    /bin/salt\n\
                     3000-4000 r--p 00003000 00:01 7    /bin/salt\n\
-                    5000-6000 r-xp 00000000 00:01 8    /lib/libc.so\n\
-                    7000-8000 rw-p 00000000 00:00 0\n";
-        let parts: Vec<_> = code(maps, Path::new("/bin/salt")).collect();
-        assert_eq!(parts, [(0, 0x1000), (0x1000, 0x2000)]);
+                    5000-6000 r-xp 00001000 00:01 8    /lib/libc.so\n\
+                    6000-7000 rw-p 00002000 00:01 8    /lib/libc.so\n\
+                    7000-8000 rw-p 00000000 00:00 0\n\
+                    9000-a000 r-xp 00000000 00:00 0    [vdso]\n";
+        let parts: Vec<_> = code(maps).collect();
+        assert_eq!(parts, [(0, 0x1000), (0x1000, 0x2000), (0x5000, 0x1000)]);
     }
 
     #[test]

@@ -151,6 +151,10 @@ fn run(prepared: OnMinion) -> Result<u8> {
     let answer = runtime.block_on(unless_stopped(config, request));
     // Neither a function that blocks nor the look-up of the name of a dead master is waited for.
     runtime.shutdown_background();
+    if function.starts_with("state.") {
+        // Nor does printing what they came to.
+        daemon::map_only_what_is_used();
+    }
     match answer? {
         Some(answer) => show(&options, function, words, answer),
         None => Ok(exit_codes::OK),
