@@ -8,9 +8,13 @@ use std::time::{Duration, SystemTime};
 use value::{Map, Value};
 use wire::msgpack::{Decode, Packing, pack, unpack};
 
-/// Returns the path of the file.
+/// Returns the option `cachedir`.
+pub fn directory(opts: &Map) -> &Path {
+    Path::new(opts.get_str("cachedir").unwrap_or("/var/cache/salt/minion"))
+}
+
 fn path(opts: &Map) -> PathBuf {
-    Path::new(opts.get_str("cachedir").unwrap_or("/var/cache/salt/minion")).join("grains.cache.p")
+    directory(opts).join("grains.cache.p")
 }
 
 /// Returns the grains of an earlier start, if the option is on and they are young enough.
@@ -50,7 +54,7 @@ pub fn store(opts: &Map, grains: &Map) {
 }
 
 /// Writes beside the file and moves it into place, so that nobody reads half of it.
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension(format!("p.{}", std::process::id()));
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(bytes)?;

@@ -11,7 +11,7 @@ pub fn init(machine: &Machine) -> Map {
         grains.insert("selinux", selinux);
     }
     if machine.which("systemctl").is_some() && machine.which("localectl").is_some() {
-        let said = machine.run("systemctl", &["--version"]).filter(|said| said.code == Some(0));
+        let said = machine.ask("systemctl", &["--version"]).filter(|said| said.code == Some(0));
         grains.insert("systemd", systemd(said.as_ref().map_or("", |said| &said.stdout)));
     }
     grains.insert("init", init_system(machine));

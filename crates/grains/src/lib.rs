@@ -4,6 +4,7 @@
 //! the file `grains` beside the configuration and the option `grains` say; each lies over what came before. Nothing
 //! here is kept in memory, and nothing but the resolver leaves the machine.
 
+mod answers;
 mod boot;
 mod cache;
 mod cpu;
@@ -22,6 +23,8 @@ mod resolver;
 mod static_grains;
 pub mod system;
 mod virtualization;
+
+use std::sync::Arc;
 
 use value::{Map, Value, map};
 
@@ -50,7 +53,9 @@ pub fn refresh(opts: &Map) -> Map {
     }
     let mut grains = Map::with_capacity(128);
     let filter = static_grains::Filter::of(opts);
-    let found = of_machine(&Machine::here(), opts);
+    let answers = answers::Answers::of(opts).map(Arc::new);
+    let found = of_machine(&Machine::here().remembering(answers.clone()), opts);
+    answers.inspect(|answers| answers.store());
     filter.lay_over(&mut grains, found);
     filter.lay_over(&mut grains, static_grains::from_file(opts));
     let own = opts.get("grains").and_then(Value::as_map).cloned().unwrap_or_default();

@@ -9,9 +9,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::answers::Answers;
 
 /// No program that answers a question about the machine may take longer.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(5);
@@ -25,6 +28,7 @@ pub struct Machine {
     root: PathBuf,
     env: BTreeMap<String, String>,
     runs_programs: bool,
+    answers: Option<Arc<Answers>>,
 }
 
 /// What a program said.
@@ -42,13 +46,18 @@ impl Machine {
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .collect();
-        Machine { root: PathBuf::from("/"), env, runs_programs: true }
+        Machine { root: PathBuf::from("/"), env, runs_programs: true, answers: None }
+    }
+
+    /// The same machine, which remembers what [`Machine::ask`] was answered.
+    pub(crate) fn remembering(self, answers: Option<Arc<Answers>>) -> Self {
+        Machine { answers, ..self }
     }
 
     /// A machine recorded below a directory. Its programs are found but never run.
     pub fn recorded(root: impl Into<PathBuf>, env: &[(&str, &str)]) -> Self {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Machine { root: root.into(), env, runs_programs: false }
+        Machine { root: root.into(), env, runs_programs: false, answers: None }
     }
 
     /// Returns an environment variable.
@@ -93,11 +102,18 @@ impl Machine {
 
     /// Returns the sorted names in a directory; none when it cannot be read.
     pub fn names(&self, directory: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path(directory)) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = self.names_with(directory, "").collect();
         names.sort();
         names
+    }
+
+    /// Returns the names in a directory that begin so, in any order; none when it cannot be read.
+    pub fn names_with(&self, directory: &str, start: &str) -> impl Iterator<Item = String> {
+        let entries = std::fs::read_dir(self.path(directory)).into_iter().flatten().flatten();
+        entries.filter_map(move |entry| {
+            let name = entry.file_name();
+            name.as_encoded_bytes().starts_with(start.as_bytes()).then(|| name.to_string_lossy().into_owned())
+        })
     }
 
     /// Returns where a symbolic link points to, as written in it.
@@ -118,6 +134,18 @@ impl Machine {
     fn is_executable(&self, path: &str) -> bool {
         let executable = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
         std::fs::metadata(self.path(path)).is_ok_and(executable)
+    }
+
+    /// The same as [`Machine::run`], for questions whose answer is the same as long as the machine runs and the program is not
+    /// replaced: an earlier answer will do.
+    pub fn ask(&self, program: &str, args: &[&str]) -> Option<Output> {
+        match &self.answers {
+            Some(answers) if self.runs_programs => {
+                let path = self.which(program)?;
+                answers.or_ask(&path, args, || self.run(&path, args))
+            }
+            _ => self.run(program, args),
+        }
     }
 
     /// Runs a program of the machine if it is there. `None` when it is not, cannot be started, or takes too long.

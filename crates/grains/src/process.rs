@@ -53,7 +53,8 @@ fn minor_of(machine: &Machine, path: &str) -> Option<i64> {
 
 fn newest_python(machine: &Machine) -> Option<i64> {
     let directories = ["/usr/bin", "/usr/local/bin", "/bin"];
-    directories.iter().flat_map(|directory| machine.names(directory)).filter_map(|name| minor_in(&name)).max()
+    let names = directories.iter().flat_map(|directory| machine.names_with(directory, "python3."));
+    names.filter_map(|name| minor_in(&name)).max()
 }
 
 /// Returns the 11 of a name that ends with "python3.11".

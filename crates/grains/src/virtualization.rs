@@ -64,7 +64,7 @@ fn by_program(machine: &Machine) -> Option<Kind> {
         let said = machine.run("virt-what", &[]).filter(|said| said.code == Some(0));
         return said.map(|said| said.stdout.lines().find_map(virt_what).unwrap_or_default());
     }
-    let said = machine.run("systemd-detect-virt", &[]).filter(|said| said.code == Some(0))?;
+    let said = machine.ask("systemd-detect-virt", &[]).filter(|said| said.code == Some(0))?;
     systemd_detect_virt(&said.stdout)
 }
 

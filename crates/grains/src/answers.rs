@@ -1,0 +1,141 @@
+//! What programs have answered since the machine was started: the file `grains.programs.p` in the cache directory.
+//!
+//! Some answers stay the same until the program is replaced or the machine is started anew, and asking takes longer than all
+//! other grains together. They are known again as long as the machine's boot id and the program's file are the same.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use value::{Map, Value, map};
+use wire::msgpack::{Decode, Packing, pack, unpack};
+
+use crate::cache;
+use crate::machine::Output;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Answers by question, shared by those who ask side by side.
+#[derive(Debug)]
+pub struct Answers {
+    path: PathBuf,
+    boot: String,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    answers: Map,
+    changed: bool,
+}
+
+impl Answers {
+    /// Reads what was kept since the machine was started. `None` where the kernel does not say when that was.
+    pub fn of(opts: &Map) -> Option<Self> {
+        let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
+        Some(Self::since(cache::directory(opts).join("grains.programs.p"), boot))
+    }
+
+    fn since(path: PathBuf, boot: String) -> Self {
+        let answers = read(&path, &boot).unwrap_or_default();
+        Answers { path, boot, known: Mutex::new(Known { answers, changed: false }) }
+    }
+
+    /// Returns what a program has answered, or asks it. A program that failed without a word is asked again next time.
+    pub fn or_ask(&self, program: &str, args: &[&str], ask: impl FnOnce() -> Option<Output>) -> Option<Output> {
+        let Some(file) = identity(Path::new(program)) else { return ask() };
+        let question = [&[program], args].concat().join(" ");
+        // Others may ask meanwhile: the lock is not held while the program runs.
+        if let Some(answer) = self.known().answers.get(&question).and_then(|known| recall(known, &file)) {
+            return Some(answer);
+        }
+        let answer = ask()?;
+        if let (Some(code), false) = (answer.code, answer.stdout.is_empty()) {
+            let mut known = self.known();
+            known.answers.insert(question, map! { "file" => file, "code" => code, "stdout" => answer.stdout.clone() });
+            known.changed = true;
+        }
+        Some(answer)
+    }
+
+    /// Keeps what is new. Where that fails the programs are asked again next time.
+    pub fn store(&self) {
+        let mut known = self.known();
+        if !std::mem::take(&mut known.changed) {
+            return;
+        }
+        let kept = map! { "boot" => self.boot.clone(), "answers" => known.answers.clone() };
+        if let Err(error) = cache::write(&self.path, &pack(&kept.into(), Packing::Bin)) {
+            tracing::debug!("failed to write {}: {error}", self.path.display());
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the answers of this boot.
+fn read(path: &Path, boot: &str) -> Option<Map> {
+    let kept = unpack(&std::fs::read(path).ok()?, Decode::Default).ok()?;
+    let kept = kept.as_map().filter(|kept| kept.get_str("boot") == Some(boot))?;
+    kept.get("answers")?.as_map().cloned()
+}
+
+fn recall(known: &Value, file: &Value) -> Option<Output> {
+    let known = known.as_map().filter(|known| known.get("file") == Some(file))?;
+    let code = i32::try_from(known.get("code")?.as_i64()?).ok()?;
+    Some(Output { code: Some(code), stdout: known.get_str("stdout")?.to_owned() })
+}
+
+/// What tells a program's file from the one it was before.
+fn identity(program: &Path) -> Option<Value> {
+    let meta = std::fs::metadata(program).ok()?;
+    let numbers = [meta.dev().cast_signed(), meta.ino().cast_signed(), meta.mtime(), meta.mtime_nsec(), meta.ctime()];
+    Some(numbers.to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(stdout: &str) -> Option<Output> {
+        Some(Output { code: Some(0), stdout: stdout.into() })
+    }
+
+    #[test]
+    fn answers_hold_until_the_program_or_the_boot_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, program) = (folder.path().join("answers"), folder.path().join("program"));
+        std::fs::write(&program, "one").unwrap();
+        let ask = |boot: &str, answer: &str| {
+            let answers = Answers::since(path.clone(), boot.into());
+            let heard = answers.or_ask(program.to_str().unwrap(), &["--version"], || said(answer));
+            answers.store();
+            heard
+        };
+        assert_eq!(ask("first", "252"), said("252"));
+        assert_eq!(ask("first", "253"), said("252"));
+        assert_eq!(ask("second", "253"), said("253"));
+        let replacement = folder.path().join("new");
+        std::fs::write(&replacement, "two").unwrap();
+        std::fs::rename(&replacement, &program).unwrap();
+        assert_eq!(ask("second", "254"), said("254"));
+        std::fs::write(&path, b"\xc1garbage").unwrap();
+        assert_eq!(ask("second", "255"), said("255"));
+    }
+
+    #[test]
+    fn silence_and_failures_to_start_are_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, "").unwrap();
+        let answers = Answers::since(folder.path().join("answers"), "boot".into());
+        let program = program.to_str().unwrap();
+        assert_eq!(answers.or_ask(program, &[], || None), None);
+        assert_eq!(answers.or_ask(program, &[], || said("")), said(""));
+        assert_eq!(answers.or_ask(program, &["x"], || said("x")), said("x"));
+        assert_eq!(answers.or_ask(program, &[], || said("y")), said("y"));
+        assert_eq!(answers.or_ask("/nowhere/at/all", &[], || said("z")), said("z"));
+    }
+}
