@@ -68,7 +68,7 @@ pub fn zfs(machine: &Machine) -> Map {
     // The feature flags came with this manual page.
     let pages = ["/usr/share/man/man5", "/usr/share/man/man7"];
     let flags = machine.which("man").is_some()
-        && pages.iter().flat_map(|page| machine.names(page)).any(|name| name.starts_with("zpool-features."));
+        && pages.iter().any(|page| machine.names_with(page, "zpool-features.").next().is_some());
     let mut grains = map! { "zfs_support" => supported, "zfs_feature_flags" => flags };
     if supported {
         let said = machine.run("zpool", &["list", "-H", "-o", "name,size"]).map(|said| said.stdout).unwrap_or_default();

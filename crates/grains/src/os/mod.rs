@@ -56,7 +56,7 @@ fn number_or_text(part: &str) -> Value {
 pub fn arch(machine: &Machine, family: &str, cpu: &str) -> Value {
     match family {
         "Debian" => {
-            machine.run("dpkg", &["--print-architecture"]).map_or(Value::from(cpu), |said| said.stdout.trim().into())
+            machine.ask("dpkg", &["--print-architecture"]).map_or(Value::from(cpu), |said| said.stdout.trim().into())
         }
         "RedHat" | "Suse" => {
             let said = machine.run("rpm", &["--eval", "%{_host_cpu}"]).map(|said| said.stdout.trim().to_owned());
@@ -107,10 +107,30 @@ pub fn short_name(full: &str, id: Option<&str>) -> String {
     tables::look_up(tables::NAMES, &key).map_or_else(|| name.to_owned(), str::to_owned)
 }
 
-/// Drops "Linux" and "GNU/Linux" with the character before them.
+/// Drops "Linux" and "GNU/Linux" with the character before them, whatever their case.
 fn without_linux(name: &str) -> String {
-    let pattern = regex::Regex::new(r"(?i)\W(?:gnu/)?linux");
-    pattern.map_or_else(|_| name.to_owned(), |pattern| pattern.replace_all(name, "").into_owned())
+    let mut left = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let after = &rest[first.len_utf8()..];
+        let word = first.is_alphanumeric() || first == '_';
+        let ended =
+            strip_word(after, "gnu/").and_then(|after| strip_word(after, "linux")).or(strip_word(after, "linux"));
+        rest = match ended {
+            Some(end) if !word => end,
+            _ => {
+                left.push(first);
+                after
+            }
+        };
+    }
+    left
+}
+
+/// Takes a word of ASCII from the beginning, whatever its case.
+fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let (start, rest) = text.split_at_checked(word.len())?;
+    start.eq_ignore_ascii_case(word).then_some(rest)
 }
 
 /// Returns the id of the oldest ancestor of a distribution.
@@ -218,6 +238,22 @@ mod tests {
     use super::*;
 
     /// Each folder of `testdata/os` holds files of a distribution and what the real minion makes of them.
+    #[test]
+    fn linux_is_no_part_of_a_name() {
+        let cases = [
+            ("Debian GNU/Linux", "Debian"),
+            ("Rocky Linux", "Rocky"),
+            ("Oracle LINUX Server", "Oracle Server"),
+            ("AlmaLinux", "AlmaLinux"),
+            ("Über-gnu/linux linux", "Über"),
+            ("Gnu/hurd", "Gnu/hurd"),
+            ("", ""),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(without_linux(name), expected, "{name}");
+        }
+    }
+
     #[test]
     fn distributions_get_the_grains_of_the_real_minion() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/os");

@@ -41,9 +41,11 @@ impl Timetable {
     /// What the options say. Nothing is run yet.
     pub fn new(config: &config::Minion, rt: &Rt) -> Self {
         let zone = if rt.is_simulated() { Zone::Utc } else { Zone::Machine };
-        let today = zone.wall(rt.now()).date();
         let window = config.jobs.loop_interval.max(Duration::from_secs(1));
         let given = config.raw.get("schedule").cloned().unwrap_or_default();
+        // Where nothing is planned no day is asked for: to know the machine's zone, a folder of hundreds of zones is read.
+        let planned = given.as_map().is_some_and(|jobs| !jobs.is_empty());
+        let today = if planned { &zone } else { &Zone::Utc }.wall(rt.now()).date();
         let schedule = Schedule::new(&given, window, today).unwrap_or_else(|reason| {
             error!("the option 'schedule' is not used: {reason}");
             Schedule::new(&Value::Map(Map::new()), window, today).expect("a map is a schedule")
