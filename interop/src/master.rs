@@ -1,6 +1,7 @@
 //! Masters: configured in a folder of the sandbox, started, commanded and inspected.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,14 @@ pub(crate) const REQUEST_PORT: u16 = 4506;
 
 /// How long daemons may take to come up on a busy machine.
 pub(crate) const START: Duration = Duration::from_secs(120);
+
+/// Sends the request `ping` and says whether anything comes back within some seconds.
+fn answers_over_tcp(address: Ipv4Addr) -> bool {
+    const PING: &[u8] = b"\x82\xa4head\x81\xa3mid\x01\xa4body\x82\xa3enc\xa5clear\xa4load\x81\xa3cmd\xa4ping";
+    let Ok(mut stream) = TcpStream::connect(SocketAddr::from((address, REQUEST_PORT))) else { return false };
+    let asked = stream.set_read_timeout(Some(Duration::from_secs(5))).and_then(|()| stream.write_all(PING));
+    asked.is_ok() && stream.read(&mut [0; 64]).is_ok_and(|length| length > 0)
+}
 
 /// Which of Salt's transports a set of daemons speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +163,8 @@ impl Master {
         Ok(())
     }
 
-    /// Waits until ports and event socket accept connections.
+    /// Waits until ports and event socket accept connections, and over tcp until a request is answered: the real master's port is
+    /// open long before its workers are there, and those who come too early keep them busy.
     pub fn wait_ready(&mut self) -> Result<()> {
         let (address, socket) = (self.address, self.event_socket());
         let name = self.name.clone();
@@ -162,7 +172,10 @@ impl Master {
             let open = |port| {
                 TcpStream::connect_timeout(&SocketAddr::from((address, port)), Duration::from_millis(200)).is_ok()
             };
-            open(PUBLISH_PORT) && open(REQUEST_PORT) && std::os::unix::net::UnixStream::connect(&socket).is_ok()
+            open(PUBLISH_PORT)
+                && open(REQUEST_PORT)
+                && std::os::unix::net::UnixStream::connect(&socket).is_ok()
+                && (self.transport == Transport::Zeromq || answers_over_tcp(address))
         })
         .with_context(|| format!("the master said: {}", self.printed()))
     }
