@@ -163,6 +163,16 @@ fn a_minion_gets_the_whole_event_of_a_wheel_function() {
 }
 
 #[test]
+fn a_call_without_a_master_leaves_no_key_pair() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    std::fs::write(root.join("minion"), format!("root_dir: {}\nid: image\n", root.display())).unwrap();
+    let run = saltern(&["salt-call", "-c", ".", "--local", "--skip-grains", "config.get", "id"], root);
+    assert_eq!((run.0, run.1.as_str()), (0, "local:\n    image\n"), "{run:?}");
+    assert!(!root.join("etc/salt/pki/minion/minion.pem").exists());
+}
+
+#[test]
 fn a_call_tells_a_function_all_but_its_arguments() {
     let directory = tempfile::tempdir().unwrap();
     let config = format!("root_dir: {}\nid: web1\nfile_client: local\n", directory.path().display());

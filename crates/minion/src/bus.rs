@@ -163,12 +163,12 @@ fn tell_masters(world: &World, question: &Map) {
 /// The request to the masters that tells what beacons have found.
 fn beacons_found(world: &World, data: &Map) -> Map {
     let events = data.get("beacons").cloned().unwrap_or_default();
-    map! { "id" => world.identity.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "events" => events }
+    map! { "id" => world.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "events" => events }
 }
 
 /// The request to the masters that a `fire_master` event stands for: one event, or a batch.
 fn fire_master(world: &World, data: &Map) -> Map {
-    let mut load = map! { "id" => world.identity.id.as_str(), "cmd" => "_minion_event" };
+    let mut load = map! { "id" => world.id.as_str(), "cmd" => "_minion_event" };
     load.insert("pretag", data.get("pretag").cloned());
     match data.get("events").filter(|events| events.truthy()) {
         Some(events) => drop(load.insert("events", events.clone())),

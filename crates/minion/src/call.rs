@@ -68,10 +68,13 @@ pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<An
     let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
     let (told, grains) = tokio::join!(knowledge::ask(&rt, &config), collecting);
     let grains = grains.map_err(|error| Error::Grains(error.to_string()))?;
-    let identity = identity::load(&rt, &config).await?;
-    let mut parts = Parts { rt, config, identity, grains, links: Vec::new(), told };
-    let disabled = parts.config.links.master_type == MasterType::Disable;
-    if disabled || (parts.config.is_local() && !parts.config.links.use_master_when_local) {
+    let id = identity::id(&config)?;
+    let disabled = config.links.master_type == MasterType::Disable;
+    let alone = disabled || (config.is_local() && !config.links.use_master_when_local);
+    // A call without a master leaves no key pair behind: images are made with such calls, and their hosts would share it.
+    let identity = if alone { None } else { Some(identity::load(&rt, &config, id.clone()).await?) };
+    let mut parts = Parts { rt, config, id, identity, grains, links: Vec::new(), told };
+    if alone {
         let world = Arc::new(World::new(parts));
         return run_local(world, request).await;
     }
@@ -91,6 +94,7 @@ fn copy(parts: &Parts) -> Parts {
     Parts {
         rt: parts.rt.clone(),
         config: parts.config.clone(),
+        id: parts.id.clone(),
         identity: parts.identity.clone(),
         grains: parts.grains.clone(),
         links: parts.links.clone(),
@@ -266,7 +270,7 @@ async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: 
         ret.insert("out", out.as_str());
     }
     ret.update(map! {
-        "id" => world.identity.id.as_str(), "fun" => request.fun.as_str(), "fun_args" => request.words.clone(),
+        "id" => world.id.as_str(), "fun" => request.fun.as_str(), "fun_args" => request.words.clone(),
     });
     if let Some(metadata) = &request.metadata {
         ret.insert("metadata", metadata.clone());
@@ -284,7 +288,7 @@ fn told(job: &Publication) -> Job {
 
 fn answer(world: &World, job: &Publication, outcome: Outcome) -> Answer {
     let Outcome { value, retcode, out } = outcome;
-    Answer { value, retcode, out, id: world.identity.id.to_string(), jid: job.jid().to_string() }
+    Answer { value, retcode, out, id: world.id.to_string(), jid: job.jid().to_string() }
 }
 
 pub(crate) fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {

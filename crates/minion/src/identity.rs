@@ -9,12 +9,19 @@ use wire::MinionId;
 
 use crate::Error;
 
+/// Returns the minion's id.
+///
+/// # Errors
+/// When it is not usable.
+pub fn id(config: &config::Minion) -> Result<MinionId, Error> {
+    MinionId::new(config.id.as_str()).map_err(|error| Error::Id(error.to_string()))
+}
+
 /// Reads `minion.pem` and `minion.pub`, making them first if there are none.
 ///
 /// # Errors
-/// When the id is not usable, or the key pair can neither be read nor made.
-pub async fn load(rt: &Rt, config: &config::Minion) -> Result<Arc<MinionIdentity>, Error> {
-    let id = MinionId::new(config.id.as_str()).map_err(|error| Error::Id(error.to_string()))?;
+/// When the key pair can neither be read nor made.
+pub async fn load(rt: &Rt, config: &config::Minion, id: MinionId) -> Result<Arc<MinionIdentity>, Error> {
     let (directory, bits) = (config.paths.pki_dir.clone(), config.trust.keysize);
     let failed = |doing: &'static str, reason: String| Error::Key {
         doing,

@@ -76,12 +76,13 @@ pub async fn run(
     wait_a_random_moment(&config, &rt, &stop).await;
     let (opts, machine) = (config.raw.clone(), rt.clone());
     let collecting = rt.blocking(move || world::facts(&machine, &opts));
-    let identity = identity::load(&rt, &config).await?;
+    let id = identity::id(&config)?;
+    let identity = Some(identity::load(&rt, &config, id.clone()).await?);
     let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
     let now = rt.now();
-    let parts = Parts { rt, config, identity, grains, links: Vec::new(), told: None };
+    let parts = Parts { rt, config, id, identity, grains, links: Vec::new(), told: None };
     let named = call::named_masters(&parts).await?;
-    let Parts { rt, config, identity, grains, .. } = parts;
+    let Parts { rt, config, id, identity, grains, .. } = parts;
     masters::warn_of_misunderstandings(&config, named.len());
     let plan = masters::plan(&config, named.len(), &rt);
     let mut settings = masters::links(&config, named, &grains)?;
@@ -90,7 +91,7 @@ pub async fn run(
         settings.channel.abilities = Some(abilities.clone());
     }
     let links = new_links(&config, settings, now);
-    let world = Arc::new(World::new(Parts { rt, config, identity, grains, links, told: None }));
+    let world = Arc::new(World::new(Parts { rt, config, id, identity, grains, links, told: None }));
     world.remember_jobs();
     let sockets = bus::open(&world).await?;
     returns::start(&world);

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
+use wire::MinionId;
 use wire::topic::Topic;
 
 use crate::agent::LinkAgent;
@@ -34,8 +35,10 @@ pub struct World {
     pub rt: Rt,
     /// The options.
     pub config: Arc<config::Minion>,
-    /// Id and key pair.
-    pub identity: Arc<MinionIdentity>,
+    /// Its id.
+    pub id: MinionId,
+    /// What it shows to masters; nothing in a call that asks none.
+    pub identity: Option<Arc<MinionIdentity>>,
     /// The functions that work here.
     pub registry: Registry,
     /// The state functions.
@@ -79,8 +82,10 @@ pub struct Parts {
     pub rt: Rt,
     /// The options.
     pub config: Arc<config::Minion>,
-    /// Id and key pair.
-    pub identity: Arc<MinionIdentity>,
+    /// Its id.
+    pub id: MinionId,
+    /// What it shows to masters; nothing in a call that asks none.
+    pub identity: Option<Arc<MinionIdentity>>,
     /// The facts of the machine.
     pub grains: Map,
     /// The links.
@@ -92,7 +97,7 @@ pub struct Parts {
 impl World {
     /// A minion that does nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { rt, config, identity, grains, links, told } = parts;
+        let Parts { rt, config, id, identity, grains, links, told } = parts;
         let registry = modules::registry(&grains, &config.jobs.disable_modules, &config.jobs.providers);
         let states = Registry::new(states::ALL, &grains, &config.jobs.disable_modules);
         let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
@@ -113,6 +118,7 @@ impl World {
             room: most.map(|most| Arc::new(Semaphore::new(most))),
             rt,
             config,
+            id,
             identity,
             registry,
             states,
@@ -143,7 +149,7 @@ impl World {
 
     /// The topics a filtering master sends us.
     pub fn topics(&self) -> Vec<Bytes> {
-        vec![Topic::Broadcast.to_bytes(), crypto::filter_topic(&self.identity.id).to_bytes()]
+        vec![Topic::Broadcast.to_bytes(), crypto::filter_topic(&self.id).to_bytes()]
     }
 
     /// The context functions of a job of this master run in.
@@ -167,7 +173,7 @@ impl World {
         let opts = link.opts();
         let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
         let mut load = map! {
-            "id" => self.identity.id.as_str(),
+            "id" => self.id.as_str(),
             "grains" => (*self.grains()).clone(),
             "saltenv" => option("saltenv"),
             "pillarenv" => option("pillarenv"),
@@ -284,7 +290,7 @@ impl World {
         match Compiled::new(job.tgt(), kind, &context) {
             Ok(target) => {
                 let (grains, pillar) = (self.grains(), link.pillar());
-                target.matches(&Facts { id: self.identity.id.as_str(), grains: &grains, pillar: &pillar })
+                target.matches(&Facts { id: self.id.as_str(), grains: &grains, pillar: &pillar })
             }
             Err(reason) => {
                 debug!("a publication with an unreadable target is ignored: {reason}");
@@ -324,7 +330,7 @@ impl World {
         if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
             debug!("job {} may still have parts to tell; its return goes first", job.jid());
         }
-        let load = jobs::return_load(self.identity.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
+        let load = jobs::return_load(self.id.as_str(), &job, outcomes, self.config.jobs.multifunc_ordered);
         self.cache_job(&load);
         self.offer(outlet, &load);
         if self.config.login.pub_ret {
@@ -342,7 +348,7 @@ impl World {
     }
 
     async fn fire_start_of_job(self: &Arc<Self>, link: &Arc<Link>, job: &Publication) {
-        let mut data = map! { "id" => self.identity.id.as_str() };
+        let mut data = map! { "id" => self.id.as_str() };
         for field in ["jid", "fun", "tgt", "tgt_type", "user"] {
             data.insert(field, job.load().get(field).cloned());
         }
@@ -351,7 +357,7 @@ impl World {
                 data.insert(field, value.clone());
             }
         }
-        let tag = format!("salt/job/{}/start/{}", job.jid(), self.identity.id);
+        let tag = format!("salt/job/{}/start/{}", job.jid(), self.id);
         self.tell(link, self.event_load(&tag, data.into())).await;
     }
 
@@ -373,7 +379,7 @@ impl World {
 
     /// The request that fires an event at a master.
     pub fn event_load(&self, tag: &str, data: Value) -> Map {
-        map! { "id" => self.identity.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "data" => data, "tag" => tag }
+        map! { "id" => self.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "data" => data, "tag" => tag }
     }
 
     /// Sends a request to one master and forgets the answer. Says whether there was one.
@@ -439,7 +445,7 @@ impl World {
     }
 
     async fn fire_start(&self, link: &Link) {
-        let id = self.identity.id.as_str();
+        let id = self.id.as_str();
         let text = format!("Minion {id} started at {}", crate::ctime::ctime(self.rt.now()));
         let wanted = &self.config.login.start_event_grains;
         let grains = self.grains();
@@ -481,7 +487,7 @@ async fn tell_progress(world: Arc<World>, link: Arc<Link>, jid: String, mut part
                 (number - 1, map! { "return" => part }.into())
             }
         };
-        let tag = format!("salt/job/{jid}/prog/{}/{number}", world.identity.id);
+        let tag = format!("salt/job/{jid}/prog/{}/{number}", world.id);
         world.tell(&link, world.event_load(&tag, data)).await;
     }
 }

@@ -69,9 +69,9 @@ fn runs_states(world: &World) -> bool {
 
 /// Tells of what was found on the bus of the minion, which hands it on to each master that is connected.
 fn tell(world: &Arc<World>, kind: &Kind, name: &str, found: Found) {
-    let tag = format!("salt/beacon/{}/{name}/", world.identity.id);
+    let tag = format!("salt/beacon/{}/{name}/", world.id);
     let events: Vec<Value> = match found {
-        Ok(found) => found.into_iter().map(|data| event(&tag, world.identity.id.as_str(), kind, data).into()).collect(),
+        Ok(found) => found.into_iter().map(|data| event(&tag, world.id.as_str(), kind, data).into()).collect(),
         Err(reason) => {
             error!("Unable to start {name} beacon, {reason}");
             vec![map! { "tag" => tag, "error" => reason, "data" => Map::new(), "beacon_name" => kind.name }.into()]

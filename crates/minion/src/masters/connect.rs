@@ -139,7 +139,8 @@ pub fn open_channel(world: &World, link: &Arc<Link>, address: SocketAddr, patien
     let file = FileTrust::new(&world.config.paths.pki_dir, &trust.master_sign_key_name);
     let settings = link.settings.channel.clone();
     let trust = LinkTrust::new(file, settings.trust.verify_signature, settings.hash_type, Arc::downgrade(link));
-    MasterChannel::new(settings, world.identity.clone(), Arc::new(trust), Arc::new(ask), world.rt.clone())
+    let identity = world.identity.clone().expect("who has links to masters has a key pair to show them");
+    MasterChannel::new(settings, identity, Arc::new(trust), Arc::new(ask), world.rt.clone())
 }
 
 /// Connects to where a master publishes.
@@ -155,7 +156,7 @@ pub async fn subscribe(
         match link.settings.transport {
             transport::Kind::Zeromq => {
                 let topics = if link.settings.filtering { world.topics() } else { Vec::new() };
-                Ok(transport::zeromq::subscribe(&world.rt, &target, world.identity.id.as_str(), topics).await?)
+                Ok(transport::zeromq::subscribe(&world.rt, &target, world.id.as_str(), topics).await?)
             }
             transport::Kind::Tcp => {
                 let introduction = channel.introduction()?;

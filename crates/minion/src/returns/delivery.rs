@@ -93,7 +93,7 @@ fn find_one(world: &World, name: &str) -> Result<Option<Found>, String> {
     let spool = &world.returns.spool;
     let read = || Ok(spool.read(name)?.map(|returned| (returned, spool.size(name))));
     let Some((returned, size)) = read().map_err(|error: store::Error| chain(&error))? else { return Ok(None) };
-    if returned.minion != world.identity.id.as_str() {
+    if returned.minion != world.id.as_str() {
         return Err(format!("{name} is a return of the minion {:?}", returned.minion));
     }
     let size = size.map_err(|error| chain(&error))?;

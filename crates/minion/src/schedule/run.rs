@@ -87,7 +87,7 @@ fn job_load(world: &World, fire: &Fire, jid: &Jid) -> Map {
     let mut fun_args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
     fun_args.extend(fire.data.get("kwargs").cloned());
     let mut load = map! {
-        "id" => world.identity.id.as_str(),
+        "id" => world.id.as_str(),
         "fun" => fire.fun.clone(),
         "fun_args" => fun_args,
         "schedule" => fire.data.get("name").cloned().unwrap_or_else(|| fire.name.as_str().into()),
@@ -173,7 +173,7 @@ async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
         return;
     }
     let Some(link) = master(world) else { return };
-    let id = world.identity.id.as_str();
+    let id = world.id.as_str();
     let mut load = map! { "cmd" => "_return", "id" => id };
     load.update(returned);
     // A master that was asked for an id of its own would add these; so the job is listed like a published one.
@@ -186,7 +186,7 @@ async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
         return;
     }
     let job = map! {
-        "tgt" => world.identity.id.as_str(), "tgt_type" => "glob", "jid" => jid.as_str(), "fun" => fire.fun.clone().unwrap_or_default(),
+        "tgt" => world.id.as_str(), "tgt_type" => "glob", "jid" => jid.as_str(), "fun" => fire.fun.clone().unwrap_or_default(),
         "arg" => Vec::<Value>::new(), "ret" => "",
     };
     match Publication::new(job) {
