@@ -173,14 +173,17 @@ fn whole(path: &Path) -> Result<usize> {
 }
 
 fn locks_hold(masters: &[Master]) -> Result<()> {
-    let locked = masters[0].runner(&["fileserver.lock"])?;
-    ensure!(
-        locked["locked"][0].as_str().is_some_and(|said| said.starts_with("Set update lock for gitfs remote")),
-        "{locked}"
-    );
+    // Both masters fetch every second and hold the lock meanwhile.
+    until("nobody to fetch", Duration::from_secs(30), || {
+        let locked = masters[0].runner(&["fileserver.lock"]);
+        locked.is_ok_and(|locked| {
+            locked["locked"][0].as_str().is_some_and(|said| said.starts_with("Set update lock for gitfs remote"))
+        })
+    })?;
+    let refusals = || masters[1].log().matches("gitfs_global_lock is enabled and update lockfile").count();
+    let before = refusals();
     masters[1].runner(&["fileserver.update"])?;
-    let refused = || masters[1].log().contains("gitfs_global_lock is enabled and update lockfile");
-    until("the other master to respect the lock", Duration::from_secs(30), refused)?;
+    until("the other master to respect the lock", Duration::from_secs(30), || refusals() > before)?;
     let cleared = masters[1].runner(&["fileserver.clear_lock", "backend=git"])?;
     ensure!(cleared.get("cleared").is_some_and(Value::is_array), "{cleared}");
     Ok(())
