@@ -115,20 +115,21 @@ impl FileClient {
         let first = self.piece(wanted, 0).await?;
         let size = first.len() as u64;
         write(&output, target, first, 0).await?;
-        let done = match wanted.size {
+        let (done, ended) = match wanted.size {
             // The first piece tells how much the server sends at once.
             Some(total) if size > 0 && total > size => self.many(wanted, target, &output, size).await?,
-            _ => size,
+            total => (size, size == 0 || total.is_some_and(|total| total <= size)),
         };
         // The rest, if the file grew, its size is unknown, or the pieces were of different sizes.
-        if size > 0 && wanted.size.is_none_or(|total| done < total) {
+        if !ended {
             self.one_by_one(wanted, target, &output, done).await?;
         }
         output.finish(target.path())
     }
 
-    /// Asks for several pieces at a time, and says how far the file is whole.
-    async fn many(&self, wanted: &Wanted<'_>, target: &Target, output: &Output, size: u64) -> Result<u64> {
+    /// Asks for several pieces at a time, and says how far the file is whole and whether that is its end: only a piece shorter
+    /// than others is, since the file may have grown.
+    async fn many(&self, wanted: &Wanted<'_>, target: &Target, output: &Output, size: u64) -> Result<(u64, bool)> {
         let total = wanted.size.unwrap_or(size);
         let offsets = (1..).map(|number| number * size).take_while(|offset| *offset < total);
         let mut pieces = stream::iter(offsets.map(|offset| self.piece(wanted, offset))).buffered(IN_FLIGHT);
@@ -138,10 +139,10 @@ impl FileClient {
             write(output, target, piece, done).await?;
             done += len;
             if len < size {
-                break;
+                return Ok((done, done >= total));
             }
         }
-        Ok(done)
+        Ok((done, false))
     }
 
     async fn one_by_one(&self, wanted: &Wanted<'_>, target: &Target, output: &Output, from: u64) -> Result<()> {

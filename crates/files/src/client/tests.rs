@@ -1,4 +1,5 @@
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use config::Master;
@@ -22,6 +23,8 @@ struct Counting {
     garbled: AtomicUsize,
     /// Pieces behind the first that are not answered any more.
     lost: AtomicUsize,
+    /// What a file becomes when its first piece is asked for.
+    becomes: Mutex<Option<(PathBuf, Vec<u8>)>>,
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = std::result::Result<Value, RemoteError>> + Send + 'a>>;
@@ -38,6 +41,9 @@ impl Remote for Counting {
             self.most_at_once.fetch_max(now, Ordering::SeqCst);
             tokio::task::yield_now().await;
             let is_first = load.get("loc").and_then(Value::as_i64) == Some(0);
+            if let Some((path, content)) = is_first.then(|| self.becomes.lock().unwrap().take()).flatten() {
+                std::fs::write(path, content).unwrap();
+            }
             let answer = self.inner.call(load, reply).await;
             self.at_once.fetch_sub(1, Ordering::SeqCst);
             if self.garbled.load(Ordering::SeqCst) > 0 {
@@ -76,6 +82,7 @@ fn fixture(files: &[(&str, &[u8])]) -> Fixture {
         most_at_once: AtomicUsize::new(0),
         garbled: AtomicUsize::new(0),
         lost: AtomicUsize::new(0),
+        becomes: Mutex::new(None),
     });
     let client = FileClient::new(asked.clone(), &dir.path().join("minion"), "sha256").unwrap();
     Fixture { dir, asked, client }
@@ -230,6 +237,17 @@ async fn a_file_whose_server_is_lost_is_fetched_again_from_its_beginning() {
     let refused = f.client.cache_file("salt://big", "base", None).await.unwrap_err().to_string();
     assert!(refused.contains("big"), "{refused}");
     assert_eq!(std::fs::read(f.at("minion/files/base/big")).unwrap(), content, "the old copy stays");
+}
+
+#[tokio::test]
+async fn a_file_that_grows_once_its_size_is_known_is_whole() {
+    let f = fixture(&[("f", &bytes(PIECE * 3))]);
+    for grown in [bytes(PIECE * 6), bytes(PIECE * 9 + 1), bytes(PIECE * 2)] {
+        *f.asked.becomes.lock().unwrap() = Some((f.at("srv/f"), grown.clone()));
+        let cached = f.cache("salt://f").await.unwrap();
+        assert!(std::fs::read(cached).unwrap() == grown, "{} bytes", grown.len());
+        std::fs::write(f.at("srv/f"), bytes(PIECE * 3)).unwrap();
+    }
 }
 
 /// A master that only takes pushed files.
