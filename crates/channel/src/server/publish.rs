@@ -14,14 +14,14 @@ use super::{Generation, Server};
 /// which they were numbered.
 pub struct Numbered {
     generation: Arc<Generation>,
-    serial: u64,
+    serial: Option<u64>,
     /// The same under the key before, for those that have not fetched the new one.
     before: Option<Box<Numbered>>,
 }
 
 impl Numbered {
     fn next(generation: Arc<Generation>) -> Self {
-        Numbered { serial: generation.next_serial(), generation, before: None }
+        Numbered { serial: Some(generation.next_serial()), generation, before: None }
     }
 }
 
@@ -36,6 +36,12 @@ impl Server {
         self.aes.previous().map(Numbered::next)
     }
 
+    /// A place without a number, for what may come at any time: a minion of Salt that has to sign in to read it may have read the
+    /// next publication before.
+    pub fn unnumbered(&self) -> Numbered {
+        Numbered { serial: None, generation: self.aes.current(), before: None }
+    }
+
     /// Numbers the next publication if only minions of ours get it: soon after a rotation the old key opens it as well.
     pub fn number_word(&self) -> Numbered {
         let before = self.number_before().map(Box::new);
@@ -48,7 +54,9 @@ impl Server {
     /// When the master's key cannot sign.
     pub fn seal_publication(&self, mut load: Map, number: &Numbered) -> Result<Bytes, crypto::RsaError> {
         let before = number.before.as_deref().map(|before| self.seal_publication(load.clone(), before)).transpose()?;
-        load.insert("serial", number.serial);
+        if let Some(serial) = number.serial {
+            load.insert("serial", serial);
+        }
         let sealed = number.generation.crypticle().seal(&load.into(), None);
         let mut message = PublicationMessage { before, ..PublicationMessage::unsigned(sealed.clone()) };
         if self.settings.sign_pub_messages {

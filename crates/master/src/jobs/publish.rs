@@ -217,7 +217,7 @@ pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> 
 /// Sends some connections that are behind a word for nobody, sealed with the key in force; who listens there signs in to
 /// read it. Returns how many were behind. Blocks the thread.
 pub fn catch_up(shared: &Shared, connections: &[u64]) -> Result<usize, crypto::RsaError> {
-    let (turn, number) = shared.order.take(|| shared.channel.number_publication());
+    let (turn, number) = shared.order.take(|| shared.channel.unnumbered());
     let sealed = shared.channel.seal_publication(map! { OURS => map! { "renewed" => true } }, &number)?;
     Ok(turn.pass(|| shared.publisher.catch_up(connections, &sealed)))
 }
