@@ -48,6 +48,11 @@ impl<C> Module<C> {
         self.provider = Some(name);
         self
     }
+
+    /// Returns the function of this name within the module.
+    pub fn function(&self, name: &str) -> Option<&'static Function<C>> {
+        self.functions.iter().find(|function| function.name == name).copied()
+    }
 }
 
 /// An execution function; the `#[function]` attribute makes these.

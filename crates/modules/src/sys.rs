@@ -40,9 +40,7 @@ const RENDERERS: [&str; 1] = ["yaml"];
 
 /// All functions, by full name.
 fn functions(registry: &Registry) -> impl Iterator<Item = (String, &'static Function)> {
-    registry.modules().flat_map(|module| {
-        module.functions.iter().map(|function| (format!("{}.{}", module.name, function.name), *function))
-    })
+    registry.functions().map(|(module, function)| (format!("{module}.{}", function.name), function))
 }
 
 /// Which functions a word means: a glob or a full name, else a whole module.

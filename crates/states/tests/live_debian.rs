@@ -16,7 +16,9 @@ fn machine(test: bool) -> Context {
         "id" => "live", "file_client" => "local", "cachedir" => "/tmp", "enable_fqdns_grains" => false, "test" => test,
     };
     let grains = grains::collect(&opts);
-    let registry = Registry::new(modules::ALL, &grains, &[]);
+    // Where systemd is installed and does not run, services would be left alone.
+    let providers = map! { "service" => "debian_service" };
+    let registry = Registry::with_providers(modules::ALL, &grains, &[], &providers);
     let states = Registry::new(saltern_states::ALL, &grains, &[]);
     Context {
         opts: Arc::new(opts),

@@ -17,7 +17,7 @@ use crate::args::{self, Parsed, Program};
 use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMinion};
 use crate::salt::job::{no_parse, read_arguments};
-use crate::{exit_codes, log_setup, outputters};
+use crate::{exit_codes, log_setup};
 use shown::Shown;
 
 /// Runs the program.
@@ -230,13 +230,11 @@ fn grains(prepared: &OnMinion) -> Result<u8> {
 fn docs(prepared: &OnMinion) -> Result<u8> {
     let registry = minion::registry(&prepared.config);
     let wanted = prepared.arguments.first().map_or("", String::as_str);
-    for module in registry.modules() {
-        for function in module.functions {
-            let name = format!("{}.{}", module.name, function.name);
-            if name.starts_with(wanted) && !function.doc.is_empty() {
-                let doc = function.doc.lines().map(|line| format!("    {line}\n")).collect::<String>();
-                outputters::print_line(&format!("{name}:\n\n{doc}    \n"))?;
-            }
+    for (module, function) in registry.functions() {
+        let name = format!("{module}.{}", function.name);
+        if name.starts_with(wanted) && !function.doc.is_empty() {
+            let doc = function.doc.lines().map(|line| format!("    {line}\n")).collect::<String>();
+            outputters::print_line(&format!("{name}:\n\n{doc}    \n"))?;
         }
     }
     Ok(exit_codes::OK)

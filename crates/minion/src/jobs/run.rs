@@ -135,12 +135,10 @@ fn failed(fun: &str, doc: &str, error: &Error) -> Outcome {
 /// The return for a function that does not exist: the documentation of those whose names begin like it, if any.
 fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
     let mut docs: Map = Map::new();
-    for module in registry.modules() {
-        for function in module.functions {
-            let name = format!("{}.{}", module.name, function.name);
-            if name.starts_with(fun) {
-                docs.insert(name, function.doc);
-            }
+    for (module, function) in registry.functions() {
+        let name = format!("{module}.{}", function.name);
+        if name.starts_with(fun) {
+            docs.insert(name, function.doc);
         }
     }
     if docs.is_empty() {

@@ -293,7 +293,8 @@ fn not_loaded(ctx: &Context) -> Result<Vec<&'static str>> {
 #[function]
 fn module_report(ctx: &Context) -> Result<Map> {
     let modules: Vec<&str> = ctx.agent.registry().modules().map(|module| module.name).collect();
-    let functions: Vec<String> = ctx.agent.registry().modules().flat_map(names).collect();
+    let functions = ctx.agent.registry().functions();
+    let functions: Vec<String> = functions.map(|(module, function)| format!("{module}.{}", function.name)).collect();
     Ok(map! {
         "functions" => functions.clone(),
         "function_attrs" => functions.clone(),
@@ -303,10 +304,6 @@ fn module_report(ctx: &Context) -> Result<Map> {
         "missing_attrs" => list![],
         "missing_subs" => list![],
     })
-}
-
-fn names(module: &'static Module) -> impl Iterator<Item = String> {
-    module.functions.iter().map(|function| format!("{}.{}", module.name, function.name))
 }
 
 /// Returns where in the program this function runs.

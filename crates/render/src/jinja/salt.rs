@@ -33,8 +33,8 @@ impl Functions {
     }
 
     fn names(&self) -> Vec<String> {
-        let modules = self.0.ctx.agent.registry().modules();
-        modules.flat_map(|module| module.functions.iter().map(|f| format!("{}.{}", module.name, f.name))).collect()
+        let functions = self.0.ctx.agent.registry().functions();
+        functions.map(|(module, function)| format!("{module}.{}", function.name)).collect()
     }
 }
 
