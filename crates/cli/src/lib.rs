@@ -10,7 +10,6 @@ mod dispatch;
 pub mod exit_codes;
 mod link;
 mod log_setup;
-pub mod outputters;
 mod prepare;
 mod programs;
 mod salt;

@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
 use crate::dispatch::usage_error;
-use crate::{exit_codes, outputters};
+use crate::exit_codes;
 
 /// Everything a program of the master's side starts with.
 pub struct OnMaster {

@@ -15,7 +15,7 @@ use yaml::args::parse_input;
 
 use crate::args::{self, Program};
 use crate::prepare::{self, OnMaster};
-use crate::{exit_codes, log_setup, outputters};
+use crate::{exit_codes, log_setup};
 
 /// Runs the function the words name.
 pub fn main(words: Vec<String>) -> ExitCode {

@@ -44,6 +44,7 @@ pub mod minion;
 pub mod mount;
 pub mod network;
 pub mod nftables;
+pub mod out;
 pub mod pillar;
 pub mod pip;
 pub mod pkg;
@@ -125,6 +126,7 @@ pub static ALL: &[&exec::Module] = &[
     &mount::MODULE,
     &network::MODULE,
     &nftables::MODULE,
+    &out::MODULE,
     &pillar::MODULE,
     &pip::MODULE,
     &pkg::apt::MODULE,

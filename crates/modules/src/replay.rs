@@ -281,6 +281,7 @@ recordings! {
     logrotate_cases 30
     mount_cases 100
     nftables_cases 500
+    out_cases 80
     postgres_cases 300
     selinux_cases 100
 }

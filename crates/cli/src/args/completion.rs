@@ -111,7 +111,7 @@ fn argument(flag: &Flag) -> Arg {
     argument = argument.value_name(value_name(flag));
     match (flag.kind, flag.setting) {
         (Kind::Choice(words), _) => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
-        (_, "output") => argument.value_parser(PossibleValuesParser::new(crate::outputters::NAMES.iter().copied())),
+        (_, "output") => argument.value_parser(PossibleValuesParser::new(outputters::NAMES.iter().copied())),
         (_, "config_dir" | "gen_keys_dir" | "cachedir" | "profiling_path" | "signature_path") => {
             argument.value_hint(clap::ValueHint::DirPath)
         }

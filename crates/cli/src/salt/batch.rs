@@ -13,7 +13,7 @@ use wire::jid::JidSource;
 use super::silence::Known;
 use super::summary::retcode;
 use super::{Session, no_return};
-use crate::{exit_codes, outputters};
+use crate::exit_codes;
 
 impl Session {
     /// Runs the job in batches.

@@ -1,9 +1,8 @@
 //! `sys.doc`: the documentation of functions, from all minions that know any.
 
 use anyhow::Result;
+use outputters::Settings;
 use value::{Map, Value};
-
-use crate::outputters::{self, Settings};
 
 /// Collects documentation: the first text for each function counts.
 #[derive(Default)]

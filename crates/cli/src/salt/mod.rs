@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use client::{Error, LocalClient, Ticket};
+use outputters::Settings;
 use rt::Rt;
 use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
 use crate::dispatch::{print, usage_error};
-use crate::outputters::{self, Settings};
 use crate::prepare::{self, OnMaster};
 use crate::{args, exit_codes, log_setup};
 use job::{Incomplete, Job};

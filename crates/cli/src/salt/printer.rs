@@ -3,11 +3,11 @@
 use anyhow::Result;
 use client::Outcome;
 use client::gather::Return;
+use outputters::Settings;
 use value::{Map, Value, map};
 
 use super::progress::Progress;
 use super::summary::{Summary, retcode};
-use crate::outputters::{self, Settings};
 
 /// What is printed about minions that kept silent.
 pub trait Silence {

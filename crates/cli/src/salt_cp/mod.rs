@@ -23,7 +23,7 @@ use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::{self, target_list, target_type};
 use crate::salt::{Known, Silence};
-use crate::{exit_codes, log_setup, outputters};
+use crate::{exit_codes, log_setup};
 use plan::Plan;
 
 /// Runs the program.

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use keys::{Bank, GenKeys, GenSignature, KeyManager, KeyStore, ManagerOptions, MasterKeyOptions, Owner, Selection};
+use outputters::Settings;
 use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
 use crate::dispatch::usage_error;
-use crate::outputters::{self, Settings};
 use crate::prepare::{self, OnMaster};
 use crate::{exit_codes, log_setup};
 use actions::{Action, Include};

@@ -15,7 +15,7 @@ use crate::args::{Parsed, Program};
 use crate::dispatch::usage_error;
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::no_parse;
-use crate::{exit_codes, log_setup, outputters};
+use crate::{exit_codes, log_setup};
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {

@@ -7,11 +7,18 @@ use super::settings::Settings;
 use super::text::sorted;
 
 /// Returns the tables found in a result, each below the keys that lead to it.
-pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
+pub fn output(data: &Value, settings: &Settings, indent: usize) -> Result<String, Unfit> {
     let display = Display { settings, style: Style::from_options(&settings.table) };
-    let indent = settings.table.get("out.table.nested_indent").and_then(Value::as_i64).unwrap_or(0);
+    let preset = settings.table.get("out.table.nested_indent").and_then(Value::as_i64).unwrap_or(0);
+    let indent = if indent == 0 { preset.max(0) as usize } else { indent };
     let mut lines = Vec::new();
-    display.value(data, indent.max(0) as usize, &mut lines)?;
+    if let (Some(_), Some(title)) =
+        (&display.style.rows_key, settings.table.get("out.table.title").filter(|title| title.truthy()))
+    {
+        let colors = &settings.colors;
+        lines.push(format!("{:indent$}{}{title}{}\n", "", colors.white, colors.end));
+    }
+    display.value(data, indent, &mut lines)?;
     Ok(lines.join("\n"))
 }
 

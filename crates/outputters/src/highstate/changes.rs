@@ -19,7 +19,7 @@ impl Changes {
         let changes = state.get("changes").ok_or(Unfit)?;
         let orchestrated = matches!(state.get_str("name"), Some("state.orch" | "state.orchestrate" | "state.sls"));
         if orchestrated {
-            let nested = super::at_level(changes, settings, level + 1)?;
+            let nested = super::output(changes, settings, level + 1)?;
             let blank = " ".repeat(14 * level);
             let lines = format!("\n{nested}");
             let lines: Vec<String> = lines.split('\n').map(|line| format!("{blank}{line}")).collect();

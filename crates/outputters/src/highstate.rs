@@ -16,12 +16,8 @@ use summary::Counts;
 /// Returns the text of a highstate return: minion to results.
 ///
 /// The answer of an orchestration (`data`), of a job look-up (`return`) and a bare text are taken apart first.
-pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
-    at_level(data, settings, 1)
-}
-
-/// The same for a highstate inside of another one's changes.
-fn at_level(data: &Value, settings: &Settings, level: usize) -> Result<String, Unfit> {
+/// Inside of another one's changes the level is greater than 1.
+pub fn output(data: &Value, settings: &Settings, level: usize) -> Result<String, Unfit> {
     let data = unwrap(data);
     let hosts = match data {
         Value::Str(text) => return Ok(text.clone()),
