@@ -3,6 +3,7 @@
 use base64::Engine;
 use exec::{Context, Error, Module, Result, function};
 use rand::Rng;
+use render::python::random::Random;
 use value::Value;
 
 use crate::hashutil;
@@ -11,15 +12,30 @@ use crate::hashutil;
 pub static MODULE: Module = Module::new(
     "random",
     "Functions that return random numbers and texts.",
-    &[&GET_STR, &HASH, &RAND_INT, &SAMPLE, &SHUFFLE, &STR_ENCODE],
+    &[&GET_STR, &HASH, &RAND_INT, &SAMPLE, &SEED, &SHADOW_HASH, &SHUFFLE, &STR_ENCODE],
 );
 
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 const WHITESPACE: &str = " \t\n\r\x0b\x0c";
 
-/// Python's generator gives the same numbers for the same seed; ours is another one.
-fn refuse_seed(seed: &Value) -> Result<()> {
-    if seed.is_null() { Ok(()) } else { Err(Error::execution("not supported: numbers that depend on a seed")) }
+/// The generator of a seed, which gives Python's numbers; none without one.
+fn seeded(seed: &Value) -> Result<Option<Random>> {
+    match seed {
+        Value::Null => Ok(None),
+        Value::Bool(seed) => Ok(Some(Random::of_number(i64::from(*seed)))),
+        Value::Int(seed) => Ok(Some(Random::of_number(*seed))),
+        Value::Str(seed) => Ok(Some(Random::of_text(seed))),
+        _ => Err(Error::execution("not supported: a seed that is neither a number nor text")),
+    }
+}
+
+/// The same for what is chosen from a list, where only text is a seed.
+fn seeded_choice(seed: &Value) -> Result<Option<Random>> {
+    match seed {
+        Value::Null => Ok(None),
+        Value::Str(seed) => Ok(Some(Random::of_checksum(seed))),
+        _ => Err(Error::Other("object supporting the buffer API required".into())),
+    }
 }
 
 /// Returns a random text, of the letters given or of all kinds that are on.
@@ -83,11 +99,47 @@ fn hash(value: Value, #[default("sha512")] algorithm: String) -> Result<String> 
 ///     salt '*' random.rand_int 1 10
 #[function]
 fn rand_int(#[default(1)] start: i64, #[default(10)] end: i64, #[default(Value::Null)] seed: Value) -> Result<i64> {
-    refuse_seed(&seed)?;
     if start > end {
         return Err(Error::Other(format!("empty range for randrange() ({start}, {}, {})", end + 1, end + 1 - start)));
     }
-    Ok(rand::rng().random_range(start..=end))
+    match (seeded(&seed)?, end.abs_diff(start).checked_add(1)) {
+        (Some(mut random), Some(count)) => Ok(start.wrapping_add_unsigned(random.below(count))),
+        _ => Ok(rand::rng().random_range(start..=end)),
+    }
+}
+
+/// Returns a number from 0 on that is smaller than ``range``, always the same one for the same ``hash``, which is the minion's
+/// id unless something else is given.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' random.seed 10 hash=None
+#[function]
+fn seed(ctx: &Context, #[default(10)] range: i64, #[default(Value::Null)] hash: Value) -> Result<u64> {
+    let limit = u64::try_from(range).ok().filter(|range| *range > 0);
+    let limit = limit.ok_or_else(|| Error::Other("empty range for randrange()".into()))?;
+    let own = ctx.grains.get_str("id").unwrap_or_else(|| ctx.id());
+    let mut random = seeded(&hash)?.unwrap_or_else(|| Random::of_text(own));
+    Ok(random.below(limit))
+}
+
+/// Returns the hash of a password as /etc/shadow holds it; without one, that of a password by chance.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' random.shadow_hash 'My5alT' 'MyP@asswd' sha256
+#[function]
+async fn shadow_hash(
+    ctx: &Context,
+    crypt_salt: Option<String>,
+    #[default(Value::Null)] password: Value,
+    #[default("sha512")] algorithm: String,
+) -> Result<String> {
+    crate::shadow::hash::gen_password(ctx, password, crypt_salt, algorithm).await
 }
 
 /// Returns some items of a list, chosen by chance.
@@ -99,9 +151,11 @@ fn rand_int(#[default(1)] start: i64, #[default(10)] end: i64, #[default(Value::
 ///     salt '*' random.sample '["one", "two"]' 1
 #[function]
 fn sample(value: Vec<Value>, size: u64, #[default(Value::Null)] seed: Value) -> Result<Value> {
-    refuse_seed(&seed)?;
     let size = usize::try_from(size).ok().filter(|size| *size <= value.len());
     let size = size.ok_or_else(|| Error::Other("Sample larger than population or is negative".into()))?;
+    if let Some(mut random) = seeded_choice(&seed)? {
+        return Ok(Value::List(random.sample(&value, size)));
+    }
     let mut shuffled = shuffled(value);
     shuffled.truncate(size);
     Ok(Value::List(shuffled))
@@ -124,8 +178,8 @@ fn shuffled(mut items: Vec<Value>) -> Vec<Value> {
 ///     salt '*' random.shuffle '["one", "two"]'
 #[function]
 fn shuffle(value: Vec<Value>, #[default(Value::Null)] seed: Value) -> Result<Value> {
-    refuse_seed(&seed)?;
-    Ok(Value::List(shuffled(value)))
+    let size = value.len() as u64;
+    sample(value, size, seed)
 }
 
 /// Returns a text in another encoding, by default base64.
@@ -163,6 +217,20 @@ mod tests {
         assert_eq!(items, (0..50).map(Value::Int).collect::<Vec<_>>());
         assert!(sample(vec![1.into()], 2, Value::Null).is_err());
         assert!((1..=3).contains(&rand_int(1, 3, Value::Null).unwrap()));
-        assert!(rand_int(1, 3, 7.into()).is_err());
     }
+
+    /// Told by Salt 3008.5.
+    #[test]
+    fn seeds_give_salts_numbers() {
+        assert_eq!(rand_int(1, 1000, 7.into()).unwrap(), RAND_INT_7);
+        assert_eq!(rand_int(-5, 1000, "web1".into()).unwrap(), RAND_INT_WEB1);
+        let items = || (0..10).map(Value::Int).collect::<Vec<_>>();
+        assert_eq!(sample(items(), 3, "web1".into()).unwrap(), Value::from(SAMPLE_WEB1.to_vec()));
+        assert_eq!(shuffle(items(), "web1".into()).unwrap(), Value::from(SHUFFLE_WEB1.to_vec()));
+    }
+
+    const RAND_INT_7: i64 = 332;
+    const SAMPLE_WEB1: [i64; 3] = [7, 8, 3];
+    const SHUFFLE_WEB1: [i64; 10] = [7, 8, 3, 2, 4, 1, 6, 9, 0, 5];
+    const RAND_INT_WEB1: i64 = 835;
 }

@@ -1,6 +1,6 @@
 //! `shadow` — passwords and their ages.
 
-mod hash;
+pub(crate) mod hash;
 
 use std::path::{Path, PathBuf};
 

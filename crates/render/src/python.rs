@@ -3,6 +3,7 @@
 pub mod ip;
 pub mod json;
 pub(crate) mod pprint;
+pub mod random;
 pub mod regex;
 pub mod time;
 

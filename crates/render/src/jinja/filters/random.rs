@@ -6,7 +6,8 @@ use openssl::hash::hash;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use super::{text, unsupported, whole};
+use super::{text, whole};
+use crate::python::random::Random;
 
 pub fn random_hash(call: &mut CallArgs) -> Result<Value, Error> {
     let params = [("size", Some(Value::Int(9_999_999_999))), ("hash_type", Some(Value::None))];
@@ -58,9 +59,6 @@ pub fn random_shuffle(call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 fn sample(call: &mut CallArgs, values: &Value, size: Option<i64>, seed: &Value) -> Result<Value, Error> {
-    if !seed.is_none() {
-        return Err(unsupported("numbers that depend on a seed"));
-    }
     if matches!(values, Value::Dict(_) | Value::Set(_)) {
         let text = "Population must be a sequence.  For dicts or sets, use sorted(d).";
         return Err(Error::type_error(text));
@@ -70,7 +68,19 @@ fn sample(call: &mut CallArgs, values: &Value, size: Option<i64>, seed: &Value) 
     let Some(size) = size.filter(|size| *size <= items.len()) else {
         return Err(Error::value_error("Sample larger than population or is negative"));
     };
+    if let Some(mut random) = seeded(seed)? {
+        return Ok(Value::list(random.sample(&items, size)));
+    }
     items.shuffle(&mut rand::rng());
     items.truncate(size);
     Ok(Value::list(items))
+}
+
+/// The generator of a seed; none without one.
+fn seeded(seed: &Value) -> Result<Option<Random>, Error> {
+    if seed.is_none() {
+        return Ok(None);
+    }
+    let refused = || Error::type_error("object supporting the buffer API required");
+    seed.as_str().map(|seed| Some(Random::of_checksum(seed))).ok_or_else(refused)
 }
