@@ -3,7 +3,7 @@
 mod addresses;
 mod host;
 mod probes;
-mod tables;
+pub(crate) mod tables;
 
 use std::net::IpAddr;
 

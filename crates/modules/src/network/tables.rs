@@ -15,15 +15,15 @@ fn proc_net(name: &str) -> String {
 
 /// A connection or a listening socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Socket {
-    proto: &'static str,
-    local: (IpAddr, u16),
-    remote: (IpAddr, u16),
-    state: u8,
+pub(crate) struct Socket {
+    pub proto: &'static str,
+    pub local: (IpAddr, u16),
+    pub remote: (IpAddr, u16),
+    pub state: u8,
     sending: u32,
     receiving: u32,
     uid: u32,
-    inode: u64,
+    pub inode: u64,
 }
 
 /// The states of TCP by the kernel's numbers, as `netstat` names them.
@@ -41,6 +41,16 @@ const STATES: [&str; 12] = [
     "LISTEN",
     "CLOSING",
 ];
+
+/// The name of a state of TCP.
+pub(crate) fn state(number: u8) -> &'static str {
+    STATES.get(usize::from(number)).copied().unwrap_or_default()
+}
+
+/// All connections and listening sockets.
+pub(crate) fn all_sockets() -> Vec<Socket> {
+    ["tcp", "tcp6", "udp", "udp6"].into_iter().flat_map(|proto| sockets(&proc_net(proto), proto)).collect()
+}
 
 /// Reads a table such as `/proc/net/tcp`.
 fn sockets(text: &str, proto: &'static str) -> Vec<Socket> {
@@ -322,9 +332,7 @@ pub async fn get_route(ctx: &Context, ip: String) -> Result<Map> {
 pub async fn netstat(ctx: &Context) -> Result<Value> {
     ctx.blocking(|| {
         let owners = socket_owners();
-        let tables = ["tcp", "tcp6", "udp", "udp6"];
-        let all = tables.into_iter().flat_map(|proto| sockets(&proc_net(proto), proto));
-        all.map(|socket| socket.shown(&owners)).collect()
+        all_sockets().iter().map(|socket| socket.shown(&owners)).collect()
     })
     .await
 }
@@ -343,7 +351,7 @@ impl Socket {
             "remote-address" => endpoint(self.remote),
         };
         if self.proto.starts_with("tcp") {
-            shown.insert("state", STATES.get(usize::from(self.state)).copied().unwrap_or_default());
+            shown.insert("state", state(self.state));
         }
         shown.insert("user", self.uid.to_string());
         shown.insert("inode", self.inode.to_string());

@@ -1,14 +1,20 @@
 //! `ps` — processes, memory, processors, from the kernel's own tables.
 
+mod detail;
+mod process;
+mod sockets;
+mod usage;
+mod users;
+
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use exec::{Context, Error, Module, Result, function};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use value::{Map, Value, map};
 
-use crate::{cmd, file::facts};
+use crate::cmd;
+use process::Process;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -16,18 +22,27 @@ pub static MODULE: Module = Module::new(
     "Functions that look at processes, memory and processors.",
     &[
         &BOOT_TIME,
+        &usage::CPU_PERCENT,
         &CPU_TIMES,
+        &usage::DISK_IO_COUNTERS,
         &DISK_PARTITION_USAGE,
         &DISK_PARTITIONS,
         &DISK_USAGE,
         &GET_PID_LIST,
+        &users::GET_USERS,
         &KILL_PID,
+        &sockets::LSOF,
+        &sockets::NETSTAT,
         &NETWORK_IO_COUNTERS,
         &NUM_CPUS,
         &PGREP,
         &PKILL,
+        &detail::PROC_INFO,
         &PSAUX,
+        &sockets::SS,
+        &detail::STATUS,
         &SWAP_MEMORY,
+        &usage::TOP,
         &TOTAL_PHYSICAL_MEMORY,
         &VIRTUAL_MEMORY,
     ],
@@ -54,9 +69,7 @@ async fn boot_time(ctx: &Context, time_format: Option<String>) -> Result<i64> {
     if let Some(format) = time_format {
         return Err(Error::execution(format!("not supported: the time format '{format}'")));
     }
-    let text = ctx.blocking(|| read("/proc/stat")).await??;
-    let started = text.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
-    started.ok_or_else(|| Error::execution("the kernel does not tell when it was started"))
+    ctx.blocking(detail::started).await?
 }
 
 /// The names of the columns of a `cpu` line.
@@ -83,8 +96,7 @@ fn cpu_lines(text: &str, ticks: f64) -> Vec<Map> {
 #[function]
 async fn cpu_times(ctx: &Context, #[default(false)] per_cpu: bool) -> Result<Value> {
     let text = ctx.blocking(|| read("/proc/stat")).await??;
-    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
-    let mut lines = cpu_lines(&text, ticks as f64);
+    let mut lines = cpu_lines(&text, process::ticks());
     if lines.is_empty() {
         return Err(Error::execution("the kernel tells no processor times"));
     }
@@ -161,13 +173,6 @@ async fn disk_usage(ctx: &Context, path: String) -> Result<Map> {
     ctx.blocking(move || usage(&path)).await?
 }
 
-fn pids() -> Vec<i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    pids.sort_unstable();
-    pids
-}
-
 /// Returns the numbers of all processes.
 ///
 /// CLI Example:
@@ -177,7 +182,7 @@ fn pids() -> Vec<i32> {
 ///     salt '*' ps.get_pid_list
 #[function]
 async fn get_pid_list(ctx: &Context) -> Result<Value> {
-    ctx.blocking(|| Value::from(pids())).await
+    ctx.blocking(|| Process::all().into_iter().map(|process| Value::from(process.0)).collect()).await
 }
 
 /// Sends a signal to a process. Returns False if there is no such process.
@@ -269,42 +274,18 @@ struct Search {
 
 impl Search {
     fn pids(&self) -> Vec<i32> {
-        pids().into_iter().filter(|pid| self.fits(*pid)).collect()
+        Process::all().into_iter().filter(|process| self.fits(*process)).map(|process| process.0).collect()
     }
 
-    fn fits(&self, pid: i32) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        let Some(line) = self.line(pid) else { return false };
+    fn fits(&self, process: Process) -> bool {
+        let line = if self.full { process.cmdline().map(|words| words.join(" ")) } else { process.name() };
+        let Ok(line) = line else { return false };
         let named = match &self.regex {
             Some(regex) => regex.is_match(&line),
             None => line.contains(&self.pattern),
         };
-        let owned = |wanted: &String| {
-            let owner = std::fs::metadata(format!("/proc/{pid}")).map(|meta| facts::user_name(meta.uid()));
-            owner.is_ok_and(|owner| owner == Value::from(wanted.as_str()))
-        };
+        let owned = |wanted: &String| process.user().is_ok_and(|owner| owner == Value::from(wanted.as_str()));
         named && self.user.as_ref().is_none_or(owned)
-    }
-
-    /// The name or the command line of a process.
-    fn line(&self, pid: i32) -> Option<String> {
-        let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let words: Vec<String> = bytes
-            .split(|byte| *byte == 0)
-            .filter(|word| !word.is_empty())
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .collect();
-        if self.full {
-            return Some(words.join(" "));
-        }
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        let name = name.trim_end();
-        // The kernel cuts names at fifteen letters; the command may know the rest.
-        let longer = words
-            .first()
-            .and_then(|word| Path::new(word).file_name()?.to_str())
-            .filter(|long| name.len() >= 15 && long.starts_with(name));
-        Some(longer.unwrap_or(name).to_owned())
     }
 }
 

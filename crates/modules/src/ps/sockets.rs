@@ -1,0 +1,53 @@
+//! What programs print of files and sockets in use.
+
+use exec::{Context, Error, Result, function};
+use value::{Value, list};
+
+use crate::{cmd, util};
+
+/// Returns what ``lsof`` prints of the files that commands with this name have open.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' ps.lsof apache2
+#[function]
+async fn lsof(ctx: &Context, name: String) -> Result<Value> {
+    let said = cmd::quiet(ctx, &["lsof", "-c", &name]).await?;
+    Ok(list![name, said.stdout])
+}
+
+/// Returns the lines of ``netstat -nap`` with a text in them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' ps.netstat apache2
+#[function]
+async fn netstat(ctx: &Context, name: String) -> Result<Value> {
+    lines_with(ctx, &["netstat", "-nap"], name).await
+}
+
+/// Returns the lines of ``ss -neap`` with a text in them.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' ps.ss apache2
+#[function]
+async fn ss(ctx: &Context, name: String) -> Result<Value> {
+    lines_with(ctx, &["ss", "-neap"], name).await
+}
+
+async fn lines_with(ctx: &Context, words: &[&str], name: String) -> Result<Value> {
+    let program = words[0];
+    if util::which(program).is_none() {
+        return Err(Error::CommandNotFound(format!("The '{program}' binary was not found in $PATH.")));
+    }
+    let said = cmd::quiet(ctx, words).await?;
+    let found: Vec<&str> = said.stdout.lines().filter(|line| line.contains(&name)).collect();
+    Ok(list![name.as_str(), found])
+}
