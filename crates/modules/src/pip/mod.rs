@@ -24,6 +24,7 @@ pub static MODULE: Module = Module::new(
         &IS_INSTALLED,
         &LIST,
         &LIST_ALL_VERSIONS,
+        &LIST_FREEZE_PARSE,
         &LIST_UPGRADES,
         &NORMALIZE,
         &install::UNINSTALL,
@@ -206,6 +207,51 @@ async fn freeze(
     Ok(Place::of(bin_env, user, cwd, env_vars).frozen(ctx).await?.into())
 }
 
+/// Returns installed packages and their versions as `pip freeze` tells them, and that of pip; with ``prefix`` those whose names
+/// begin so.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' pip.list_freeze_parse salt
+#[function]
+async fn list_freeze_parse(
+    ctx: &Context,
+    prefix: Option<String>,
+    bin_env: Option<String>,
+    #[default(Value::Null)] user: Value,
+    #[default(Value::Null)] cwd: Value,
+    #[default(Value::Null)] env_vars: Value,
+    kwargs: KwArgs,
+) -> Result<Map> {
+    let _ = kwargs;
+    let place = Place::of(bin_env, user, cwd, env_vars);
+    let prefix = given(&prefix).map(normal_name);
+    let mut found = map! { "pip" => place.version(ctx).await? };
+    found.extend(place.frozen(ctx).await?.iter().filter_map(|line| frozen_package(line)));
+    found.retain(|name, _| prefix.as_ref().is_none_or(|prefix| name.to_string().starts_with(prefix)));
+    Ok(found)
+}
+
+/// Reads a line of `pip freeze`: name and version, or where an editable package comes from.
+fn frozen_package(line: &str) -> Option<(String, String)> {
+    if line.starts_with("-f") || line.starts_with('#') || line.starts_with("-e hg+not trust") {
+        return None;
+    }
+    let package = line.strip_prefix("-e ").unwrap_or(line);
+    if package.len() < line.len()
+        && let Some((source, name)) = package.split_once("#egg=")
+    {
+        return Some((normal_name(name), source.to_owned()));
+    }
+    let Some((name, version)) = package.split_once("===").or_else(|| package.split_once("==")) else {
+        tracing::error!("Can't parse line '{line}'");
+        return None;
+    };
+    Some((normal_name(name), version.to_owned()))
+}
+
 /// Returns installed packages and their versions; with ``prefix`` those whose names begin so.
 ///
 /// CLI Example:
@@ -367,6 +413,16 @@ mod tests {
     fn versions_come_oldest_first() {
         assert_eq!(available("x (2.0)\nAvailable versions: 2.0, 1.1, 1.0\n"), ["1.0", "1.1", "2.0"]);
         assert!(available("").is_empty());
+    }
+
+    #[test]
+    fn frozen_packages_are_read() {
+        let read = |line: &str| frozen_package(line).map(|(name, version)| format!("{name} {version}"));
+        assert_eq!(read("Zope.Interface==5.0").as_deref(), Some("zope-interface 5.0"));
+        assert_eq!(read("a===1==2").as_deref(), Some("a 1==2"));
+        assert_eq!(read("-e git+https://h/r@abc#egg=My_App").as_deref(), Some("my-app git+https://h/r@abc"));
+        assert_eq!(read("-e b==1").as_deref(), Some("b 1"));
+        assert_eq!([read("# x"), read("-f links"), read("c @ file:///c")], [None, None, None]);
     }
 
     #[test]

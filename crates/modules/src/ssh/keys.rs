@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use base64::Engine;
-use exec::{Error, Result};
+use exec::{Context, Error, Result, function};
 use regex::Regex;
 use value::{Map, Value, map};
 
@@ -161,9 +161,60 @@ pub fn fields(entries: &[Map], name: &str, enc: Option<&str>) -> Vec<Value> {
     entries.iter().filter(own).filter_map(|entry| entry.get(name).cloned()).collect()
 }
 
+/// Says whether a private key is encrypted with a passphrase.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' ssh.key_is_encrypted /root/id_rsa
+#[function]
+async fn key_is_encrypted(ctx: &Context, key: String) -> Result<bool> {
+    let path = key.clone();
+    let bytes = ctx.blocking(move || std::fs::read(path)).await?.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::execution(format!("{key} does not exist")),
+        std::io::ErrorKind::PermissionDenied => Error::execution(format!("Permission denied reading from {key}")),
+        _ => Error::io("read", &key, &error),
+    })?;
+    is_encrypted(&String::from_utf8_lossy(&bytes))
+        .ok_or_else(|| Error::execution(format!("{key} is not a private key")))
+}
+
+/// Looks into the text of a private key; nothing when it is none.
+fn is_encrypted(text: &str) -> Option<bool> {
+    let (_, behind) = text.split_once("-----BEGIN ")?;
+    let (kind, body) = behind.split_once("PRIVATE KEY-----")?;
+    if kind != "OPENSSH " {
+        return Some(text.contains("ENCRYPTED"));
+    }
+    // PROTOCOL.key of OpenSSH: a magic word, then the length and the name of the cipher.
+    let letters: String = body.split('-').next()?.split_whitespace().collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(letters).ok()?;
+    let behind = bytes.strip_prefix(b"openssh-key-v1\0")?;
+    let size = u32::from_be_bytes(behind.get(..4)?.try_into().ok()?) as usize;
+    Some(behind.get(4..)?.get(..size)? != b"none")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encrypted_keys_are_told_from_others() {
+        let openssh = |cipher: &str| {
+            let mut bytes = b"openssh-key-v1\0".to_vec();
+            bytes.extend(u32::try_from(cipher.len()).unwrap().to_be_bytes());
+            bytes.extend(cipher.as_bytes());
+            let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+            format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n")
+        };
+        assert_eq!([is_encrypted(&openssh("none")), is_encrypted(&openssh("aes256-ctr"))], [Some(false), Some(true)]);
+        let pem = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n";
+        assert_eq!(is_encrypted(pem), Some(true));
+        assert_eq!(is_encrypted("-----BEGIN PRIVATE KEY-----\nMII\n"), Some(false));
+        assert_eq!(is_encrypted("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMII\n"), Some(true));
+        assert_eq!([is_encrypted("-----BEGIN PUBLIC KEY-----\n"), is_encrypted("")], [None, None]);
+    }
 
     #[test]
     fn lines_are_read_and_written() {

@@ -26,6 +26,7 @@ pub static MODULE: Module = Module::new(
         &known::GET_KNOWN_HOST_ENTRIES,
         &known::HASH_KNOWN_HOSTS,
         &HOST_KEYS,
+        &keys::KEY_IS_ENCRYPTED,
         &known::RECV_KNOWN_HOST_ENTRIES,
         &authorized::RM_AUTH_KEY,
         &authorized::RM_AUTH_KEY_FROM_FILE,

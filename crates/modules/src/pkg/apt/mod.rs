@@ -8,6 +8,7 @@ mod install;
 mod keys;
 mod reads;
 mod repos;
+mod restarts;
 mod selections;
 
 pub(crate) use reads::{license, utc};
@@ -54,6 +55,7 @@ pub static MODULE: Module = Module::new(
         &changes::PURGE,
         &changes::REFRESH_DB,
         &changes::REMOVE,
+        &restarts::SERVICES_NEED_RESTART,
         &selections::SET_SELECTIONS,
         &reads::SHOW,
         &changes::UNHOLD,
