@@ -217,6 +217,21 @@ async fn a_word_after_a_rotation_opens_with_either_key() {
 }
 
 #[tokio::test]
+async fn a_word_without_a_number_may_be_read_after_the_next_publication() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    let word = || map! { "saltern" => map! { "renewed" => true } };
+    let numbered = published(&master.server, word());
+    let unnumbered = master.server.seal_publication(word(), &master.server.unnumbered()).unwrap();
+    let job = published(&master.server, map! { "fun" => "test.ping" });
+    assert!(minion.open(&job).await.unwrap().is_some());
+    assert_eq!(minion.open(&numbered).await.unwrap(), None, "it counts as a replay");
+    assert_eq!(minion.open(&unnumbered).await.unwrap(), Some(word()));
+}
+
+#[tokio::test]
 async fn requests_with_the_old_keys_count_after_a_rotation_by_age_only() {
     let pki = tempfile::tempdir().unwrap();
     let master = master(private_key(), true, transport::Kind::Zeromq).await;
