@@ -1,7 +1,7 @@
 //! Python's generator of random numbers, for what depends on a seed: the same seed gives the same numbers there and here
 //! (Mersenne Twister, seeded by Python's rules of version 2).
 
-use openssl::hash::{MessageDigest, hash};
+use openssl::hash::{DigestBytes, MessageDigest, hash};
 use rand_mt::Mt;
 
 /// A generator with a seed.
@@ -15,16 +15,12 @@ impl Random {
 
     /// Seeded as by `random.seed(text)`.
     pub fn of_text(text: &str) -> Self {
-        let mut bytes = text.as_bytes().to_vec();
-        let digest = hash(MessageDigest::sha512(), text.as_bytes()).expect("SHA-512 is always there");
-        bytes.extend_from_slice(&digest);
-        Self::of_bytes(&bytes)
+        Self::of_bytes(&[text.as_bytes(), &checksum(text)].concat())
     }
 
     /// Seeded as Salt does for `random.sample` and `random.shuffle`: with the hex digits of the SHA-512 checksum of a text.
     pub fn of_checksum(text: &str) -> Self {
-        let digest = hash(MessageDigest::sha512(), text.as_bytes()).expect("SHA-512 is always there");
-        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits: String = checksum(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Self::of_text(&digits)
     }
 
@@ -65,8 +61,8 @@ impl Random {
         // Where a set of those chosen takes less room than a list of all, as Python reckons.
         let more = if size > 5 { 4f64.powf((size as f64 * 3.0).log(4.0).ceil()) as usize } else { 0 };
         let set_size = 21 + more;
-        let mut pool: Vec<usize> = (0..items.len()).collect();
         if items.len() <= set_size {
+            let mut pool: Vec<usize> = (0..items.len()).collect();
             let taken = (0..size).map(|place| {
                 let last = pool.len() - 1 - place;
                 let chosen = self.below(last as u64 + 1) as usize;
@@ -87,6 +83,10 @@ impl Random {
         });
         taken.collect()
     }
+}
+
+fn checksum(text: &str) -> DigestBytes {
+    hash(MessageDigest::sha512(), text.as_bytes()).expect("SHA-512 is always there")
 }
 
 #[cfg(test)]
