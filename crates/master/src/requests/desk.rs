@@ -25,7 +25,7 @@ use crate::Shared;
 pub struct Desk {
     shared: Arc<Shared>,
     workers: Arc<Semaphore>,
-    /// For large requests, as many again.
+    /// For large requests, as many again, but no more than there are processors.
     porters: Arc<Semaphore>,
     sign_ins: SignIns,
     refusals: Refusals,
@@ -34,8 +34,9 @@ pub struct Desk {
 /// A request of so many bytes is large.
 const LARGE: usize = 16 << 10;
 
-/// Large requests that wait beside those in the connections' queues, whose bytes are bounded together.
-const MOST_LARGE: usize = 128;
+/// The most bytes of large requests that wait here. Only when there are more do small ones wait behind them, in the queues of
+/// the connections: two thousand minions may return a highstate of 50 kB at the same moment before that.
+const MOST_LARGE: usize = 128 << 20;
 
 /// What is left to do after the blocking part.
 enum Step {
@@ -47,14 +48,16 @@ impl Desk {
     /// A desk for a master.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         let workers = shared.stores.config.network.worker_threads.max(1);
-        let [workers, porters] = [(), ()].map(|()| Arc::new(Semaphore::new(workers)));
+        // Large requests are work for processors: more at once would only keep small ones from them.
+        let porters = std::thread::available_parallelism().map_or(workers, |processors| workers.min(processors.get()));
+        let [workers, porters] = [workers, porters].map(|permits| Arc::new(Semaphore::new(permits)));
         Arc::new(Desk { shared, workers, porters, sign_ins: SignIns::new(), refusals: Refusals::default() })
     }
 
     /// Answers requests until told to stop.
     pub async fn attend(self: Arc<Self>, mut requests: RequestServer, stop: CancellationToken) {
         let (tasks, rt) = (TaskTracker::new(), self.shared.stores.rt.clone());
-        let mut large = VecDeque::new();
+        let (mut large, mut waiting) = (VecDeque::new(), 0);
         loop {
             let porter = self.porters.clone().acquire_owned();
             let incoming = tokio::select! {
@@ -62,16 +65,18 @@ impl Desk {
                 () = stop.cancelled() => break,
                 Ok(porter) = porter, if !large.is_empty() => {
                     if let Some(incoming) = large.pop_front() {
+                        waiting -= size(&incoming);
                         tasks.spawn(rt.task(self.clone().answer(incoming, porter)));
                     }
                     continue;
                 }
-                incoming = requests.next(), if large.len() < MOST_LARGE => incoming,
+                incoming = requests.next(), if waiting < MOST_LARGE => incoming,
             };
             let Some(incoming) = incoming else { break };
             if is_sign_in(&incoming) {
                 tasks.spawn(rt.task(self.clone().sign_in(incoming)));
-            } else if is_large(&incoming) {
+            } else if size(&incoming) >= LARGE {
+                waiting += size(&incoming);
                 large.push_back(incoming);
             } else {
                 let Ok(worker) = self.workers.clone().acquire_owned().await else { break };
@@ -193,8 +198,12 @@ fn is_sign_in(incoming: &Incoming) -> bool {
     matches!(&incoming.envelope, Ok(Envelope::Clear(clear)) if clear.load.get_str("cmd") == Some("_auth"))
 }
 
-fn is_large(incoming: &Incoming) -> bool {
-    matches!(&incoming.envelope, Ok(Envelope::Sealed(sealed)) if sealed.load.len() >= LARGE)
+/// The bytes of a sealed request; others are small.
+fn size(incoming: &Incoming) -> usize {
+    match &incoming.envelope {
+        Ok(Envelope::Sealed(sealed)) => sealed.load.len(),
+        _ => 0,
+    }
 }
 
 fn is_of_a_program(envelope: &Result<Envelope, wire::envelope::Error>) -> bool {
