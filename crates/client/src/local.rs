@@ -182,12 +182,12 @@ impl LocalClient {
     /// Connects to the event bus. To be done before publishing, so that no return is missed.
     pub async fn listen(&self) -> Result<Listening, Error> {
         self.check_running()?;
-        let filter = self.or_syndics(Filter::prefix("salt/job/"));
+        let filter = if self.settings.order_masters {
+            Filter::prefixes(["salt/job/", "syndic/"])
+        } else {
+            Filter::prefix("salt/job/")
+        };
         Ok(Remote::new(self.rt.clone(), self.settings.bus.clone()).listen(filter).await?)
-    }
-
-    fn or_syndics(&self, filter: Filter) -> Filter {
-        if self.settings.order_masters { filter.or(Filter::prefix("syndic/")) } else { filter }
     }
 
     /// Fires an event on the master's bus.
@@ -324,8 +324,6 @@ impl LocalClient {
         patience: Patience,
         mut on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
-        // What was published before is somebody else's; what this program still asks comes after.
-        bus.set_filter(self.or_syndics(Filter::jobs_from(&ticket.jid)));
         let mut gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
         let mut actions = gather.tick(self.now());
         loop {

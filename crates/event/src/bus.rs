@@ -58,7 +58,7 @@ struct Inner {
 pub(crate) type Call = oneshot::Sender<()>;
 
 struct Reader {
-    filter: RwLock<Filter>,
+    filter: Filter,
     limits: Limits,
     queue: Mutex<Queue>,
     closed: AtomicBool,
@@ -92,7 +92,7 @@ impl Bus {
 
     /// Puts an event on the bus as it is: one that came from somewhere else and has its stamp.
     pub fn publish(&self, event: &Event) {
-        for reader in self.readers().iter().filter(|reader| reader.wants(event.tag())) {
+        for reader in self.readers().iter().filter(|reader| reader.filter.wants(event.tag())) {
             reader.push(event);
         }
     }
@@ -105,7 +105,7 @@ impl Bus {
     /// Starts to listen with limits of its own.
     pub fn subscribe_within(&self, filter: Filter, limits: Limits) -> Subscription {
         let reader = Arc::new(Reader {
-            filter: RwLock::new(filter),
+            filter,
             limits,
             queue: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -119,11 +119,6 @@ impl Bus {
     /// Says how many subscriptions there are, those of local programs included.
     pub fn subscribers(&self) -> usize {
         self.readers().len()
-    }
-
-    /// Says how many of them want events with this tag.
-    pub fn wanting(&self, tag: &str) -> usize {
-        self.readers().iter().filter(|reader| reader.wants(tag)).count()
     }
 
     /// Lets in the programs whose connections wait at the sockets of this bus: they see all that is fired from now on.
@@ -171,10 +166,6 @@ impl std::fmt::Debug for Bus {
 }
 
 impl Reader {
-    fn wants(&self, tag: &str) -> bool {
-        self.filter.read().unwrap_or_else(PoisonError::into_inner).wants(tag)
-    }
-
     fn push(&self, event: &Event) {
         if self.closed.load(Ordering::Acquire) {
             return;
@@ -259,11 +250,6 @@ impl Subscription {
         Some(event)
     }
 
-    /// Returns what changes the filter of this subscription, for another task.
-    pub(crate) fn narrowing(&self) -> Narrowing {
-        Narrowing(Arc::clone(&self.reader))
-    }
-
     /// Returns how many events were lost since the last call because they were not read in time.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.reader.queue().lost)
@@ -286,20 +272,6 @@ impl Subscription {
     }
 }
 
-/// Changes the filter of a subscription.
-pub(crate) struct Narrowing(Arc<Reader>);
-
-impl Narrowing {
-    /// From now on the subscription gets what this filter wants, and nothing else of what waits already.
-    pub(crate) fn narrow(&self, filter: Filter) {
-        let reader = &self.0;
-        let mut queue = reader.queue();
-        queue.events.retain(|event| filter.wants(event.tag()));
-        queue.bytes = queue.events.iter().map(|event| reader.weight(event)).sum();
-        *reader.filter.write().unwrap_or_else(PoisonError::into_inner) = filter;
-    }
-}
-
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut readers = self.bus.0.readers.write().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +281,7 @@ impl Drop for Subscription {
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscription").field("filter", &self.reader.filter.read()).finish()
+        f.debug_struct("Subscription").field("filter", &self.reader.filter).finish()
     }
 }
 

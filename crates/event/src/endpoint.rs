@@ -68,16 +68,6 @@ impl Endpoints {
     }
 }
 
-impl Endpoint {
-    /// The socket beside a publish socket where a program says what it wants to hear: `saltern_master_event_pub.ipc`
-    /// beside `master_event_pub.ipc`. Daemons of Salt have none; nor has a port.
-    pub(crate) fn asked(&self) -> Option<Endpoint> {
-        let Endpoint::Path(path) = self else { return None };
-        let name = path.file_name()?.to_str()?;
-        Some(Endpoint::Path(path.with_file_name(format!("saltern_{name}"))))
-    }
-}
-
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -4,7 +4,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use targeting::{Glob, PyRegex};
-use value::{Map, Value};
 
 /// How a pattern is compared with tags (Salt's `event_match_type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,11 +41,6 @@ pub enum InvalidPattern {
 #[derive(Clone, Debug)]
 pub struct Filter(Vec<Pattern>);
 
-/// The fields of a filter that is told to a daemon.
-const PATTERNS: &str = "patterns";
-const PREFIX: &str = "prefix";
-const JOBS_FROM: &str = "jobs_from";
-
 #[derive(Clone, Debug)]
 enum Pattern {
     StartsWith(Box<str>),
@@ -54,7 +48,6 @@ enum Pattern {
     Find(Box<str>),
     Regex(Arc<PyRegex>),
     Fnmatch(Glob),
-    JobsFrom(Box<str>),
 }
 
 impl FromStr for MatchType {
@@ -99,32 +92,6 @@ impl Filter {
         Ok(Filter(vec![Pattern::new(pattern, how)?]))
     }
 
-    /// Events of this job and of those published after it: job ids are times.
-    pub fn jobs_from(jid: &str) -> Self {
-        Filter(vec![Pattern::JobsFrom(jid.into())])
-    }
-
-    /// What to tell a daemon of ours, so that it sends what is wanted only. `None` when only the reader can decide.
-    pub(crate) fn to_map(&self) -> Option<Map> {
-        let patterns = self.0.iter().map(|pattern| match pattern {
-            Pattern::StartsWith(text) => Some(value::map! { PREFIX => &**text }),
-            Pattern::JobsFrom(jid) => Some(value::map! { JOBS_FROM => &**jid }),
-            _ => None,
-        });
-        let patterns: Option<Vec<Value>> = patterns.map(|pattern| pattern.map(Value::from)).collect();
-        patterns.map(|patterns| value::map! { PATTERNS => patterns })
-    }
-
-    /// Reads what [`Filter::to_map`] has written. `None` for anything else.
-    pub(crate) fn from_map(map: &Map) -> Option<Self> {
-        let patterns = map.get(PATTERNS)?.as_list()?.iter().map(|pattern| {
-            let pattern = pattern.as_map()?;
-            let starts = pattern.get_str(PREFIX).map(|text| Pattern::StartsWith(text.into()));
-            starts.or_else(|| pattern.get_str(JOBS_FROM).map(|jid| Pattern::JobsFrom(jid.into())))
-        });
-        patterns.collect::<Option<Vec<_>>>().map(Filter)
-    }
-
     /// The same, and events another filter wants.
     pub fn or(mut self, other: Filter) -> Self {
         self.0.extend(other.0);
@@ -161,10 +128,6 @@ impl Pattern {
             Pattern::Find(text) => tag.contains(&**text),
             Pattern::Regex(regex) => regex.is_match(tag),
             Pattern::Fnmatch(glob) => glob.matches(tag),
-            Pattern::JobsFrom(jid) => {
-                let job = tag.strip_prefix("salt/job/").and_then(|rest| rest.split('/').next());
-                job.is_some_and(|job| job >= &**jid)
-            }
         }
     }
 }
@@ -201,28 +164,6 @@ mod tests {
         assert!(!filter.wants("d/1"));
         assert!(!Filter::none().wants(""));
         assert!(Filter::all().wants("anything"));
-    }
-
-    #[test]
-    fn a_job_and_those_after_it() {
-        let filter = Filter::jobs_from("20240229131415678901");
-        assert!(filter.wants("salt/job/20240229131415678901/ret/web1"));
-        assert!(filter.wants("salt/job/20240229131415678902/new"));
-        assert!(!filter.wants("salt/job/20240229131415678900/ret/web1"));
-        assert!(!filter.wants("salt/auth"));
-    }
-
-    #[test]
-    fn a_filter_is_told_and_read() {
-        let told = Filter::prefixes(["a/", "b/"]).or(Filter::jobs_from("2024")).to_map().unwrap();
-        let read = Filter::from_map(&told).unwrap();
-        assert!(["a/1", "b/1", "salt/job/2024/new"].iter().all(|tag| read.wants(tag)));
-        assert!(!read.wants("salt/job/2023/new"));
-        let by_regex = Filter::matching("a", MatchType::Regex).unwrap();
-        assert!(by_regex.to_map().is_none(), "Python's expressions are not told");
-        for nonsense in [Map::new(), value::map! { PATTERNS => vec![Value::from(1)] }] {
-            assert!(Filter::from_map(&nonsense).is_none());
-        }
     }
 
     #[test]

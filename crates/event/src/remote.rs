@@ -9,7 +9,6 @@ use value::Map;
 use wire::ipc::{self, Form};
 
 use crate::endpoint::{self, Peer};
-use crate::server::WISH;
 use crate::{DEFAULT_MAX_SIZE, Endpoint, Endpoints, Event, EventError, Filter, FormChoice, STAMP, stamp};
 
 /// The largest frame taken from a publish socket, in bytes. A master with a raised `max_event_size` may send large
@@ -87,24 +86,13 @@ impl Remote {
         Remote { max_size, ..self }
     }
 
-    /// Starts to listen. A daemon of ours sends only what the filter wants, if it consists of prefixes and jobs.
+    /// Starts to listen.
     pub fn listen(&self, filter: Filter) -> impl Future<Output = Result<Listening, RemoteError>> + Send + use<> {
         // The connection for sending cannot be looked at from two threads at once, so the future knows nothing of it.
         let (rt, endpoint) = (self.rt.clone(), self.endpoints.publish.clone());
         async move {
-            let asked = match endpoint.asked() {
-                Some(asked) => endpoint::connect(&rt, &asked).await.ok(),
-                None => None,
-            };
-            let asks = asked.is_some();
-            let Peer { stream, .. } = match asked {
-                Some(peer) => peer,
-                None => connect(&rt, &endpoint).await?,
-            };
-            let (decoder, buffer, wish) = (ipc::Decoder::new(FRAME_LIMIT), BytesMut::new(), Bytes::new());
-            let mut listening = Listening { endpoint, stream, filter: Filter::none(), decoder, buffer, asks, wish };
-            listening.set_filter(filter);
-            Ok(listening)
+            let Peer { stream, .. } = connect(&rt, &endpoint).await?;
+            Ok(Listening { endpoint, stream, filter, decoder: ipc::Decoder::new(FRAME_LIMIT), buffer: BytesMut::new() })
         }
     }
 
@@ -150,10 +138,6 @@ pub struct Listening {
     filter: Filter,
     decoder: ipc::Decoder,
     buffer: BytesMut,
-    /// Whether the daemon wants to be told what is wanted.
-    asks: bool,
-    /// What is still to be told.
-    wish: Bytes,
 }
 
 impl Listening {
@@ -172,14 +156,8 @@ impl Listening {
         }
     }
 
-    /// Changes what is listened for, beginning with the next event that has not been returned yet. What the filter before
-    /// did not want may be lost for the moment that the daemon needs to hear of it.
+    /// Changes what is listened for, beginning with the next event that has not been returned yet.
     pub fn set_filter(&mut self, filter: Filter) {
-        // A wish that is half told has to be finished first.
-        if let Some(wish) = filter.to_map().or_else(|| Filter::all().to_map()).filter(|_| self.asks) {
-            let wish = Event::new(WISH, wish, DEFAULT_MAX_SIZE).map(|event| event.frame(Form::LengthPrefix));
-            self.wish = [&self.wish[..], &wish.unwrap_or_default()[..]].concat().into();
-        }
         self.filter = filter;
     }
 
@@ -198,12 +176,6 @@ impl Listening {
     }
 
     async fn read(&mut self) -> Result<(), RemoteError> {
-        while !self.wish.is_empty() {
-            // Where nobody hears it any more there may still be something to read, and the end is seen there.
-            if self.stream.write_buf(&mut self.wish).await.is_err() {
-                self.wish.clear();
-            }
-        }
         self.buffer.reserve(16 << 10);
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(1..) => Ok(()),

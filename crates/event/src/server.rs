@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, error, warn};
 use wire::ipc::{self, Form};
 
-use crate::bus::{Call, Narrowing};
+use crate::bus::Call;
 use crate::endpoint::{Door, Peer};
 use crate::peer::Manner;
 use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Subscription};
@@ -23,12 +23,6 @@ const BATCH: usize = 64;
 
 /// The smallest limit for a frame on the pull socket: programs may have a larger `max_event_size` than we.
 const MIN_FRAME_LIMIT: usize = 16 << 20;
-
-/// The largest wish that is read, in bytes: some tags.
-const WISH_LIMIT: usize = 64 << 10;
-
-/// The tag of the event in which a program says what it wants to hear.
-pub(crate) const WISH: &str = "saltern/listen";
 
 /// How a bus is served.
 #[derive(Clone, Copy, Debug)]
@@ -59,33 +53,30 @@ pub struct ServeError {
 /// The open sockets of a bus. Dropping it closes them, disconnects everybody and removes the files.
 #[derive(Debug)]
 pub struct Server {
-    tasks: Vec<JoinHandle<()>>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 /// Opens a bus to other programs on the host.
 ///
 /// Programs that connect to the publish socket get every event; whoever leaves more than
 /// [`ServeOptions::write_buffer`] unread is disconnected. Events sent to the pull socket, in the form of any release,
-/// are put on the bus as they are; a connection that sends something else is closed with a warning. Beside the publish
-/// socket there is one for programs of ours, which say what they want to hear ([`Remote::listen`](crate::Remote::listen)).
+/// are put on the bus as they are; a connection that sends something else is closed with a warning.
 pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> Result<Server, ServeError> {
     let pull = open(bus, &endpoints.pull, 0o600).await?;
     let publish = open(bus, &endpoints.publish, endpoints.publish_mode).await?;
     let listeners = Listeners { bus: bus.clone(), options, endpoint: Arc::new(endpoints.publish.clone()) };
     let senders = Senders { bus: bus.clone(), endpoint: Arc::new(endpoints.pull.clone()) };
     let rt = bus.rt();
-    let mut tasks = Vec::new();
-    if let Some(endpoint) = endpoints.publish.asked() {
-        let asked = open(bus, &endpoint, endpoints.publish_mode).await?;
-        let listeners = Listeners { endpoint: Arc::new(endpoint.clone()), ..listeners.clone() };
-        let attend = move |peer| listeners.clone().attend_asking(peer);
-        tasks.push(rt.spawn(accept_all(rt.clone(), asked, endpoint, Some(bus.add_door()), attend)));
-    }
-    let attend = move |peer| listeners.clone().attend(peer);
-    tasks.push(rt.spawn(accept_all(rt.clone(), publish, endpoints.publish.clone(), Some(bus.add_door()), attend)));
-    let attend = move |peer| senders.clone().attend(peer);
-    tasks.push(rt.spawn(accept_all(rt.clone(), pull, endpoints.pull.clone(), None, attend)));
-    Ok(Server { tasks })
+    Ok(Server {
+        tasks: [
+            rt.spawn(accept_all(rt.clone(), publish, endpoints.publish.clone(), Some(bus.add_door()), move |peer| {
+                listeners.clone().attend(peer)
+            })),
+            rt.spawn(accept_all(rt.clone(), pull, endpoints.pull.clone(), None, move |peer| {
+                senders.clone().attend(peer)
+            })),
+        ],
+    })
 }
 
 impl Server {
@@ -178,7 +169,9 @@ impl Listeners {
     /// Not an `async fn`: the subscription has to exist before the first await, so that nothing is missed while the
     /// form is being found out.
     fn attend(self, peer: Peer) -> impl Future<Output = ()> + Send + 'static {
-        let events = self.subscribe();
+        let bytes = if self.options.write_buffer == 0 { 64 << 20 } else { self.options.write_buffer };
+        let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
+        let events = self.bus.subscribe_within(Filter::all(), limits);
         async move {
             let manner = self.options.form.to_listener(peer.pid).await;
             let (read, write) = tokio::io::split(peer.stream);
@@ -188,28 +181,6 @@ impl Listeners {
                 () = self.send_all(events, write, manner, peer.pid) => {}
             }
         }
-    }
-
-    /// The same for a program of ours, which says what it wants to hear: one `salt` does not get what another one gathers.
-    fn attend_asking(self, peer: Peer) -> impl Future<Output = ()> + Send + 'static {
-        let events = self.subscribe();
-        let wanted = events.narrowing();
-        async move {
-            let (read, write) = tokio::io::split(peer.stream);
-            tokio::select! {
-                biased;
-                told = hear(read, &wanted) => if let Err(error) = told {
-                    warn!(endpoint = %self.endpoint, pid = peer.pid, %error, "closing a connection that asks for no events");
-                },
-                () = self.send_all(events, write, Manner::default(), peer.pid) => {}
-            }
-        }
-    }
-
-    fn subscribe(&self) -> Subscription {
-        let bytes = if self.options.write_buffer == 0 { 64 << 20 } else { self.options.write_buffer };
-        let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
-        self.bus.subscribe_within(Filter::all(), limits)
     }
 
     async fn send_all(
@@ -276,27 +247,6 @@ async fn write_frames(stream: &mut WriteHalf<BoxStream>, mut frames: Vec<Bytes>)
 async fn until_gone(mut stream: ReadHalf<BoxStream>) {
     let mut ignored = [0; 512];
     while let Ok(1..) = stream.read(&mut ignored).await {}
-}
-
-/// Takes wishes until the other side closes.
-async fn hear(mut stream: ReadHalf<BoxStream>, wanted: &Narrowing) -> Result<(), ipc::Error> {
-    let mut decoder = ipc::Decoder::new(WISH_LIMIT);
-    let mut buffer = BytesMut::new();
-    loop {
-        while let Some(bytes) = decoder.decode(&mut buffer)? {
-            let wish = Event::from_bytes(&bytes).ok().filter(|event| event.tag() == WISH);
-            match wish.and_then(|event| Filter::from_map(event.data())) {
-                Some(filter) => wanted.narrow(filter),
-                // A later release may say more; everything is more than it wants.
-                None => debug!("a program's wish for events cannot be read; it gets all"),
-            }
-        }
-        buffer.reserve(512);
-        match stream.read_buf(&mut buffer).await {
-            Ok(1..) => {}
-            Ok(0) | Err(_) => return Ok(()),
-        }
-    }
 }
 
 // === Programs that send ===
