@@ -4,6 +4,7 @@
 //! modules share is in [`util`].
 
 pub mod accounts;
+pub mod acl;
 pub mod aliases;
 pub mod alternatives;
 pub mod archive;
@@ -72,6 +73,7 @@ pub mod state;
 pub mod status;
 pub mod sys;
 pub mod sysctl;
+pub mod sysfs;
 pub mod system;
 pub mod templates;
 pub mod test;
@@ -84,6 +86,7 @@ pub mod x509;
 /// All modules. Of several with one name the first that works on the machine is taken.
 pub static ALL: &[&exec::Module] = &[
     // In alphabetical order.
+    &acl::MODULE,
     &aliases::MODULE,
     &alternatives::MODULE,
     &archive::MODULE,
@@ -154,6 +157,7 @@ pub static ALL: &[&exec::Module] = &[
     &status::MODULE,
     &sys::MODULE,
     &sysctl::MODULE,
+    &sysfs::MODULE,
     &system::MODULE,
     &test::MODULE,
     &timezone::MODULE,

@@ -272,6 +272,7 @@ macro_rules! recordings {
 }
 
 recordings! {
+    acl_cases 80
     alternatives_cases 40
     at_cases 50
     debconf_cases 20

@@ -4,6 +4,7 @@
 //! `comment`; [`Ret`] makes it. Whether it may change something, [`exec::Context::is_test`] tells. `mod_watch`, `mod_aggregate`
 //! and `mod_init` are functions among the others.
 
+pub mod acl;
 pub mod alias;
 pub mod alternatives;
 pub mod archive;
@@ -17,6 +18,7 @@ pub mod disk;
 pub mod environ;
 pub mod event;
 pub mod file;
+pub mod firewall;
 pub mod firewalld;
 pub mod git;
 pub mod grains;
@@ -28,6 +30,7 @@ pub mod iptables;
 pub mod kmod;
 pub mod locale;
 pub mod logrotate;
+pub mod r#loop;
 pub mod module;
 pub mod mount;
 pub mod network;
@@ -41,6 +44,7 @@ pub mod process;
 mod replay;
 mod ret;
 pub mod saltmod;
+pub mod saltutil;
 pub mod schedule;
 pub mod selinux;
 pub mod service;
@@ -52,6 +56,7 @@ pub mod stateconf;
 pub mod status;
 pub mod support;
 pub mod sysctl;
+pub mod sysfs;
 pub mod test;
 pub mod timezone;
 pub mod user;
@@ -63,6 +68,7 @@ pub use ret::Ret;
 /// All state modules. Of several with one name the first that works on the machine is taken.
 pub static ALL: &[&exec::Module] = &[
     // In alphabetical order.
+    &acl::MODULE,
     &alias::MODULE,
     &alternatives::MODULE,
     &archive::MODULE,
@@ -76,6 +82,7 @@ pub static ALL: &[&exec::Module] = &[
     &environ::MODULE,
     &event::MODULE,
     &file::MODULE,
+    &firewall::MODULE,
     &firewalld::MODULE,
     &git::MODULE,
     &grains::MODULE,
@@ -87,6 +94,7 @@ pub static ALL: &[&exec::Module] = &[
     &kmod::MODULE,
     &locale::MODULE,
     &logrotate::MODULE,
+    &r#loop::MODULE,
     &module::MODULE,
     &mount::MODULE,
     &network::MODULE,
@@ -105,6 +113,7 @@ pub static ALL: &[&exec::Module] = &[
     &postgres::user::MODULE,
     &process::MODULE,
     &saltmod::MODULE,
+    &saltutil::MODULE,
     &schedule::MODULE,
     &selinux::MODULE,
     &service::MODULE,
@@ -113,6 +122,7 @@ pub static ALL: &[&exec::Module] = &[
     &stateconf::MODULE,
     &status::MODULE,
     &sysctl::MODULE,
+    &sysfs::MODULE,
     &test::MODULE,
     &timezone::MODULE,
     &user::MODULE,

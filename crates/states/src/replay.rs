@@ -177,10 +177,12 @@ macro_rules! recordings {
 
 recordings! {
     account_cases 150
+    acl_cases 500
     alternatives_cases 40
     at_cases 150
     debconf_cases 40
     disk_cases 150
+    firewall_cases 10
     firewalld_cases 100
     host_cases 150
     iptables_cases 150
@@ -191,8 +193,10 @@ recordings! {
     pkg_cases 400
     pkgrepo_cases 100
     postgres_cases 400
+    saltutil_cases 90
     selinux_cases 150
     service_cases 200
+    sysfs_cases 150
     system_cases 400
     virtualenv_cases 40
 }

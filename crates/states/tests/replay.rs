@@ -293,5 +293,6 @@ macro_rules! replays {
 }
 
 replays!(
-    alias, archive, cmd, environ, event, extracted, git, grains, http, ini, module, saltmod, schedule, status, test
+    alias, archive, cmd, environ, event, extracted, git, grains, http, ini, loops, module, saltmod, schedule, status,
+    test
 );

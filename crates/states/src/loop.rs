@@ -1,0 +1,202 @@
+//! `loop`: execution functions are called until they answer what is wanted.
+
+use std::time::{Duration, Instant};
+
+use exec::{Call, Context, Error, Module, Result, function};
+use targeting::{Compare, subdict_match};
+use value::{Map, Value, map};
+
+use crate::support::{comment_of, has, items};
+use crate::{Ret, args};
+
+/// The module.
+pub static MODULE: Module =
+    Module::new("loop", "Execution functions are called until they answer what is wanted.", &[&UNTIL, &UNTIL_NO_EVAL]);
+
+/// The longest a pause may last, in seconds: a day.
+const LONGEST: f64 = 86_400.0;
+
+/// Seconds as a number; texts are none.
+fn seconds(value: &Value) -> Option<Duration> {
+    let number = match value {
+        Value::Int(number) => *number as f64,
+        Value::Float(number) => *number,
+        Value::Bool(yes) => f64::from(u8::from(*yes)),
+        _ => return None,
+    };
+    Some(Duration::from_secs_f64(if number.is_nan() { 0.0 } else { number.clamp(0.0, LONGEST) }))
+}
+
+/// How long to go on, and how long to wait between two calls.
+struct Pace {
+    until: Instant,
+    period: Duration,
+}
+
+impl Pace {
+    fn new(timeout: Duration, period: Duration) -> Self {
+        Self { until: Instant::now() + timeout, period }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    async fn rest(&self, ctx: &Context) -> Result<()> {
+        rest(ctx, self.period).await
+    }
+}
+
+/// Waits, unless the job is killed.
+async fn rest(ctx: &Context, time: Duration) -> Result<()> {
+    tokio::select! {
+        () = tokio::time::sleep(time) => Ok(()),
+        () = ctx.job.cancel.cancelled() => Err(Error::Terminated),
+    }
+}
+
+/// Evaluates a condition on `m_ret`, and on `expected` if there is one.
+async fn holds(ctx: &Context, condition: &str, answer: Value, expected: Value) -> Result<bool> {
+    let kwargs = map! {
+        "string" => format!("{{% if {condition} %}}yes{{% endif %}}"), "default_renderer" => "jinja",
+        "m_ret" => answer, "expected" => expected,
+    };
+    let said = ctx.call_with("slsutil.renderer", Call { args: Vec::new(), kwargs }).await?;
+    Ok(said.as_str().is_some_and(|said| said.trim() == "yes"))
+}
+
+/// The function to call, with what.
+struct Asked<'a> {
+    fun: &'a str,
+    args: Value,
+    kwargs: Value,
+}
+
+impl Asked<'_> {
+    async fn call(&self, ctx: &Context) -> Result<Value> {
+        let kwargs = self.kwargs.as_map().cloned().unwrap_or_default();
+        ctx.call_with(self.fun, Call { args: items(&self.args), kwargs }).await
+    }
+}
+
+const NO_PERIOD: &str = "Period must be specified as a float in seconds";
+const NO_TIMEOUT: &str = "Timeout must be specified as a float in seconds";
+
+/// Calls the function until `condition`, an expression as in templates with the answer as `m_ret`, holds; every `period`
+/// seconds, `timeout` seconds at most.
+#[function]
+async fn until(
+    ctx: &Context,
+    name: String,
+    #[default(Value::Null)] m_args: Value,
+    #[default(Value::Null)] m_kwargs: Value,
+    condition: Option<String>,
+    #[default(1)] period: Value,
+    #[default(60)] timeout: Value,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    if !has(ctx, &name) {
+        return Ok(ret.fail(format!("Cannot find module {name}")));
+    }
+    let Some(condition) = condition else { return Ok(ret.fail("An exit condition must be specified")) };
+    let Some(period) = seconds(&period) else { return Ok(ret.fail(NO_PERIOD)) };
+    let Some(timeout) = seconds(&timeout) else { return Ok(ret.fail(NO_TIMEOUT)) };
+    if ctx.is_test() {
+        return Ok(ret.would(format!("The execution module {name} will be run")));
+    }
+    let (pace, asked) = (Pace::new(timeout, period), Asked { fun: &name, args: m_args, kwargs: m_kwargs });
+    while !pace.is_over() {
+        let answer = asked.call(ctx).await?;
+        if holds(ctx, &condition, answer, Value::Null).await? {
+            return Ok(ret.ok(format!("Condition {condition} was met")));
+        }
+        pace.rest(ctx).await?;
+    }
+    Ok(ret.fail(format!("Timed out while waiting for condition {condition}")))
+}
+
+/// How an answer is compared with what is expected.
+enum Comparison<'a> {
+    Condition(&'static str),
+    Function(&'a str),
+    Within,
+}
+
+fn comparison<'a>(ctx: &Context, name: &'a str) -> Option<Comparison<'a>> {
+    if has(ctx, name) {
+        return Some(Comparison::Function(name));
+    }
+    Some(match name {
+        "eq" => Comparison::Condition("m_ret == expected"),
+        "ne" => Comparison::Condition("m_ret != expected"),
+        "lt" => Comparison::Condition("m_ret < expected"),
+        "le" => Comparison::Condition("m_ret <= expected"),
+        "gt" => Comparison::Condition("m_ret > expected"),
+        "ge" => Comparison::Condition("m_ret >= expected"),
+        "contains" => Comparison::Condition("expected in m_ret"),
+        "data.subdict_match" => Comparison::Within,
+        _ => return None,
+    })
+}
+
+impl Comparison<'_> {
+    async fn holds(&self, ctx: &Context, answer: Value, expected: &Value) -> Result<bool> {
+        match self {
+            Self::Condition(condition) => holds(ctx, condition, answer, expected.clone()).await,
+            Self::Function(fun) => {
+                let call = Call { args: args![answer, expected.clone()], kwargs: Map::new() };
+                Ok(ctx.call_with(fun, call).await?.truthy())
+            }
+            // The answer may be a list, whose first part is a number then.
+            Self::Within => {
+                Ok(subdict_match(&map! { "m_ret" => answer }, &format!("m_ret:{expected}"), ":", Compare::Glob))
+            }
+        }
+    }
+}
+
+/// Calls the function until its answer compares with `expected` as `compare_operator` says (`eq`, `ne`, `lt`, `le`, `gt`,
+/// `ge`, `contains`, `data.subdict_match`, or an execution function); every `period` seconds, `timeout` seconds at most,
+/// after a first wait of `init_wait` seconds.
+#[function]
+async fn until_no_eval(
+    ctx: &Context,
+    name: String,
+    expected: Value,
+    #[default("eq")] compare_operator: String,
+    #[default(60)] timeout: Value,
+    #[default(1)] period: Value,
+    #[default(0)] init_wait: Value,
+    #[default(Value::Null)] args: Value,
+    #[default(Value::Null)] kwargs: Value,
+) -> Result<Ret> {
+    let ret = Ret::new(name.as_str());
+    if ctx.is_test() {
+        return Ok(ret.would(format!("Would have waited for \"{name}\" to produce \"{expected}\".")));
+    }
+    if !has(ctx, &name) {
+        return Ok(ret.fail(format!("Module.function \"{name}\" is unavailable.")));
+    }
+    let Some(period) = seconds(&period) else { return Ok(ret.fail(NO_PERIOD)) };
+    let Some(timeout) = seconds(&timeout) else { return Ok(ret.fail(NO_TIMEOUT)) };
+    let Some(comparison) = comparison(ctx, &compare_operator) else {
+        return Ok(ret.fail(format!("Invalid operator \"{compare_operator}\" supplied.")));
+    };
+    rest(ctx, seconds(&init_wait).unwrap_or_default()).await?;
+    let (pace, asked, mut attempts) = (Pace::new(timeout, period), Asked { fun: &name, args, kwargs }, 0);
+    while !pace.is_over() {
+        attempts += 1;
+        let answer = match asked.call(ctx).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let text = comment_of(error)?;
+                return Ok(ret.fail(format!("Exception occurred while executing {name}: {text}")));
+            }
+        };
+        if comparison.holds(ctx, answer, &expected).await? {
+            return Ok(ret.ok(format!("Call provided the expected results in {attempts} attempts")));
+        }
+        pace.rest(ctx).await?;
+    }
+    Ok(ret.fail(format!("Call did not produce the expected result after {attempts} attempts")))
+}
