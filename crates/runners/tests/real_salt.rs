@@ -228,7 +228,8 @@ fn calls() -> Vec<(Kind, &'static str, Value, Map)> {
     ]
 }
 
-fn real(python: &Path, root: &Path, calls: &[(Kind, &str, Value, Map)]) -> Vec<Value> {
+/// What the real Salt returned, and what it logged.
+fn real(python: &Path, root: &Path, calls: &[(Kind, &str, Value, Map)]) -> (Vec<Value>, String) {
     let asked: Vec<Value> =
         calls.iter().map(|(kind, fun, args, kwargs)| list![kind.word(), *fun, args.clone(), kwargs.clone()]).collect();
     let mut process = Command::new(python)
@@ -243,9 +244,9 @@ fn real(python: &Path, root: &Path, calls: &[(Kind, &str, Value, Map)]) -> Vec<V
     let output = process.wait_with_output().unwrap();
     let answers: Vec<Value> =
         String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(answers.len(), calls.len(), "the real Salt stopped early: {errors}");
-    answers
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(answers.len(), calls.len(), "the real Salt stopped early: {log}");
+    (answers, log)
 }
 
 fn ours(root: &Path, calls: &[(Kind, &str, Value, Map)]) -> Vec<Value> {
@@ -289,7 +290,7 @@ fn results_are_those_of_the_real_salt() {
     lay_out(theirs.path());
     lay_out(mine.path());
     let calls = calls();
-    let (expected, found) = (real(&python, theirs.path(), &calls), ours(mine.path(), &calls));
+    let ((expected, log), found) = (real(&python, theirs.path(), &calls), ours(mine.path(), &calls));
     let mut wrong = Vec::new();
     for (((kind, fun, args, kwargs), expected), found) in calls.iter().zip(&expected).zip(&found) {
         let (expected, found) = (plain(expected, theirs.path()), plain(found, mine.path()));
@@ -297,5 +298,6 @@ fn results_are_those_of_the_real_salt() {
             wrong.push(format!("{} {fun} {args} {kwargs:?}\n  real {expected}\n  ours {found}", kind.word()));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), calls.len(), wrong.join("\n"));
+    let (differ, calls) = (wrong.len(), calls.len());
+    assert!(wrong.is_empty(), "{differ} of {calls} differ:\n{}\nlog of the real Salt:\n{log}", wrong.join("\n"));
 }
