@@ -6,7 +6,7 @@ use crate::env::Environment;
 use crate::error::{Error, ErrorKind};
 use crate::methods::tests_of_strings::{is_lower, is_upper_text};
 use crate::python::{self, CmpOp, compare, is_callable, is_iterable, is_mapping};
-use crate::value::{CallArgs, Value};
+use crate::value::{CallArgs, Key, Value};
 
 type Test = fn(&mut CallArgs) -> Result<bool, Error>;
 
@@ -17,11 +17,11 @@ const TESTS: &[(&str, Test)] = &[
     ("defined", |call| Ok(!one(call, "test_defined")?.is_undefined())),
     ("undefined", |call| Ok(one(call, "test_undefined")?.is_undefined())),
     ("filter", |call| {
-        let name = one(call, "test_filter")?;
+        let name = Key::new(one(call, "test_filter")?)?.into_value();
         Ok(name.as_str().is_some_and(|name| call.state.env().filters.contains_key(name)))
     }),
     ("test", |call| {
-        let name = one(call, "test_test")?;
+        let name = Key::new(one(call, "test_test")?)?.into_value();
         Ok(name.as_str().is_some_and(|name| call.state.env().tests.contains_key(name)))
     }),
     ("none", |call| Ok(one(call, "test_none")?.is_none())),

@@ -22,6 +22,7 @@ use crate::{Error, Renderer, Request, Template, python};
 use environment::Kind;
 use session::Session;
 
+pub(crate) use filters::integer;
 pub(crate) use session::Names;
 
 /// A text with what it is rendered with.

@@ -9,6 +9,7 @@
 
 mod error;
 mod jinja;
+mod jmespath;
 mod loader;
 mod pipe;
 pub mod python;

@@ -87,9 +87,8 @@ fn count(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 fn index_in(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
-    if !matches!(object, Value::Range(_)) {
-        arity(call, object.type_name(), "index", 1, 3)?;
-    }
+    let most = if matches!(object, Value::Range(_)) { 1 } else { 3 };
+    arity(call, object.type_name(), "index", 1, most)?;
     let items = to_vec(call.state, object)?;
     let bound = |value: Option<&Value>, default: i64| -> Result<usize, Error> {
         let at = value.map_or(Ok(default), index)?;

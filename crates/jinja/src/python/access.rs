@@ -52,7 +52,7 @@ pub fn len(state: &mut State, value: &Value) -> Result<usize, Error> {
         Value::Object(object) => object.len(state)?,
         _ => None,
     };
-    counted.ok_or_else(|| Error::type_error(format!("object of type '{}' has no len()", value.type_name())))
+    counted.ok_or_else(|| Error::type_error(format!("object of type '{}' has no len()", value.class_path())))
 }
 
 /// Walks a value; fails as Python's `iter()` if it cannot be walked.
@@ -77,7 +77,7 @@ pub fn iterate(state: &mut State, value: &Value) -> Result<Box<dyn ValueIter>, E
 }
 
 fn not_iterable(value: &Value) -> Error {
-    Error::type_error(format!("'{}' object is not iterable", value.type_name()))
+    Error::type_error(format!("'{}' object is not iterable", value.class_path()))
 }
 
 /// Tells whether `iter()` would succeed; asks nothing of generators.
@@ -126,7 +126,7 @@ pub(crate) fn unpack(state: &mut State, value: &Value, targets: usize) -> Result
             let mut walk = match iterate(state, value) {
                 Ok(walk) => walk,
                 Err(error) if *error.kind() == ErrorKind::Type => {
-                    let name = value.type_name();
+                    let name = value.class_path();
                     return Err(Error::type_error(format!("cannot unpack non-iterable {name} object")));
                 }
                 Err(error) => return Err(error),
@@ -160,7 +160,7 @@ pub fn contains(state: &mut State, container: &Value, item: &Value) -> Result<bo
         Value::Str(text) | Value::Markup(text) => match item {
             Value::Str(part) | Value::Markup(part) => Ok(text.contains(&**part)),
             other => {
-                let name = other.type_name();
+                let name = other.class_path();
                 Err(Error::type_error(format!("'in <string>' requires string as left operand, not {name}")))
             }
         },
@@ -207,7 +207,7 @@ fn search(state: &mut State, container: &Value, item: &Value) -> Result<bool, Er
     let mut walk = match iterate(state, container) {
         Ok(walk) => walk,
         Err(error) if *error.kind() == ErrorKind::Type => {
-            let name = container.type_name();
+            let name = container.class_path();
             return Err(Error::type_error(format!("argument of type '{name}' is not iterable")));
         }
         Err(error) => return Err(error),
@@ -323,7 +323,7 @@ pub(crate) fn get_item_raw(state: &mut State, object: &Value, key: &Value) -> Re
                 .ok_or_else(|| Error::new(ErrorKind::Index, format!("{what} index out of range"))),
             Value::Big(_) => Err(Error::new(ErrorKind::Index, "cannot fit 'int' into an index-sized integer")),
             other => {
-                let name = other.type_name();
+                let name = other.class_path();
                 Err(Error::type_error(format!("{what} indices must be integers or slices, not {name}")))
             }
         }
@@ -371,5 +371,5 @@ pub(crate) fn get_item_raw(state: &mut State, object: &Value, key: &Value) -> Re
 }
 
 fn not_subscriptable(object: &Value) -> Error {
-    Error::type_error(format!("'{}' object is not subscriptable", object.type_name()))
+    Error::type_error(format!("'{}' object is not subscriptable", object.class_path()))
 }

@@ -79,7 +79,7 @@ fn unsupported(op: BinOp, a: &Value, b: &Value) -> Error {
     if let Value::Undefined(undefined) = b {
         return undefined.fail();
     }
-    let (sign, a, b) = (op.sign(), a.type_name(), b.type_name());
+    let (sign, a, b) = (op.sign(), a.class_path(), b.class_path());
     Error::type_error(format!("unsupported operand type(s) for {sign}: '{a}' and '{b}'"))
 }
 
@@ -166,11 +166,11 @@ pub(crate) fn add(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             if let Value::Undefined(undefined) = b {
                 return Err(undefined.fail());
             }
-            let name = if matches!(a, Value::Markup(_)) { "str" } else { a.type_name() };
+            let name = if matches!(a, Value::Markup(_)) { "str" } else { a.class_path() };
             if matches!(a, Value::Markup(_)) {
                 return Err(unsupported(BinOp::Add, a, b));
             }
-            let other = b.type_name();
+            let other = b.class_path();
             return Err(Error::type_error(format!("can only concatenate {name} (not \"{other}\") to {name}")));
         }
         _ => {}
@@ -222,11 +222,11 @@ pub(crate) fn mul(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             Value::Big(_) => Err(Error::new(ErrorKind::Overflow, "cannot fit 'int' into an index-sized integer")),
             // Markup multiplies by its own rule, from the right as well, and asks the other to be the count.
             _ if matches!(a, Value::Markup(_)) || matches!(b, Value::Markup(_)) => {
-                let name = if matches!(a, Value::Markup(_)) { b } else { a }.type_name();
+                let name = if matches!(a, Value::Markup(_)) { b } else { a }.class_path();
                 Err(Error::type_error(format!("'{name}' object cannot be interpreted as an integer")))
             }
             other => {
-                let name = other.type_name();
+                let name = other.class_path();
                 Err(Error::type_error(format!("can't multiply sequence by non-int of type '{name}'")))
             }
         };
@@ -276,7 +276,7 @@ fn repeat_items(items: &[Value], times: usize) -> Vec<Value> {
 }
 
 /// `a / b`.
-pub(crate) fn div(a: &Value, b: &Value) -> Result<Value, Error> {
+pub fn div(a: &Value, b: &Value) -> Result<Value, Error> {
     match pair(BinOp::Div, a, b)? {
         Pair::Int(_, 0) => Err(zero_division("division by zero")),
         Pair::Int(x, y) if x.abs() < 1 << 53 && y.abs() < 1 << 53 => Ok(Value::Float(x as f64 / y as f64)),
@@ -426,6 +426,6 @@ pub(crate) fn positive(a: &Value) -> Result<Value, Error> {
 fn bad_unary(sign: char, a: &Value) -> Error {
     match a {
         Value::Undefined(undefined) => undefined.fail(),
-        other => Error::type_error(format!("bad operand type for unary {sign}: '{}'", other.type_name())),
+        other => Error::type_error(format!("bad operand type for unary {sign}: '{}'", other.class_path())),
     }
 }

@@ -11,14 +11,22 @@ use crate::value::{BigInt, Key, Range, Value, ViewKind};
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CmpOp {
+pub enum CmpOp {
+    /// `==`.
     Eq,
+    /// `!=`.
     Ne,
+    /// `<`.
     Lt,
+    /// `<=`.
     Le,
+    /// `>`.
     Gt,
+    /// `>=`.
     Ge,
+    /// `in`.
     In,
+    /// `not in`.
     NotIn,
 }
 
@@ -172,7 +180,7 @@ pub fn less_than(state: &mut State, a: &Value, b: &Value) -> Result<bool, Error>
 }
 
 /// Evaluates a comparison.
-pub(crate) fn compare(state: &mut State, op: CmpOp, a: &Value, b: &Value) -> Result<bool, Error> {
+pub fn compare(state: &mut State, op: CmpOp, a: &Value, b: &Value) -> Result<bool, Error> {
     match op {
         CmpOp::Eq => equal(state, a, b),
         CmpOp::Ne => Ok(!equal(state, a, b)?),
@@ -224,7 +232,7 @@ fn order(state: &mut State, op: CmpOp, a: &Value, b: &Value, depth: u32) -> Resu
 
 fn no_order(op: CmpOp, a: &Value, b: &Value) -> Error {
     let sign = op.sign();
-    let (a, b) = (a.type_name(), b.type_name());
+    let (a, b) = (a.class_path(), b.class_path());
     Error::type_error(format!("'{sign}' not supported between instances of '{a}' and '{b}'"))
 }
 
@@ -238,11 +246,7 @@ fn sequence_order(state: &mut State, op: CmpOp, a: &[Value], b: &[Value], depth:
 }
 
 /// Sorts items by their keys, stably, as Python's `sorted()`; the first error ends it.
-pub(crate) fn sort_by_keys(
-    state: &mut State,
-    mut items: Vec<(Value, Value)>,
-    reverse: bool,
-) -> Result<Vec<Value>, Error> {
+pub fn sort_by_keys(state: &mut State, mut items: Vec<(Value, Value)>, reverse: bool) -> Result<Vec<Value>, Error> {
     state.spend(items.len() as u64)?;
     if reverse {
         items.reverse();

@@ -223,11 +223,11 @@ impl Formatter<'_> {
             other => match super::to_big(other) {
                 Some(int) => int,
                 None if matches!(kind, 'd' | 'i' | 'u') => {
-                    let name = other.type_name();
+                    let name = other.class_path();
                     return Err(Error::type_error(format!("%{shown} format: a real number is required, not {name}")));
                 }
                 None => {
-                    let name = other.type_name();
+                    let name = other.class_path();
                     return Err(Error::type_error(format!("%{shown} format: an integer is required, not {name}")));
                 }
             },
@@ -252,7 +252,7 @@ impl Formatter<'_> {
             other => match super::to_big(other) {
                 Some(int) => super::compare::big_to_f64(&int)?,
                 None => {
-                    return Err(Error::type_error(format!("must be real number, not {}", other.type_name())));
+                    return Err(Error::type_error(format!("must be real number, not {}", other.class_path())));
                 }
             },
         };

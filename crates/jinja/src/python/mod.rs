@@ -11,16 +11,18 @@ mod str_format;
 pub(crate) mod text;
 
 pub use access::{contains, iterate, len, to_vec, truthy};
-pub use compare::{equal, less_than};
+pub use arith::div;
+pub use compare::{CmpOp, compare, equal, less_than, sort_by_keys};
 pub use print::{Quote, repr, repr_float, repr_str, str_of};
+pub use slice::slice;
 
 pub(crate) use access::{get_attr, get_item, get_item_raw, is_callable, is_iterable, is_mapping, unpack};
-pub(crate) use arith::{BinOp, add, binary, div, modulo, mul, negate, positive, to_big};
-pub(crate) use compare::{CmpOp, compare, compare_numbers, ranges_equal, sort_by_keys};
+pub(crate) use arith::{BinOp, add, binary, modulo, mul, negate, positive, to_big};
+pub(crate) use compare::{compare_numbers, ranges_equal};
 pub(crate) use format_percent::percent;
 pub(crate) use format_spec::format_value;
 pub(crate) use print::{debug, int_text};
-pub(crate) use slice::{index_of, slice};
+pub(crate) use slice::index_of;
 pub(crate) use str_format::str_format;
 
 use crate::error::{Error, ErrorKind};

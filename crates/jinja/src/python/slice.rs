@@ -52,7 +52,7 @@ pub(crate) fn slice_bounds(start: &Value, stop: &Value, step: &Value, len: usize
 }
 
 /// Evaluates `value[start:stop:step]`.
-pub(crate) fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
+pub fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
     let pick = |items: &[Value]| -> Result<Vec<Value>, Error> {
         let (start, step, count) = slice_bounds(start, stop, step, items.len())?;
         Ok((0..count as i64).map(|at| items[(start + at * step) as usize].clone()).collect())
@@ -80,7 +80,7 @@ pub(crate) fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) ->
         }
         Value::Undefined(_) => Ok(value.clone()),
         Value::Dict(_) => Err(unhashable_slice()),
-        other => Err(Error::type_error(format!("'{}' object is not subscriptable", other.type_name()))),
+        other => Err(Error::type_error(format!("'{}' object is not subscriptable", other.class_path()))),
     }
 }
 

@@ -158,7 +158,7 @@ impl State {
     }
 
     /// Runs a part on a stack of its own.
-    pub(crate) fn on_new_stack<T: Send>(
+    pub fn on_new_stack<T: Send>(
         &mut self,
         part: impl FnOnce(&mut State) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
@@ -180,7 +180,7 @@ impl State {
                 self.deeper(move |state| object.call(&mut CallArgs { state, args, kwargs }))
             }
             Value::Undefined(undefined) => Err(undefined.fail()),
-            other => Err(Error::type_error(format!("'{}' object is not callable", other.type_name()))),
+            other => Err(Error::type_error(format!("'{}' object is not callable", other.class_path()))),
         }
     }
 

@@ -38,10 +38,10 @@ impl Key {
 fn check(value: &Value, depth: u32) -> Result<(), Error> {
     match value {
         Value::List(_) | Value::Dict(_) | Value::Set(_) => {
-            Err(Error::type_error(format!("unhashable type: '{}'", value.type_name())))
+            Err(Error::type_error(format!("unhashable type: '{}'", value.class_path())))
         }
         Value::View(view) if view.type_name() != "dict_values" => {
-            Err(Error::type_error(format!("unhashable type: '{}'", value.type_name())))
+            Err(Error::type_error(format!("unhashable type: '{}'", value.class_path())))
         }
         Value::Undefined(undefined) => undefined.for_hash(),
         Value::Tuple(items) => {

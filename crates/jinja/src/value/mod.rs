@@ -263,6 +263,14 @@ impl Value {
         }
     }
 
+    /// Returns the name the interpreter's own messages give to the type.
+    pub(crate) fn class_path(&self) -> &str {
+        match self {
+            Value::Dict(dict) if dict.is_ordered() => "collections.OrderedDict",
+            other => other.type_name(),
+        }
+    }
+
     /// Returns how Jinja names the object in `'…' has no attribute …`.
     pub(crate) fn object_name(&self) -> Str {
         match self {

@@ -3,7 +3,7 @@
 use jinja::python::equal;
 use jinja::{CallArgs, Dict, Error, ErrorKind, Key, State, Value};
 
-use super::{class, flag, salt_error, shown, text, unsupported};
+use super::{class, flag, salt_error, shown, text};
 
 /// Looks a key up as `container[key]` does; `None` when it is not there.
 fn item(state: &mut State, container: &Value, key: &Value) -> Result<Option<Value>, Missing> {
@@ -317,84 +317,11 @@ pub fn method_call(call: &mut CallArgs) -> Result<Value, Error> {
     call.state.call(&method, args, kwargs)
 }
 
-/// A part of a JMESPath expression that is here.
-enum Part {
-    Key(String),
-    Index(i64),
-    /// `[*]` and `[]`: what follows is done with each item.
-    Each {
-        flat: bool,
-    },
-    Values,
-}
-
 pub fn json_query(call: &mut CallArgs) -> Result<Value, Error> {
     let [data, expression] = call.bind("json_query", [("data", None), ("expr", None)])?;
-    let expression = text(&expression)?;
-    let parts = parts(&expression)
-        .ok_or_else(|| unsupported(&format!("json_query '{expression}' (names, indexes and wildcards are)")))?;
-    Ok(query(&data, &parts))
-}
-
-fn parts(expression: &str) -> Option<Vec<Part>> {
-    let mut parts = Vec::new();
-    let mut rest = expression.trim();
-    let mut first = true;
-    while !rest.is_empty() {
-        if let Some(inner) = rest.strip_prefix('[') {
-            let (index, behind) = inner.split_once(']')?;
-            parts.push(match index.trim() {
-                "*" => Part::Each { flat: false },
-                "" => Part::Each { flat: true },
-                index => Part::Index(index.parse().ok()?),
-            });
-            rest = behind;
-        } else {
-            let name = if first { rest } else { rest.strip_prefix('.')? };
-            let (part, behind) = name_of(name)?;
-            parts.push(part);
-            rest = behind;
-        }
-        first = false;
-    }
-    (!parts.is_empty()).then_some(parts)
-}
-
-fn name_of(text: &str) -> Option<(Part, &str)> {
-    if let Some(behind) = text.strip_prefix('*') {
-        return Some((Part::Values, behind));
-    }
-    if let Some(quoted) = text.strip_prefix('"') {
-        let (name, behind) = quoted.split_once('"')?;
-        return (!name.contains('\\')).then(|| (Part::Key(name.to_owned()), behind));
-    }
-    let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(text.len());
-    let (name, behind) = text.split_at(end);
-    let starts = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
-    starts.then(|| (Part::Key(name.to_owned()), behind))
-}
-
-fn query(data: &Value, parts: &[Part]) -> Value {
-    let Some((part, rest)) = parts.split_first() else { return data.clone() };
-    let each = |items: Vec<Value>| {
-        let found = items.iter().map(|item| query(item, rest)).filter(|found| !found.is_none());
-        Value::list(found.collect())
+    let expression = match &expression {
+        Value::None => "".into(),
+        other => text(other)?,
     };
-    match (part, data) {
-        (Part::Key(name), Value::Dict(dict)) => query(&dict.get_str(name).unwrap_or_default(), rest),
-        (Part::Index(at), Value::List(list)) => query(&at_index(&list.to_vec(), *at).unwrap_or_default(), rest),
-        (Part::Each { flat: false }, Value::List(list)) => each(list.to_vec()),
-        (Part::Each { flat: true }, Value::List(list)) => {
-            let mut items = Vec::new();
-            for item in list.to_vec() {
-                match item {
-                    Value::List(inner) => items.extend(inner.to_vec()),
-                    other => items.push(other),
-                }
-            }
-            each(items)
-        }
-        (Part::Values, Value::Dict(dict)) => each(dict.entries().into_iter().map(|(_, value)| value).collect()),
-        _ => Value::None,
-    }
+    crate::jmespath::search(call.state, &expression, &data)
 }

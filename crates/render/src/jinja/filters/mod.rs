@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use jinja::{CallArgs, Environment, Error, ErrorKind, State, Str, Value};
 
 pub(super) use serial::double_quoted;
+pub(crate) use text::integer;
 
 type Filter = fn(&mut CallArgs) -> Result<Value, Error>;
 
@@ -186,11 +187,6 @@ fn salt_error(class: &str, text: impl Into<String>) -> Error {
 /// What Python's `re` raises.
 fn re_error(text: String) -> Error {
     Error::other("error", text)
-}
-
-/// Refuses what is not here.
-fn unsupported(what: &str) -> Error {
-    salt_error("SaltRenderError", format!("not supported: {what}"))
 }
 
 /// A text where a whole number is wanted.

@@ -144,7 +144,7 @@ pub fn to_bool(call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 /// Reads an integer as Python's `int(text, base)` does, for bases 10 and 16.
-pub(super) fn integer(text: &str, base: u32) -> Option<BigInt> {
+pub(crate) fn integer(text: &str, base: u32) -> Option<BigInt> {
     let text = strip(text);
     let (sign, digits) = match text.strip_prefix(['-', '+']) {
         Some(digits) => (text.starts_with('-'), digits),
