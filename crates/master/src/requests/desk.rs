@@ -1,21 +1,20 @@
 //! Where requests arrive: opened, handed to their handlers, sealed and sent back.
 //!
 //! Whatever may touch the disk or cost time runs on threads of its own, as many at once as `worker_threads` says; the rest
-//! waits in the queues of the connections, which have bounds. Sign-ins queue apart, and so do large requests: the return of a
-//! ping does not wait behind the returns of a thousand highstates.
+//! waits in a line or in the queues of the connections, all of which have bounds. Sign-ins queue apart, and so do large
+//! requests: the return of a ping does not wait behind the returns of a thousand highstates.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use channel::server::{Opened, Refused, SealedRequest};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::{Incoming, RequestServer};
 use value::Value;
 use wire::envelope::Envelope;
 
+use super::line::{Line, Place};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
 use super::{Answer, Ask, clear, handler, nothing, sealed};
@@ -24,19 +23,23 @@ use crate::Shared;
 /// Takes requests and answers them.
 pub struct Desk {
     shared: Arc<Shared>,
-    workers: Arc<Semaphore>,
-    /// For large requests, as many again, but no more than there are processors.
-    porters: Arc<Semaphore>,
+    small: Line<Incoming>,
+    large: Line<Incoming>,
     sign_ins: SignIns,
     refusals: Refusals,
+    /// What has begun and is to be finished.
+    tasks: TaskTracker,
 }
 
 /// A request of so many bytes is large.
 const LARGE: usize = 16 << 10;
 
+/// The most small requests that wait here. They are as small as their connections let them be, mostly some hundred bytes.
+const MOST_SMALL: u32 = 256;
+
 /// The most bytes of large requests that wait here. Only when there are more do small ones wait behind them, in the queues of
 /// the connections: two thousand minions may return a highstate of 50 kB at the same moment before that.
-const MOST_LARGE: usize = 128 << 20;
+const MOST_LARGE: u32 = 128 << 20;
 
 /// What is left to do after the blocking part.
 enum Step {
@@ -50,42 +53,68 @@ impl Desk {
         let workers = shared.stores.config.network.worker_threads.max(1);
         // Large requests are work for processors: more at once would only keep small ones from them.
         let porters = std::thread::available_parallelism().map_or(workers, |processors| workers.min(processors.get()));
-        let [workers, porters] = [workers, porters].map(|permits| Arc::new(Semaphore::new(permits)));
-        Arc::new(Desk { shared, workers, porters, sign_ins: SignIns::new(), refusals: Refusals::default() })
+        Arc::new(Desk {
+            shared,
+            small: Line::new(workers, MOST_SMALL),
+            large: Line::new(porters, MOST_LARGE),
+            sign_ins: SignIns::new(),
+            refusals: Refusals::default(),
+            tasks: TaskTracker::new(),
+        })
     }
 
     /// Answers requests until told to stop.
     pub async fn attend(self: Arc<Self>, mut requests: RequestServer, stop: CancellationToken) {
-        let (tasks, rt) = (TaskTracker::new(), self.shared.stores.rt.clone());
-        let (mut large, mut waiting) = (VecDeque::new(), 0);
-        loop {
-            let porter = self.porters.clone().acquire_owned();
-            let incoming = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                Ok(porter) = porter, if !large.is_empty() => {
-                    if let Some(incoming) = large.pop_front() {
-                        waiting -= size(&incoming);
-                        tasks.spawn(rt.task(self.clone().answer(incoming, porter)));
-                    }
-                    continue;
-                }
-                incoming = requests.next(), if waiting < MOST_LARGE => incoming,
-            };
-            let Some(incoming) = incoming else { break };
-            if is_sign_in(&incoming) {
-                tasks.spawn(rt.task(self.clone().sign_in(incoming)));
-            } else if size(&incoming) >= LARGE {
-                waiting += size(&incoming);
-                large.push_back(incoming);
-            } else {
-                let Ok(worker) = self.workers.clone().acquire_owned().await else { break };
-                tasks.spawn(rt.task(self.clone().answer(incoming, worker)));
+        let serving = async {
+            while let Some(incoming) = requests.next().await {
+                self.receive(incoming).await;
             }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = serving => {}
         }
         // What has begun is finished, so that what a minion was told is true; the daemon bounds the time.
-        tasks.close();
-        tasks.wait().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Puts a request where it belongs, when there is room.
+    async fn receive(self: &Arc<Self>, incoming: Incoming) {
+        if is_sign_in(&incoming) {
+            return self.spawn(self.clone().sign_in(incoming));
+        }
+        let size = size(&incoming);
+        let (line, wanted): (fn(&Desk) -> &Line<Incoming>, _) =
+            if size < LARGE { (|desk| &desk.small, 1) } else { (|desk| &desk.large, size) };
+        let Some(place) = line(self).place(wanted).await else { return };
+        if is_of_a_program(&incoming.envelope) {
+            let desk = self.clone();
+            self.spawn(async move {
+                // It listens already, or is about to be heard of: its job must not be over before.
+                desk.shared.bus.let_in().await;
+                desk.enter(line, incoming, place);
+            });
+        } else {
+            self.enter(line, incoming, place);
+        }
+    }
+
+    fn enter(self: &Arc<Self>, line: fn(&Desk) -> &Line<Incoming>, incoming: Incoming, place: Place) {
+        if line(self).enter(incoming, place) {
+            let (desk, begun) = (self.clone(), self.tasks.token());
+            self.shared.stores.rt.blocking(move || {
+                let _begun = begun;
+                while let Some(incoming) = line(&desk).next() {
+                    desk.answer(incoming);
+                }
+            });
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.shared.stores.rt.task(task));
     }
 
     async fn sign_in(self: Arc<Self>, incoming: Incoming) {
@@ -103,28 +132,21 @@ impl Desk {
         refused.answer.into_value()
     }
 
-    async fn answer(self: Arc<Self>, incoming: Incoming, worker: tokio::sync::OwnedSemaphorePermit) {
+    /// Answers a request, or has it answered. Called where it may block.
+    fn answer(&self, incoming: Incoming) {
         let Incoming { envelope, peer, reply } = incoming;
-        if is_of_a_program(&envelope) {
-            // It listens already, or is about to be heard of: its job must not be over before.
-            self.shared.bus.let_in().await;
-        }
-        let desk = self.clone();
-        let handled = self.shared.stores.rt.blocking(move || {
-            let step = desk.handle(envelope, peer);
-            drop(worker);
-            step
-        });
-        let answer = match handled.await {
-            Ok(Step::Done(answer)) => answer,
-            Ok(Step::Wait(value, request)) => Some(finish(request.as_ref(), value.await)),
-            Err(failed) => {
-                tracing::error!("a request of {peer} could not be handled: {failed}");
-                Some("Some exception handling minion payload".into())
+        // A bug in what answers one request must not take the thread away from the others.
+        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.handle(envelope, peer)));
+        match step {
+            Ok(Step::Done(Some(answer))) => reply.send(answer),
+            Ok(Step::Done(None)) => {}
+            Ok(Step::Wait(value, request)) => {
+                self.spawn(async move { reply.send(finish(request.as_ref(), value.await)) });
             }
-        };
-        if let Some(answer) = answer {
-            reply.send(answer);
+            Err(_) => {
+                tracing::error!("a request of {peer} could not be handled");
+                reply.send("Some exception handling minion payload".into());
+            }
         }
     }
 

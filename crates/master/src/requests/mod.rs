@@ -6,6 +6,7 @@ mod desk;
 mod event;
 mod file;
 mod held;
+mod line;
 mod mine;
 mod missed;
 mod opts;

@@ -1,0 +1,98 @@
+//! Requests in a line, and the threads that take them: each takes one after the other and goes when there are none left.
+//!
+//! A thread that is at work is not woken for the next request, and nobody is told when it has done one: with thousands of small
+//! requests at once that costs more than what is done for them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Some threads at most, and what waits for them.
+pub struct Line<T> {
+    threads: usize,
+    size: u32,
+    room: Arc<Semaphore>,
+    standing: Mutex<Standing<T>>,
+}
+
+struct Standing<T> {
+    waiting: VecDeque<(T, Place)>,
+    working: usize,
+}
+
+/// Room in the line, given back when a thread takes what stands there.
+pub struct Place(#[expect(dead_code, reason = "held, and given back when it is dropped")] OwnedSemaphorePermit);
+
+impl<T> Line<T> {
+    /// A line before so many threads with so much room.
+    pub fn new(threads: usize, room: u32) -> Self {
+        let standing = Standing { waiting: VecDeque::new(), working: 0 };
+        Line { threads, size: room, room: Arc::new(Semaphore::new(room as usize)), standing: Mutex::new(standing) }
+    }
+
+    /// Waits until there is so much room. More than the whole room counts as all of it.
+    pub async fn place(&self, wanted: usize) -> Option<Place> {
+        let wanted = u32::try_from(wanted).map_or(self.size, |wanted| wanted.min(self.size));
+        self.room.clone().acquire_many_owned(wanted).await.ok().map(Place)
+    }
+
+    /// Puts something at the end of the line. Says whether a thread must be started that calls [`Line::next`].
+    #[must_use]
+    pub fn enter(&self, item: T, place: Place) -> bool {
+        let mut standing = self.standing();
+        standing.waiting.push_back((item, place));
+        let needed = standing.working < self.threads;
+        standing.working += usize::from(needed);
+        needed
+    }
+
+    /// The next one for a thread. After `None` the thread is no longer counted and must not ask again.
+    pub fn next(&self) -> Option<T> {
+        let mut standing = self.standing();
+        match standing.waiting.pop_front() {
+            Some((item, _)) => Some(item),
+            None => {
+                standing.working -= 1;
+                None
+            }
+        }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing<T>> {
+        // Nothing in here panics between two changes that belong together.
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn place(line: &Line<u32>, wanted: usize) -> Place {
+        line.place(wanted).now_or_never().flatten().expect("there is room")
+    }
+
+    #[test]
+    fn a_thread_is_started_when_one_is_missing_and_takes_all_that_comes() {
+        let line = Line::new(2, 100);
+        let started: Vec<_> = (0..4).map(|item| line.enter(item, place(&line, 1))).collect();
+        assert_eq!(started, [true, true, false, false]);
+        assert_eq!([line.next(), line.next(), line.next(), line.next()].map(Option::unwrap), [0, 1, 2, 3]);
+        assert!(!line.enter(4, place(&line, 1)), "both threads are still there");
+        assert_eq!((line.next(), line.next(), line.next()), (Some(4), None, None));
+        assert!(line.enter(5, place(&line, 1)), "both have gone");
+    }
+
+    #[test]
+    fn room_is_given_back_when_something_is_taken() {
+        let line = Line::new(1, 10);
+        let started = line.enter(0, place(&line, 10));
+        assert!(started && line.place(1).now_or_never().is_none());
+        assert_eq!(line.next(), Some(0));
+        assert!(!line.enter(1, place(&line, 1_000_000)), "more than all is all");
+        assert!(line.place(1).now_or_never().is_none());
+    }
+}
