@@ -3,7 +3,7 @@
 use std::net::{IpAddr, ToSocketAddrs};
 
 use exec::{Context, Error, Module, Result, function};
-use value::{Map, Value, list, map};
+use value::{Map, Value, map};
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -18,18 +18,12 @@ fn has_dig() -> bool {
     crate::util::which("dig").is_some()
 }
 
-/// The short answers of dig.
-async fn dig(ctx: &Context, name: &str, kind: &str, nameserver: Option<String>) -> Result<Vec<String>> {
-    let server = nameserver.filter(|server| !server.is_empty()).map(|server| format!("@{server}"));
-    let mut words = vec!["dig"];
-    words.extend(server.as_deref());
-    words.extend(["+short", name, kind]);
-    let outcome = crate::cmd::quiet(ctx, &words).await?;
-    if outcome.retcode != Some(0) {
-        tracing::warn!("dig returned exit code '{}'. Returning empty list as fallback.", outcome.retcode.unwrap_or(-1));
-        return Ok(Vec::new());
+/// Asks the function of `dig` of this name.
+async fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
+    if !has_dig() {
+        return Ok(NO_DIG.into());
     }
-    Ok(outcome.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    ctx.call(&format!("dig.{name}"), args).await
 }
 
 async fn addresses(
@@ -40,8 +34,7 @@ async fn addresses(
     fits: fn(&IpAddr) -> bool,
 ) -> Result<Value> {
     if has_dig() {
-        let found = dig(ctx, &host, kind, nameserver).await?;
-        return Ok(found.into_iter().filter(|line| line.parse().is_ok_and(|ip| fits(&ip))).collect());
+        return ask(ctx, kind, vec![host.into(), nameserver.into()]).await;
     }
     if nameserver.is_some() {
         return Ok(NO_DIG.into());
@@ -91,18 +84,7 @@ async fn ns(
     #[default(true)] resolve: bool,
     nameserver: Option<String>,
 ) -> Result<Value> {
-    if !has_dig() {
-        return Ok(NO_DIG.into());
-    }
-    let names = dig(ctx, &domain, "NS", nameserver.clone()).await?;
-    if !resolve {
-        return Ok(names.into());
-    }
-    let mut found = Vec::new();
-    for name in names {
-        found.extend(dig(ctx, &name, "A", nameserver.clone()).await?);
-    }
-    Ok(found.into())
+    ask(ctx, "NS", vec![domain.into(), resolve.into(), nameserver.into()]).await
 }
 
 /// Returns the mail servers of a domain with their preference; with ``resolve=True`` their addresses.
@@ -119,22 +101,10 @@ async fn mx(
     #[default(false)] resolve: bool,
     nameserver: Option<String>,
 ) -> Result<Value> {
-    if !has_dig() {
-        return Ok(NO_DIG.into());
-    }
-    let mut found = Vec::new();
-    for line in dig(ctx, &domain, "MX", nameserver.clone()).await? {
-        let Some((preference, name)) = line.split_once(' ') else { continue };
-        let name = match resolve {
-            true => dig(ctx, name, "A", nameserver.clone()).await?.into_iter().next().unwrap_or_default(),
-            false => name.to_owned(),
-        };
-        found.push(list![preference, name]);
-    }
-    Ok(Value::List(found))
+    ask(ctx, "MX", vec![domain.into(), resolve.into(), nameserver.into()]).await
 }
 
-/// Refused where dig is installed; there is no other way to ask.
+/// Returns the addresses that may send mail for a domain.
 ///
 /// CLI Example:
 ///
@@ -142,12 +112,13 @@ async fn mx(
 ///
 ///     salt ns1 dnsutil.SPF google.com
 #[function(name = "SPF")]
-fn spf(domain: String, #[default("SPF")] record: String, nameserver: Option<String>) -> Result<Value> {
-    let _ = (domain, record, nameserver);
-    if has_dig() {
-        return Err(Error::execution("not supported: dnsutil.SPF; ask with 'dig +short DOMAIN TXT'"));
-    }
-    Ok(NO_DIG.into())
+async fn spf(
+    ctx: &Context,
+    domain: String,
+    #[default("SPF")] record: String,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    ask(ctx, "SPF", vec![domain.into(), record.into(), nameserver.into()]).await
 }
 
 /// Says whether a text is an address.
@@ -158,11 +129,8 @@ fn spf(domain: String, #[default("SPF")] record: String, nameserver: Option<Stri
 ///
 ///     salt ns1 dnsutil.check_ip 127.0.0.1
 #[function]
-fn check_ip(ip_addr: String) -> Result<Value> {
-    if !has_dig() {
-        return Ok(NO_DIG.into());
-    }
-    Ok(ip_addr.split('/').next().is_some_and(|ip| ip.parse::<IpAddr>().is_ok()).into())
+async fn check_ip(ctx: &Context, ip_addr: Value) -> Result<Value> {
+    ask(ctx, "check_ip", vec![ip_addr]).await
 }
 
 fn hosts_of(text: &str) -> Map {
@@ -301,6 +269,7 @@ async fn serial(ctx: &Context, #[default("")] zone: String, #[default(false)] up
 #[cfg(test)]
 mod tests {
     use super::*;
+    use value::list;
 
     #[test]
     fn the_hosts_file_is_read_and_changed() {

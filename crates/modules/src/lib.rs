@@ -17,6 +17,7 @@ pub mod cron;
 pub mod data;
 pub mod debconf;
 pub mod defaults;
+pub mod dig;
 pub mod disk;
 pub mod dnsutil;
 pub mod environ;
@@ -33,7 +34,9 @@ pub mod ini;
 pub mod ip;
 pub mod iptables;
 pub mod jinja;
+pub mod kernelpkg;
 pub mod key;
+pub mod keyboard;
 pub mod kmod;
 pub mod locale;
 pub mod logrotate;
@@ -59,6 +62,7 @@ pub mod random;
 mod recorded;
 #[cfg(test)]
 mod replay;
+pub mod salt_version;
 pub mod saltern;
 pub mod saltutil;
 pub mod schedule;
@@ -75,6 +79,7 @@ pub mod sys;
 pub mod sysctl;
 pub mod sysfs;
 pub mod system;
+pub mod temp;
 pub mod templates;
 pub mod test;
 pub mod timezone;
@@ -99,6 +104,7 @@ pub static ALL: &[&exec::Module] = &[
     &data::MODULE,
     &debconf::MODULE,
     &defaults::MODULE,
+    &dig::MODULE,
     &disk::MODULE,
     &dnsutil::MODULE,
     &environ::MODULE,
@@ -116,7 +122,9 @@ pub static ALL: &[&exec::Module] = &[
     &ip::redhat::MODULE,
     &iptables::MODULE,
     &jinja::MODULE,
+    &kernelpkg::MODULE,
     &key::MODULE,
+    &keyboard::MODULE,
     &kmod::MODULE,
     &locale::MODULE,
     &logs::MODULE,
@@ -142,6 +150,7 @@ pub static ALL: &[&exec::Module] = &[
     &ps::MODULE,
     &publish::MODULE,
     &random::MODULE,
+    &salt_version::MODULE,
     &saltern::MODULE,
     &saltutil::MODULE,
     &schedule::MODULE,
@@ -159,6 +168,7 @@ pub static ALL: &[&exec::Module] = &[
     &sysctl::MODULE,
     &sysfs::MODULE,
     &system::MODULE,
+    &temp::MODULE,
     &test::MODULE,
     &timezone::MODULE,
     &user::MODULE,

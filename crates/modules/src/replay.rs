@@ -276,9 +276,11 @@ recordings! {
     alternatives_cases 40
     at_cases 50
     debconf_cases 20
+    dig_cases 40
     disk_cases 50
     firewalld_cases 100
     iptables_cases 200
+    keyboard_cases 40
     logrotate_cases 30
     mount_cases 100
     nftables_cases 500

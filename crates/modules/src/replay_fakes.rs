@@ -11,6 +11,7 @@ fakes! {
     "file.mkdir"
     "file.remove"
     "file.replace"
+    "file.sed"
     "mount.active"
     "mount.get_device_from_path"
     "mount.swaps"

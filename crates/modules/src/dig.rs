@@ -1,0 +1,414 @@
+//! `dig` — what name servers say, asked through the program of that name.
+
+use std::net::IpAddr;
+
+use exec::{Call, Context, Module, Result, function};
+use value::{Map, Value, list, map};
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "dig",
+    "Functions that ask name servers.",
+    &[
+        &A,
+        &AAAA,
+        &CNAME,
+        &MX,
+        &NS,
+        &PTR,
+        &SPF,
+        &TXT,
+        &LOWER_A,
+        &LOWER_AAAA,
+        &CHECK_IP,
+        &LOWER_CNAME,
+        &LOWER_MX,
+        &LOWER_NS,
+        &LOWER_PTR,
+        &LOWER_SPF,
+    ],
+)
+.only_if(|_| match crate::util::which("dig") {
+    Some(_) => Ok(()),
+    None => Err("The dig execution module cannot be loaded: the dig binary is not in the path.".into()),
+});
+
+/// How many records of mail senders may include one another.
+const SENDERS: usize = 50;
+
+/// Asks, and returns what was said; `None` when the program failed.
+async fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Option<String>> {
+    let server = nameserver.map(|name| format!("@{name}"));
+    let command: Value =
+        ["dig", "+short"].iter().copied().chain(words.iter().copied()).chain(server.as_deref()).collect();
+    let call = Call { args: vec![command], kwargs: map! { "python_shell" => false } };
+    let outcome: Map = ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default();
+    let code = outcome.get("retcode").and_then(Value::as_i64).unwrap_or(1);
+    if code != 0 {
+        tracing::warn!("dig returned exit code '{code}'. Returning empty list as fallback.");
+        return Ok(None);
+    }
+    Ok(Some(outcome.get("stdout").map(Value::to_string).unwrap_or_default()))
+}
+
+/// The lines of what was said.
+async fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<String>> {
+    let said = said(ctx, words, nameserver).await?;
+    Ok(said.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default())
+}
+
+/// Says whether a text is an address, or a network of a length that occurs.
+fn is_address(text: &str) -> bool {
+    let (ip, length) = match text.rsplit_once('/') {
+        Some((ip, length)) => (ip, Some(length.trim().parse::<u8>())),
+        None => (text, None),
+    };
+    match (ip.parse::<IpAddr>(), length) {
+        (Err(_), _) | (_, Some(Err(_))) => false,
+        (Ok(_), None) => true,
+        (Ok(IpAddr::V4(_)), Some(Ok(length))) => (1..=32).contains(&length),
+        (Ok(IpAddr::V6(_)), Some(Ok(length))) => (8..=128).contains(&length),
+    }
+}
+
+/// The addresses among the lines of an answer.
+async fn addresses(ctx: &Context, host: &str, kind: &str, nameserver: Option<&str>) -> Result<Vec<String>> {
+    let mut found = lines(ctx, &[host, kind], nameserver).await?;
+    found.retain(|line| is_address(line));
+    Ok(found)
+}
+
+async fn name_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&str>) -> Result<Value> {
+    let names = lines(ctx, &[domain, "NS"], nameserver).await?;
+    if !resolve {
+        return Ok(names.into());
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(addresses(ctx, &name, "A", nameserver).await?);
+    }
+    Ok(found.into())
+}
+
+async fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&str>) -> Result<Value> {
+    let mut found = Vec::new();
+    for line in lines(ctx, &[domain, "MX"], nameserver).await? {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [preference, name, ..] if resolve => {
+                let address = addresses(ctx, name, "A", nameserver).await?.into_iter().next();
+                found.push(list![preference, address.unwrap_or_default()]);
+            }
+            _ => found.push(words.into()),
+        }
+    }
+    Ok(Value::List(found))
+}
+
+/// The text of a sender record, without quotes; asks for texts where there is none of its own kind.
+async fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
+    let own = said(ctx, &[domain, record], server).await?;
+    let text = match own {
+        Some(text) if text.is_empty() && record == "SPF" => said(ctx, &[domain, "TXT"], server).await?,
+        other => other,
+    };
+    Ok(text.map(|text| text.replace('"', "")))
+}
+
+/// Goes through the records of a domain and of those it includes, in the order in which they are named.
+async fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Value> {
+    let mut found = Vec::new();
+    // What is still to be looked at; the last one is the next.
+    let mut waiting = vec![Sender::Domain(domain.to_owned(), record.to_owned())];
+    let mut asked = 0;
+    while let Some(next) = waiting.pop() {
+        let (domain, record) = match next {
+            Sender::Address(address) => {
+                found.push(address);
+                continue;
+            }
+            Sender::Domain(domain, record) => (domain, record),
+        };
+        asked += 1;
+        if asked > SENDERS {
+            tracing::warn!("the records of senders of {domain} include more than {SENDERS} others, which are left out");
+            break;
+        }
+        if let Some(text) = sender_record(ctx, &domain, &record, server).await? {
+            waiting.extend(named_by(&text).into_iter().rev());
+        }
+    }
+    Ok(found.into())
+}
+
+/// What a record names.
+#[derive(Debug, PartialEq)]
+enum Sender {
+    Address(String),
+    /// A domain and the kind of record it is asked for.
+    Domain(String, String),
+}
+
+fn named_by(text: &str) -> Vec<Sender> {
+    let sections: Vec<&str> = text.split_whitespace().collect();
+    let ["v=spf1", first, ..] = sections[..] else { return Vec::new() };
+    let domain = |name: &str| Sender::Domain(name.to_owned(), "SPF".to_owned());
+    if let Some(other) = first.strip_prefix("redirect=") {
+        return vec![domain(other)];
+    }
+    let read = |section: &&str| {
+        let section = section.strip_prefix(['+', '~']).unwrap_or(section);
+        match section.split_once(':')? {
+            ("include", name) if !name.is_empty() => Some(domain(name)),
+            ("ip4" | "ip6", address) if is_address(address) => Some(Sender::Address(address.to_owned())),
+            _ => None,
+        }
+    };
+    sections[1..].iter().filter_map(read).collect()
+}
+
+/// Says whether a text is an address, or a network.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.check_ip 127.0.0.1
+///     salt ns1 dig.check_ip 1111:2222:3333:4444:5555:6666:7777:8888
+#[function]
+fn check_ip(addr: Value) -> Result<bool> {
+    Ok(addr.as_str().is_some_and(is_address))
+}
+
+/// Returns the IPv4 addresses of a machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.A www.google.com
+#[function(name = "A")]
+async fn a(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(addresses(ctx, &host.to_string(), "A", nameserver.as_deref()).await?.into())
+}
+
+/// Returns the IPv6 addresses of a machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.AAAA www.google.com
+#[function(name = "AAAA")]
+async fn aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(addresses(ctx, &host.to_string(), "AAAA", nameserver.as_deref()).await?.into())
+}
+
+/// Returns the names an address has.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.PTR 1.2.3.4
+#[function(name = "PTR")]
+async fn ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(lines(ctx, &["-x", &host.to_string()], nameserver.as_deref()).await?.into())
+}
+
+/// Returns the name another name stands for, as text.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.CNAME mail.google.com
+#[function(name = "CNAME")]
+async fn cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    let found = said(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref()).await?;
+    Ok(found.map_or_else(|| list![], Value::from))
+}
+
+/// Returns the addresses of the name servers of a domain; with ``resolve=False`` their names.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.NS google.com
+#[function(name = "NS")]
+async fn ns(ctx: &Context, domain: Value, #[default(true)] resolve: bool, nameserver: Option<String>) -> Result<Value> {
+    name_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
+}
+
+/// Returns the mail servers of a domain with their preference; with ``resolve=True`` one address of each.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.MX google.com
+#[function(name = "MX")]
+async fn mx(
+    ctx: &Context,
+    domain: Value,
+    #[default(false)] resolve: bool,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    mail_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
+}
+
+/// Returns the addresses that may send mail for a domain. Where there is no record ``SPF`` the texts are asked for.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.SPF google.com
+#[function(name = "SPF")]
+async fn spf(
+    ctx: &Context,
+    domain: Value,
+    #[default("SPF")] record: String,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    senders(ctx, &domain.to_string(), &record, nameserver.as_deref()).await
+}
+
+/// Returns the texts of a domain.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.TXT google.com
+#[function(name = "TXT")]
+async fn txt(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(lines(ctx, &[&host.to_string(), "TXT"], nameserver.as_deref()).await?.into())
+}
+
+/// Returns the IPv4 addresses of a machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.a www.google.com
+#[function(name = "a")]
+async fn lower_a(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(addresses(ctx, &host.to_string(), "A", nameserver.as_deref()).await?.into())
+}
+
+/// Returns the IPv6 addresses of a machine.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.aaaa www.google.com
+#[function(name = "aaaa")]
+async fn lower_aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(addresses(ctx, &host.to_string(), "AAAA", nameserver.as_deref()).await?.into())
+}
+
+/// Returns the names an address has.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.ptr 1.2.3.4
+#[function(name = "ptr")]
+async fn lower_ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(lines(ctx, &["-x", &host.to_string()], nameserver.as_deref()).await?.into())
+}
+
+/// Returns the name another name stands for, as text.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.cname mail.google.com
+#[function(name = "cname")]
+async fn lower_cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    let found = said(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref()).await?;
+    Ok(found.map_or_else(|| list![], Value::from))
+}
+
+/// Returns the addresses of the name servers of a domain; with ``resolve=False`` their names.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.ns google.com
+#[function(name = "ns")]
+async fn lower_ns(
+    ctx: &Context,
+    domain: Value,
+    #[default(true)] resolve: bool,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    name_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
+}
+
+/// Returns the mail servers of a domain with their preference; with ``resolve=True`` one address of each.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.mx google.com
+#[function(name = "mx")]
+async fn lower_mx(
+    ctx: &Context,
+    domain: Value,
+    #[default(false)] resolve: bool,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    mail_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
+}
+
+/// Returns the addresses that may send mail for a domain. Where there is no record ``SPF`` the texts are asked for.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt ns1 dig.spf google.com
+#[function(name = "spf")]
+async fn lower_spf(
+    ctx: &Context,
+    domain: Value,
+    #[default("SPF")] record: String,
+    nameserver: Option<String>,
+) -> Result<Value> {
+    senders(ctx, &domain.to_string(), &record, nameserver.as_deref()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_networks_are_known() {
+        for good in ["127.0.0.1", "10.0.0.0/8", "::1", "fe80::/10"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["", "a", "10.0.0.0/0", "10.0.0.0/33", "::/7", "::1/129", "1.2.3.4/x", "/8", "1.2.3"] {
+            assert!(!is_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn records_of_senders_name_others() {
+        let domain = |name: &str| Sender::Domain(name.into(), "SPF".into());
+        let address = |text: &str| Sender::Address(text.into());
+        let read = "v=spf1 ip4:1.2.3.0/24 +include:a.org a mx ~ip6:fe80::1 -ip4:9.9.9.9 ip4:x -all";
+        assert_eq!(named_by(read), [address("1.2.3.0/24"), domain("a.org"), address("fe80::1")]);
+        assert_eq!(named_by("v=spf1 redirect=b.org ip4:1.2.3.4"), [domain("b.org")]);
+        assert_eq!(named_by("some text"), []);
+        assert_eq!(named_by("v=spf1"), []);
+    }
+}
