@@ -3,7 +3,7 @@
 use std::fs;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, STANDARD};
 use exec::{Context, Error, Module, Result, function};
 use openssl::hash::hash;
 use openssl::pkey::PKey;
@@ -34,6 +34,10 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
+/// Reads letters without padding, whatever the bits are that no byte takes.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&base64::alphabet::STANDARD, NO_PAD.with_decode_allow_trailing_bits(true));
+
 fn bytes_of(value: &Value) -> Vec<u8> {
     value.as_bytes().map_or_else(|| value.to_string().into_bytes(), <[u8]>::to_vec)
 }
@@ -57,9 +61,31 @@ fn hmac(form: &str, key: &[u8], content: &[u8]) -> Result<Vec<u8>> {
     signed.map_err(|error| Error::Other(error.to_string()))
 }
 
+/// Reads base64 as Python does: other signs than its letters are passed over, and what stands behind the padding is not
+/// read.
 fn decoded(text: &Value) -> Result<Vec<u8>> {
-    let bare: Vec<u8> = bytes_of(text).into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    STANDARD.decode(bare).map_err(|error| Error::Other(format!("Incorrect padding or letters in base64: {error}")))
+    let mut letters = Vec::new();
+    let mut padding = 0;
+    for byte in bytes_of(text) {
+        let open = letters.len() % 4;
+        if byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/' {
+            letters.push(byte);
+            padding = 0;
+        } else if byte == b'=' && open > 1 {
+            padding += 1;
+            if open + padding == 4 {
+                return Ok(LENIENT.decode(letters).expect("these are letters of base64 and no single one is left"));
+            }
+        }
+    }
+    match letters.len() % 4 {
+        0 => Ok(LENIENT.decode(letters).expect("these are letters of base64 and no single one is left")),
+        1 => {
+            let why = format!("number of data characters ({}) cannot be 1 more than a multiple of 4", letters.len());
+            Err(Error::Other(format!("Invalid base64-encoded string: {why}")))
+        }
+        _ => Err(Error::Other("Incorrect padding".into())),
+    }
 }
 
 /// Writes base64 in lines of 76 letters, each with an end.
@@ -209,8 +235,8 @@ fn hmac_compute(string: Value, shared_secret: Value) -> Result<String> {
 ///     salt '*' hashutil.hmac_signature 'get salted' 'shared secret' 'eBWf9bstXg+NiP5AOwppB5HMvZiYMPzEM9W5YMm/AmQ='
 #[function]
 fn hmac_signature(string: Value, shared_secret: Value, challenge_hmac: Value) -> Result<bool> {
-    let wanted = decoded(&challenge_hmac)?;
-    let found = hmac("sha256", &bytes_of(&shared_secret), &bytes_of(&string))?;
+    let found = STANDARD.encode(hmac("sha256", &bytes_of(&shared_secret), &bytes_of(&string))?).into_bytes();
+    let wanted = bytes_of(&challenge_hmac);
     Ok(found.len() == wanted.len() && openssl::memcmp::eq(&found, &wanted))
 }
 
@@ -273,6 +299,19 @@ mod tests {
         let encoded = base64_encodestring(long.as_str().into()).unwrap();
         assert_eq!(encoded.lines().next().unwrap().len(), 76);
         assert_eq!(base64_decodestring(encoded.into()).unwrap(), long.into());
-        assert!(base64_b64decode("%".into()).is_err());
+        for (text, wanted) in [
+            ("%", ""),
+            ("Z2V0IHNh\\nbHRlZA==", "b'get sa\\x9d\\xb1\\xd1\\x95\\x90'"),
+            ("YQ==YQ==", "a"),
+            ("=YWI=", "ab"),
+            ("YR==", "a"),
+            ("YWJj=YQ==", "abca"),
+            ("====", ""),
+        ] {
+            assert_eq!(base64_b64decode(text.into()).unwrap().to_string(), wanted, "{text}");
+        }
+        for text in ["Y", "YQ", "YQ=", "YWJjZ", "YW=J"] {
+            assert!(base64_b64decode(text.into()).is_err(), "{text}");
+        }
     }
 }
