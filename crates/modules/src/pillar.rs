@@ -68,6 +68,18 @@ impl Envs {
     }
 }
 
+/// A pillar compiled anew for another function, with the values of a map over it.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub async fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> Result<Map> {
+    let mut pillar = Envs { pillarenv, saltenv: None }.compiled(ctx, Some(over.clone())).await?;
+    if let Value::Map(over) = over {
+        pillar.update(over);
+    }
+    Ok(pillar)
+}
+
 /// Returns a value of the pillar in memory, which may lie deeper: ``users:anna:shell``. Without it the default.
 ///
 /// With ``merge=True`` a map or list is laid over the default. With ``pillarenv`` or ``saltenv`` the pillar is

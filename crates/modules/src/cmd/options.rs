@@ -165,10 +165,11 @@ impl Options {
         let Some(engine) = given.some_text("template") else { return Self::read(ctx, given) };
         let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
         let saltenv = saltenv.unwrap_or_else(|| "base".to_owned());
+        let pillared = with_pillar(ctx, given).await?;
         let mut given = given.clone();
         for name in ["cmd", "cwd"] {
             let Value::Str(text) = given.value(name).clone() else { continue };
-            let [text] = crate::templates::paths(ctx, Some(&engine), [&text], &saltenv).await?;
+            let [text] = crate::templates::paths(&pillared, Some(&engine), [&text], &saltenv).await?;
             given.set(name, text);
         }
         given.set("template", Value::Null);
@@ -201,7 +202,7 @@ impl Options {
             shell,
             through_shell: through_shell(ctx, given),
             split: !given.value("shell").is_null(),
-            env: environment(given.value("env")),
+            env: environment(given.value("env"))?,
             clean_env: given.flag("clean_env"),
             prepend_path: given.some_text("prepend_path"),
             rstrip: given.value("rstrip").is_null() || given.flag("rstrip"),
@@ -244,6 +245,20 @@ fn through_shell(ctx: &Context, given: &Given) -> bool {
 }
 
 /// The options `cmd_blacklist_glob` and `cmd_whitelist_glob`.
+/// The same surroundings with the pillar a template is meant to see: that of the environment `pillarenv`, and the values
+/// of `pillar` over it.
+///
+/// # Errors
+/// When the pillar cannot be compiled.
+pub async fn with_pillar(ctx: &Context, given: &Given) -> Result<Context> {
+    let (pillarenv, over) = (given.some_text("pillarenv"), given.value("pillar"));
+    if pillarenv.is_none() && over.is_null() {
+        return Ok(ctx.clone());
+    }
+    let compiled = crate::pillar::compiled(ctx, pillarenv, over.clone()).await?;
+    Ok(Context { pillar: std::sync::Arc::new(compiled), ..ctx.clone() })
+}
+
 fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
     let text = line.joined();
     let hit = |name: &str| {
@@ -256,15 +271,30 @@ fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
     Ok(())
 }
 
-/// A map, or a list of maps; anything else counts as nothing, as in Salt.
-fn environment(value: &Value) -> BTreeMap<String, String> {
-    let maps: Vec<&Map> = match value {
-        Value::Map(map) => vec![map],
-        Value::List(items) => items.iter().filter_map(Value::as_map).collect(),
-        _ => Vec::new(),
+/// A map, or a list of maps and of names without a value; anything else counts as nothing, as in Salt.
+fn environment(value: &Value) -> Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    let mut add = |name: &Value, value: &Value| {
+        if name.to_string().contains(['=', '\0']) {
+            return Err(Error::Other("illegal environment variable name".into()));
+        }
+        all.insert(name.to_string(), variable(name, value));
+        Ok(())
     };
-    let entries = maps.into_iter().flatten();
-    entries.map(|(name, value)| (name.to_string(), variable(name, value))).collect()
+    match value {
+        Value::Map(map) => map.iter().try_for_each(|(name, value)| add(name, value))?,
+        Value::List(items) => {
+            for item in items {
+                match item {
+                    Value::Map(map) => map.iter().try_for_each(|(name, value)| add(name, value))?,
+                    Value::Str(_) | Value::Int(_) | Value::Float(_) => add(item, &Value::Null)?,
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(all)
 }
 
 fn variable(name: &Value, value: &Value) -> String {

@@ -8,7 +8,7 @@ use exec::{Context, Error, Result};
 use tempfile::TempPath;
 use value::{Map, Value, map};
 
-use super::options::{Given, Options};
+use super::options::{Given, Options, with_pillar};
 use super::run::{self, Outcome};
 use super::{runas, words};
 use crate::templates;
@@ -34,7 +34,8 @@ pub async fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
                 .map_err(|_| Error::execution(format!("the script {source} is not valid UTF-8")))?;
             let context = given.value("context").as_map().cloned().unwrap_or_default();
             let saltenv = saltenv.as_deref().unwrap_or("base");
-            let rendered = templates::text(ctx, Some(&engine), &text, Some(&cached), saltenv, context).await;
+            let ctx = with_pillar(ctx, given).await?;
+            let rendered = templates::text(&ctx, Some(&engine), &text, Some(&cached), saltenv, context).await;
             rendered?.into_bytes()
         }
         None => content,
