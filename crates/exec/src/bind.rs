@@ -96,7 +96,8 @@ fn take_surplus<C>(function: &Function<C>, args: &mut Vec<Value>) -> Result<Vec<
     }
     let required = by_place.iter().filter(|param| param.default.is_none()).count();
     let takes = if required == room { format!("{room}") } else { format!("from {required} to {room}") };
-    let (plural, verb) = (if room == 1 { "" } else { "s" }, if args.len() == 1 { "was" } else { "were" });
+    let plural = if room == 1 && required == room { "" } else { "s" };
+    let verb = if args.len() == 1 { "was" } else { "were" };
     let text = format!("{}() takes {takes} positional argument{plural} but {} {verb} given", function.name, args.len());
     Err(Error::Arguments(text))
 }
@@ -156,6 +157,10 @@ mod tests {
         let text = |args, kwargs| bind(&TWO, call(args, kwargs), &map! {}).unwrap_err().to_string();
         assert_eq!(text(list![], map! {}), "two() missing 1 required positional argument: 'a'");
         assert_eq!(text(list![1, 2, 3], map! {}), "two() takes from 1 to 2 positional arguments but 3 were given");
+        const ONE: Function =
+            Function { params: &[Param { name: "b", default: Some(|| Value::Null), keyword_only: false }], ..TWO };
+        let refused = bind(&ONE, call(list![1, 2], map! {}), &map! {}).unwrap_err().to_string();
+        assert_eq!(refused, "two() takes from 0 to 1 positional arguments but 2 were given");
         assert_eq!(text(list![1], map! { "a" => 1 }), "two() got multiple values for argument 'a'");
         assert_eq!(text(list![1], map! { "c" => 1 }), "The following keyword arguments are not valid: c=1");
     }
