@@ -61,6 +61,15 @@ pub fn program(ctx: &Context, name: &str) -> Option<String> {
     which(name).map(|path| path.to_string_lossy().into_owned())
 }
 
+/// Fails, in Salt's words, when a program that a function needs is not there.
+///
+/// # Errors
+/// [`Error::CommandNotFound`].
+pub fn needs(ctx: &Context, program_name: &str) -> Result<()> {
+    let missing = || Error::CommandNotFound(format!("The '{program_name}' binary was not found in $PATH."));
+    program(ctx, program_name).map(drop).ok_or_else(missing)
+}
+
 /// Returns an option as `config.get` finds it: options, grains, pillar, and the master's options in the pillar.
 pub fn config_get(ctx: &Context, name: &str) -> Option<Value> {
     let in_pillar = ctx.pillar.get("master").and_then(Value::as_map);

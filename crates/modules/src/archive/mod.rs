@@ -235,7 +235,11 @@ struct How {
     runas: Option<Value>,
 }
 
+/// What Salt says when neither program for rar archives is there.
+const NO_UNRAR: &str = r#"None of provided binaries(["'unrar'", "'rar'"]) were found in $PATH."#;
+
 async fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>> {
+    util::needs(ctx, &command[0])?;
     let kwargs = map! {
         "cmd" => command, "cwd" => how.cwd, "template" => how.template, "runas" => how.runas, "python_shell" => false,
     };
@@ -521,7 +525,7 @@ async fn unrar(
     #[default(false)] trim_output: Value,
 ) -> Result<Vec<String>> {
     let program = ["unrar", "rar"].into_iter().find(|name| util::which(name).is_some());
-    let program = program.ok_or_else(|| Error::CommandNotFound("unrar".into()))?;
+    let program = program.ok_or_else(|| Error::CommandNotFound(NO_UNRAR.into()))?;
     let mut command: Vec<String> = [program, "x", "-idp"].map(str::to_owned).to_vec();
     command.push(rarfile);
     for exclude in excluded(excludes) {

@@ -3,7 +3,7 @@
 use exec::{Call, Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use super::needed;
+use crate::util;
 
 /// What ``dump`` asks for, in the order in which it is answered.
 const FACTS: [&str; 12] = [
@@ -157,7 +157,7 @@ async fn format(
     #[default(false)] force: bool,
 ) -> Result<bool> {
     for program in ["mkfs", "sync"] {
-        needed(ctx, program)?;
+        util::needs(ctx, program)?;
     }
     let (ext, xfs) = (fs_type.starts_with("ext"), fs_type == "xfs");
     let mut words: Vec<Value> = vec!["mkfs".into(), "-t".into(), fs_type.as_str().into()];

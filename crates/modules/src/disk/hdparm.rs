@@ -3,7 +3,8 @@
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value};
 
-use super::{integer, needed};
+use super::integer;
+use crate::util;
 
 /// Runs `hdparm`: the line that was run, and what it came to.
 async fn hdparm(ctx: &Context, arguments: &str) -> Result<(String, Map)> {
@@ -94,7 +95,7 @@ async fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
 ///     salt '*' disk.hdparms sda args=aW
 #[function]
 async fn hdparms(ctx: &Context, disks: Value, #[default("aAbBcCdgHiJkMmNnQrRuW")] args: Value) -> Result<Map> {
-    needed(ctx, "hdparm")?;
+    util::needs(ctx, "hdparm")?;
     let flags = match args {
         Value::List(flags) => flags.iter().map(Value::to_string).collect(),
         other => other.to_string(),
@@ -160,7 +161,7 @@ impl Sectors {
 ///     salt '*' disk.hpa /dev/sda 10543256
 #[function]
 async fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Result<Value> {
-    needed(ctx, "hdparm")?;
+    util::needs(ctx, "hdparm")?;
     let told = of_each(ctx, &disks, "N").await?;
     let read = |(disk, told): (&Value, &Value)| {
         let disk = disk.to_string();

@@ -3,7 +3,7 @@
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value, map};
 
-use super::needed;
+use crate::util;
 
 /// The columns of one table and the rows that were printed for each of its names.
 #[derive(Default)]
@@ -102,7 +102,7 @@ async fn iostat(
     #[default(5)] count: Value,
     #[default(Value::Null)] disks: Value,
 ) -> Result<Map> {
-    needed(ctx, "iostat")?;
+    util::needs(ctx, "iostat")?;
     let line = match disks {
         Value::Null => format!("iostat -x {interval} {count} "),
         Value::List(names) => {

@@ -36,12 +36,6 @@ pub static MODULE: Module = Module::new(
 /// Letters that may be handed to `df`.
 const FLAGS: &str = "aBhHiklPtTxv";
 
-/// Fails when a program is not there.
-fn needed(ctx: &Context, program: &str) -> Result<()> {
-    let missing = || Error::CommandNotFound(format!("The '{program}' binary was not found in $PATH."));
-    util::program(ctx, program).map(drop).ok_or_else(missing)
-}
-
 /// Reads a whole number.
 fn integer(text: &str) -> Option<Value> {
     text.trim().parse::<BigInt>().ok().map(Value::from)
@@ -97,7 +91,7 @@ fn row(line: &str) -> Option<[&str; 6]> {
 ///     salt '*' disk.blkid /dev/sda
 #[function]
 async fn blkid(ctx: &Context, device: Option<String>, token: Option<String>) -> Result<Map> {
-    needed(ctx, "blkid")?;
+    util::needs(ctx, "blkid")?;
     let mut words = vec!["blkid".to_owned()];
     match (device.filter(|name| !name.is_empty()), token.filter(|token| !token.is_empty())) {
         (Some(device), _) => words.push(device),

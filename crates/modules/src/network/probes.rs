@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use crate::cmd;
+use crate::{cmd, util};
 
 /// Leaves of a host name only what may stand in one, so that it is never taken for a flag or two words.
 pub fn sanitized(host: &str) -> String {
@@ -71,6 +71,7 @@ fn udp_answers(address: SocketAddr, limit: Duration) -> bool {
 ///     salt '*' network.dig archlinux.org
 #[function]
 pub async fn dig(ctx: &Context, host: String) -> Result<String> {
+    util::needs(ctx, "dig")?;
     Ok(cmd::quiet(ctx, &["dig", &sanitized(&host)]).await?.stdout.trim_end().to_owned())
 }
 
@@ -107,6 +108,7 @@ pub async fn ping(
 #[function]
 pub async fn traceroute(ctx: &Context, host: String) -> Result<Value> {
     let limit = Some(Duration::from_secs(120));
+    util::needs(ctx, "traceroute")?;
     let said = cmd::quiet_for(ctx, &["traceroute", &sanitized(&host)], limit).await?;
     Ok(said.stdout.lines().skip(1).filter(|line| line.contains(' ')).map(hop).collect())
 }

@@ -300,13 +300,13 @@ async fn list_upgrades(
 #[function]
 async fn is_installed(
     ctx: &Context,
-    pkgname: Option<String>,
+    pkgname: Value,
     bin_env: Option<String>,
     #[default(Value::Null)] user: Value,
     #[default(Value::Null)] cwd: Value,
 ) -> Result<bool> {
     let installed = Place::of(bin_env, user, cwd, Value::Null).installed(ctx, None).await?;
-    Ok(pkgname.is_some_and(|name| installed.contains_key(&normal_name(&name))))
+    Ok(pkgname.as_str().is_some_and(|name| installed.contains_key(&normal_name(name))))
 }
 
 /// Says whether there is a newer version of a package.

@@ -1,6 +1,6 @@
 //! What programs print of files and sockets in use.
 
-use exec::{Context, Error, Result, function};
+use exec::{Context, Result, function};
 use value::{Value, list};
 
 use crate::{cmd, util};
@@ -43,10 +43,7 @@ async fn ss(ctx: &Context, name: String) -> Result<Value> {
 }
 
 async fn lines_with(ctx: &Context, words: &[&str], name: String) -> Result<Value> {
-    let program = words[0];
-    if util::which(program).is_none() {
-        return Err(Error::CommandNotFound(format!("The '{program}' binary was not found in $PATH.")));
-    }
+    util::needs(ctx, words[0])?;
     let said = cmd::quiet(ctx, words).await?;
     let found: Vec<&str> = said.stdout.lines().filter(|line| line.contains(&name)).collect();
     Ok(list![name.as_str(), found])

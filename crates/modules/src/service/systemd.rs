@@ -22,6 +22,7 @@ pub static MODULE: Module = Module::new(
         &ENABLE,
         &ENABLED,
         &EXECS,
+        &FIRSTBOOT,
         &FORCE_RELOAD,
         &GET_ALL,
         &GET_DISABLED,
@@ -604,6 +605,44 @@ fn parse_properties(text: &str) -> Map {
         shown.insert(name, value);
     }
     shown
+}
+
+/// Sets what a system is asked for at its first start, here or below ``root``: locale, keys, time zone, name, id.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' service.firstboot keymap=jp locale=en_US.UTF-8
+#[function]
+async fn firstboot(
+    ctx: &Context,
+    locale: Option<String>,
+    locale_message: Option<String>,
+    keymap: Option<String>,
+    timezone: Option<String>,
+    hostname: Option<String>,
+    machine_id: Option<String>,
+    root: Option<String>,
+) -> Result<bool> {
+    let given = [
+        ("--locale", locale),
+        ("--locale-message", locale_message),
+        ("--keymap", keymap),
+        ("--timezone", timezone),
+        ("--hostname", hostname),
+        ("--machine-id", machine_id),
+        ("--root", root),
+    ];
+    let given: Vec<(&str, String)> =
+        given.into_iter().filter_map(|(flag, value)| Some((flag, value.filter(|value| !value.is_empty())?))).collect();
+    let mut words = vec!["systemd-firstboot"];
+    words.extend(given.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
+    let said = cmd::quiet(ctx, &words).await?;
+    match said.retcode {
+        Some(0) => Ok(true),
+        _ => Err(Error::execution(format!("systemd-firstboot error: {}", said.stderr))),
+    }
 }
 
 /// Returns all properties systemd knows of a unit.

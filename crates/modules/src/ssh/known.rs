@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::keys::{fields, hosts};
 use super::{make_folder, store};
 use crate::accounts::{self, Account};
-use crate::cmd;
+use crate::{cmd, util};
 
 /// What Salt answers instead of raising an error.
 fn refused(reason: impl Into<String>) -> Map {
@@ -73,12 +73,14 @@ fn none_if_empty(entries: Vec<Map>) -> Value {
 #[function]
 async fn get_known_host_entries(
     ctx: &Context,
-    user: Option<String>,
+    user: Value,
     hostname: String,
     config: Option<String>,
     port: Option<i64>,
     fingerprint_hash_type: Option<String>,
 ) -> Result<Value> {
+    util::needs(ctx, "ssh-keygen")?;
+    let user = user.truthy().then(|| user.to_string());
     let path = match file_of(ctx, user_of(&user), config.as_deref()).await? {
         Ok(path) => path,
         Err(refused) => return Ok(refused.into()),
@@ -134,6 +136,7 @@ async fn recv_known_host_entries(
     #[default(5)] timeout: i64,
     fingerprint_hash_type: Option<String>,
 ) -> Result<Value> {
+    util::needs(ctx, "ssh-keyscan")?;
     let scan = Scan {
         hostname: &hostname,
         enc: enc.as_deref(),
@@ -240,6 +243,7 @@ async fn edited(
 ///     salt '*' ssh.hash_known_hosts
 #[function]
 async fn hash_known_hosts(ctx: &Context, user: Option<String>, config: Option<String>) -> Result<Map> {
+    util::needs(ctx, "ssh-keygen")?;
     Ok(match edited(ctx, user_of(&user), config.as_deref(), &["-H"]).await? {
         Ok(text) => map! { "status" => "updated", "comment" => text },
         Err(refused) => refused,
