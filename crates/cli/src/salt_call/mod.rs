@@ -140,7 +140,7 @@ fn run(prepared: OnMinion) -> Result<u8> {
         arg: read_arguments(words, &keep),
         words: words.to_vec(),
         return_event: !flag(&options, "no_return_event"),
-        metadata: options.get_str("metadata").filter(|text| !text.is_empty()).map(parse_cli_arg),
+        metadata: set_metadata(&options),
         grains: !flag(&options, "skip_grains"),
         stop: CancellationToken::new(),
     };
@@ -159,6 +159,11 @@ fn run(prepared: OnMinion) -> Result<u8> {
         Some(answer) => show(&options, function, words, answer),
         None => Ok(exit_codes::OK),
     }
+}
+
+/// What `--set-metadata` gives the job.
+fn set_metadata(options: &Map) -> Option<Value> {
+    options.get_str("metadata").filter(|text| !text.is_empty()).map(parse_cli_arg)
 }
 
 /// How long a function that was told to stop may take to end its commands.
@@ -184,7 +189,7 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     let mut options = options.clone();
     options.insert("fun", function);
     let settings = prepare::output_settings(&options);
-    let code = match Shown::of(function, &answer) {
+    let code = match Shown::of(function, &answer, || usage(function)) {
         Shown::Complaint { text, usage, code } => {
             eprintln!("{text}");
             if let Some(usage) = usage {
@@ -196,16 +201,25 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     };
     let retcode = answer.retcode;
     let (result, out) = if flag(&options, "print_metadata") {
-        (metadata(function, words, answer), Some("nested".to_owned()))
+        (metadata(function, words, answer, set_metadata(&options)), Some("nested".to_owned()))
     } else {
         (answer.value, answer.out)
     };
-    outputters::display(&map! { "local" => result }.into(), out.as_deref(), &settings, retcode)?;
+    // With `--out=highstate` a function that asks for nothing is not taken for a run of states.
+    let out = out.as_deref().unwrap_or("nested");
+    outputters::display(&map! { "local" => result }.into(), Some(out), &settings, retcode)?;
     Ok(if flag(&options, "retcode_passthrough") { retcode as u8 } else { code })
 }
 
+/// The documentation of a function, whether or not its module works here.
+fn usage(name: &str) -> String {
+    let (module, function) = name.split_once('.').unwrap_or((name, ""));
+    let mut known = modules::ALL.iter().filter(|known| known.name == module);
+    known.find_map(|known| known.function(function)).map_or_else(String::new, |known| known.doc.to_owned())
+}
+
 /// What `--metadata` prints besides the result.
-fn metadata(function: &str, words: &[String], answer: minion::Answer) -> Value {
+fn metadata(function: &str, words: &[String], answer: minion::Answer, given: Option<Value>) -> Value {
     let mut entry = map! {
         "jid" => answer.jid.as_str(),
         "return" => answer.value,
@@ -217,6 +231,9 @@ fn metadata(function: &str, words: &[String], answer: minion::Answer) -> Value {
     entry.insert("id", answer.id.as_str());
     entry.insert("fun", function);
     entry.insert("fun_args", words.to_vec());
+    if let Some(given) = given {
+        entry.insert("metadata", given);
+    }
     entry.into()
 }
 

@@ -28,31 +28,38 @@ pub enum Shown {
 const NOT_AVAILABLE: u8 = 255;
 
 impl Shown {
-    /// Decides for an answer of a function.
-    pub fn of(function: &str, answer: &Answer) -> Shown {
+    /// Decides for an answer of a function; `usage` tells how it is used.
+    pub fn of(function: &str, answer: &Answer, usage: impl FnOnce() -> String) -> Shown {
         let failed = answer.retcode == 1 && answer.out.as_deref() == Some("nested");
         match &answer.value {
-            Value::Str(text) if failed => complaint(function, text),
+            Value::Str(text) if failed => complaint(function, text, usage),
             _ => Shown::Result(if answer.retcode == 0 { exit_codes::OK } else { exit_codes::GENERIC }),
         }
     }
 }
 
-fn complaint(function: &str, text: &str) -> Shown {
+/// How Salt begins when a call has keywords that the function does not know: the function was not asked then.
+const UNKNOWN_KEYWORDS: &str = "The following keyword arguments are not valid: ";
+
+fn invalid_arguments(reason: &str, usage: String) -> Shown {
+    let text = format!("\nPassed invalid arguments: {reason}.\n\nUsage:");
+    Shown::Complaint { text, usage: Some(usage), code: exit_codes::GENERIC }
+}
+
+fn complaint(function: &str, text: &str, usage: impl FnOnce() -> String) -> Shown {
     let said = |text: String| Shown::Complaint { text, usage: None, code: exit_codes::GENERIC };
     if let Some(reason) = text.strip_prefix("ERROR: ") {
         return said(format!("Error running '{function}': {reason}"));
     }
     if let Some(reason) = text.strip_prefix(&format!("ERROR executing '{function}': ")) {
-        return said(reason.to_owned());
+        return match reason.starts_with(UNKNOWN_KEYWORDS) {
+            true => said(reason.to_owned()),
+            false => invalid_arguments(reason, usage()),
+        };
     }
     if let Some(rest) = text.strip_prefix(&format!("Passed invalid arguments to {function}: ")) {
         let (reason, usage) = rest.split_once("\n\n").unwrap_or((rest, ""));
-        return Shown::Complaint {
-            text: format!("\nPassed invalid arguments: {reason}.\n\nUsage:"),
-            usage: Some(usage.to_owned()),
-            code: exit_codes::GENERIC,
-        };
+        return invalid_arguments(reason, usage.to_owned());
     }
     if text.starts_with(&format!("'{function}' is not available"))
         || text.starts_with(&format!("'{function}' __virtual__"))
@@ -69,7 +76,7 @@ mod tests {
     fn shown(value: impl Into<Value>, retcode: i64, out: Option<&str>) -> Shown {
         let answer =
             Answer { value: value.into(), retcode, out: out.map(str::to_owned), id: "web1".into(), jid: "1".into() };
-        Shown::of("cmd.run", &answer)
+        Shown::of("cmd.run", &answer, || "Runs.".to_owned())
     }
 
     #[test]
@@ -79,7 +86,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(complaint("ERROR: no"), ("Error running 'cmd.run': no".into(), 1));
-        assert_eq!(complaint("ERROR executing 'cmd.run': what?"), ("what?".into(), 1));
+        let unknown = "The following keyword arguments are not valid: a=1";
+        assert_eq!(complaint(&format!("ERROR executing 'cmd.run': {unknown}")), (unknown.into(), 1));
         assert_eq!(complaint("'cmd.run' is not available."), ("'cmd.run' is not available.".into(), 255));
         assert_eq!(shown("ERROR: printed by a program", 1, None), Shown::Result(1));
         assert_eq!(shown(true, 0, None), Shown::Result(0));
@@ -91,5 +99,9 @@ mod tests {
         let Shown::Complaint { text, usage, code } = found else { panic!("a complaint") };
         assert_eq!(text, "\nPassed invalid arguments: cmd is missing.\n\nUsage:");
         assert_eq!((usage.as_deref(), code), (Some("Runs a command."), 1));
+        let found = shown("ERROR executing 'cmd.run': what?", 1, Some("nested"));
+        let Shown::Complaint { text, usage, code } = found else { panic!("a complaint") };
+        assert_eq!(text, "\nPassed invalid arguments: what?.\n\nUsage:");
+        assert_eq!((usage.as_deref(), code), (Some("Runs."), 1));
     }
 }
