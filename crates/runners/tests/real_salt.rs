@@ -100,7 +100,17 @@ fn remember(cachedir: &Path) {
     let data = MinionDataCache::new(cachedir, Layout::Since3008);
     let grains = map! { "os" => "Debian", "role" => "web", "num_cpus" => 2 };
     data.store(&id("web1"), grains, map! { "secret" => map! { "x" => 1 } }, None).unwrap();
-    data.store_mine(&id("web1"), map! { "test.ping" => true }).unwrap();
+    let guarded = |allow: Map| {
+        let mut guarded = map! { "__saltmine_acl__" => 1, "__data__" => "guarded" };
+        guarded.update(allow);
+        guarded
+    };
+    let mine = map! {
+        "test.ping" => true,
+        "open" => guarded(map! {}),
+        "others" => guarded(map! { "allow_tgt" => "db1" }),
+    };
+    data.store_mine(&id("web1"), mine).unwrap();
     data.store(&id("db1"), map! { "os" => "Debian" }, map! {}, None).unwrap();
     let jobs = JobCache::new(cachedir, "sha256".parse().unwrap());
     for (jid, fun, tgt) in
@@ -156,6 +166,17 @@ fn calls() -> Vec<(Kind, &'static str, Value, Map)> {
         runner("cache.pillar", list![], map! {}),
         runner("cache.pillar", list!["*"], map! {}),
         runner("cache.mine", list!["*"], map! {}),
+        runner("mine.get", list!["*", "test.ping"], map! {}),
+        runner("mine.get", list!["*", "test.ping,open"], map! {}),
+        runner("mine.get", list!["*", list!["open"]], map! {}),
+        runner("mine.get", list!["*", "others"], map! {}),
+        runner("mine.get", list!["I@secret:x:1", "open"], map! { "tgt_type" => "compound" }),
+        runner("mine.get", list!["secret:x:*", "open"], map! { "tgt_type" => "pillar" }),
+        runner("mine.get", list!["web1,nobody", "none"], map! { "tgt_type" => "list" }),
+        runner("mine.get", list!["*", 1], map! {}),
+        runner("network.wol", list!["08:00:27:13:69:77"], map! { "bcast" => "127.0.0.1", "destport" => 9 }),
+        runner("network.wollist", list!["/no/such/file"], map! {}),
+        runner("network.wolmatch", list!["nobody"], map! {}),
         runner("cache.store", list!["bank/one", "key", map! { "a" => list![1] }], map! {}),
         runner("cache.fetch", list!["bank/one", "key"], map! {}),
         runner("cache.fetch", list!["bank/one", "none"], map! {}),

@@ -50,6 +50,11 @@ pub static MODULE: Module = Module::new(
 #[function]
 async fn grains(ctx: &RunnerContext, tgt: Value, #[default("glob")] tgt_type: String, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
+    grains_of(ctx, tgt, tgt_type).await
+}
+
+/// Returns the cached grains of the minions a target means.
+pub(super) async fn grains_of(ctx: &RunnerContext, tgt: Value, tgt_type: String) -> Result<Map> {
     ctx.blocking(move |ctx| {
         let minions = Minions::new(ctx);
         let ids = minions.matching(&tgt, &tgt_type)?;

@@ -7,9 +7,12 @@ pub mod error;
 pub mod event;
 pub mod fileserver;
 pub mod git_pillar;
+pub mod http;
 pub mod jobs;
 pub mod manage;
 pub mod match_;
+pub mod mine;
+pub mod network;
 pub mod pillar;
 pub mod salt;
 pub mod saltern;
@@ -30,9 +33,12 @@ pub static RUNNERS: &[&Module] = &[
     &event::MODULE,
     &fileserver::MODULE,
     &git_pillar::MODULE,
+    &http::MODULE,
     &jobs::MODULE,
     &manage::MODULE,
     &match_::MODULE,
+    &mine::MODULE,
+    &network::MODULE,
     &pillar::MODULE,
     &salt::MODULE,
     &saltern::MODULE,
