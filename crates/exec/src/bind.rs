@@ -38,8 +38,28 @@ impl Call {
 /// [`Error::Invocation`] for keywords the function does not know, [`Error::Arguments`] for too many or missing
 /// ones, worded as Python words them.
 pub fn bind<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bound> {
+    let unknown: Vec<String> = unknown_keywords(function, &call).map(|(key, value)| format!("{key}={value}")).collect();
+    if !unknown.is_empty() {
+        let text = format!("The following keyword arguments are not valid: {}", unknown.join(", "));
+        return Err(Error::Invocation(text));
+    }
+    fit(function, call, published)
+}
+
+/// The same for a call by another function, a template or a state: there Python looks at the keywords, too.
+///
+/// # Errors
+/// [`Error::Arguments`] for keywords the function does not know and for too many or missing arguments.
+pub fn bind_within<C>(function: &Function<C>, call: Call) -> Result<Bound> {
+    if let Some((key, _)) = unknown_keywords(function, &call).next() {
+        let text = format!("{}() got an unexpected keyword argument '{key}'", function.name);
+        return Err(Error::Arguments(text));
+    }
+    fit(function, call, &Map::new())
+}
+
+fn fit<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bound> {
     let Call { mut args, mut kwargs } = call;
-    refuse_unknown_keywords(function, &kwargs)?;
     let varargs = take_surplus(function, &mut args)?;
     let mut values = std::collections::VecDeque::with_capacity(function.params.len());
     let mut missing = Vec::new();
@@ -69,20 +89,12 @@ pub fn bind<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bo
     Ok(Bound { values, varargs, kwargs })
 }
 
-fn refuse_unknown_keywords<C>(function: &Function<C>, kwargs: &Map) -> Result<()> {
-    if function.kwargs.is_some() {
-        return Ok(());
-    }
-    let unknown: Vec<String> = kwargs
-        .iter()
+/// The keywords of a call that a function does not take. Those that begin with `__` are passed over.
+fn unknown_keywords<'a, C>(function: &'a Function<C>, call: &'a Call) -> impl Iterator<Item = (&'a Value, &'a Value)> {
+    let named = call.kwargs.iter().filter(|_| function.kwargs.is_none());
+    named
         .filter(|(key, _)| !function.params.iter().any(|param| key.as_str() == Some(param.name)))
         .filter(|(key, _)| !key.as_str().is_some_and(|key| key.starts_with("__")))
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Invocation(format!("The following keyword arguments are not valid: {}", unknown.join(", "))))
 }
 
 fn take_surplus<C>(function: &Function<C>, args: &mut Vec<Value>) -> Result<Vec<Value>> {
@@ -163,6 +175,14 @@ mod tests {
         assert_eq!(refused, "two() takes from 0 to 1 positional arguments but 2 were given");
         assert_eq!(text(list![1], map! { "a" => 1 }), "two() got multiple values for argument 'a'");
         assert_eq!(text(list![1], map! { "c" => 1 }), "The following keyword arguments are not valid: c=1");
+    }
+
+    #[test]
+    fn a_call_from_within_is_refused_as_a_call_in_python() {
+        let refused = bind_within(&TWO, call(list![1], map! { "b" => 2, "c" => 1, "d" => 1 })).unwrap_err();
+        assert!(matches!(&refused, Error::Arguments(text) if text == "two() got an unexpected keyword argument 'c'"));
+        assert!(bind_within(&TWO, call(list![1], map! { "__env__" => "base" })).is_ok());
+        assert!(bind_within(&TWO, call(list![], map! {})).is_err());
     }
 
     #[test]

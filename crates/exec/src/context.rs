@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value};
 
-use crate::{Agent, Call, Error, Memo, Result, bind};
+use crate::{Agent, Call, Error, Memo, Result, bind_within};
 
 /// The world of one running function. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
@@ -128,7 +128,7 @@ impl Context {
     pub async fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.registry().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind(function, call, &Map::new())?;
+        let bound = bind_within(function, call)?;
         (function.call)(self, bound).await
     }
 
@@ -142,7 +142,7 @@ impl Context {
     pub async fn call_state(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.states().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind(function, call, &Map::new())?;
+        let bound = bind_within(function, call)?;
         (function.call)(self, bound).await
     }
 

@@ -24,7 +24,7 @@ pub const SALT_LINE: &str = "3008.5";
 
 pub use agent::{Agent, MasterRole, MasterState, MasterStatus, Refresh, RunningJob, Scope};
 pub use args::{FromArg, KwArgs, VarArgs};
-pub use bind::{Call, bind};
+pub use bind::{Call, bind, bind_within};
 pub use context::{Context, Job, Progress, StateCall};
 pub use error::{Error, Result};
 pub use exec_macros::function;
