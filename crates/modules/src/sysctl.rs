@@ -16,16 +16,16 @@ pub static MODULE: Module = Module::new(
 
 const ROOT: &str = "/proc/sys";
 
-/// Dots and slashes change places: `net.ipv4.conf.eth0/1` is `net/ipv4/conf/eth0.1`.
+/// Dots and slashes change places: `net.ipv4.conf.eth0/1` is `net/ipv4/conf/eth0.1`. A name whose first sign of these is a
+/// slash is a path already.
 fn path(name: &str) -> Option<PathBuf> {
-    let swapped: String = name
-        .chars()
-        .map(|c| match c {
-            '.' => '/',
-            '/' => '.',
-            c => c,
-        })
-        .collect();
+    let is_path = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
+    let swap = |c| match c {
+        '.' if !is_path => '/',
+        '/' if !is_path => '.',
+        c => c,
+    };
+    let swapped: String = name.chars().map(swap).collect();
     let inside = !swapped.is_empty() && !swapped.split('/').any(|part| part.is_empty() || part == "..");
     inside.then(|| Path::new(ROOT).join(swapped))
 }
@@ -89,13 +89,13 @@ fn default_config() -> Result<String> {
 ///     salt '*' sysctl.get net.ipv4.ip_forward
 #[function]
 async fn get(ctx: &Context, name: String) -> Result<String> {
-    ctx.blocking(move || {
-        read(&name).unwrap_or_else(|| {
-            let place = path(&name).map_or_else(|| name.clone(), |path| path.to_string_lossy().into_owned());
-            format!("sysctl: cannot stat {place}: No such file or directory")
-        })
-    })
-    .await
+    let asked = name.clone();
+    let found = ctx.blocking(move || read(&asked)).await?;
+    Ok(found.unwrap_or_else(|| {
+        ctx.set_retcode(1);
+        let place = path(&name).map_or_else(|| name.clone(), |path| path.to_string_lossy().into_owned());
+        format!("sysctl: cannot stat {place}: No such file or directory")
+    }))
 }
 
 /// Sets a value now and for every start of the system.
@@ -199,7 +199,10 @@ mod tests {
     #[test]
     fn names_are_paths() {
         assert_eq!(path("net.ipv4.conf.eth0/1.mtu").unwrap(), Path::new("/proc/sys/net/ipv4/conf/eth0.1/mtu"));
+        assert_eq!(path("net/ipv4/conf/eth0.1/mtu").unwrap(), Path::new("/proc/sys/net/ipv4/conf/eth0.1/mtu"));
         assert_eq!(path("a.//.//"), None);
+        assert_eq!(path("a/../../x"), None);
+        assert_eq!(path("/etc/passwd"), None);
         assert_eq!(path(""), None);
         assert!(read("kernel.ostype").is_some_and(|kernel| kernel == "Linux"));
         assert_eq!(set("no.such.name", "1").unwrap_err().to_string(), "sysctl no.such.name does not exist");

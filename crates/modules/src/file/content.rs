@@ -163,10 +163,11 @@ pub async fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -
     run_all(ctx, &words).await
 }
 
-/// Runs a program and returns what `cmd.run_all` returns.
+/// Runs a program and returns what `cmd.run_all` returns; its return code is that of the job.
 pub async fn run_all(ctx: &Context, words: &[String]) -> Result<Map> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut outcome = cmd::quiet(ctx, &words).await?;
+    ctx.set_retcode(outcome.retcode.unwrap_or(1));
     outcome.stdout.truncate(outcome.stdout.trim_end().len());
     outcome.stderr.truncate(outcome.stderr.trim_end().len());
     Ok(outcome.into_map())

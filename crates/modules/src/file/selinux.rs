@@ -34,7 +34,10 @@ async fn context_of(ctx: &Context, path: &str) -> Result<String> {
     let said = cmd::quiet(ctx, &["stat", "-c", "%C", path]).await?;
     Ok(match said.retcode {
         Some(0) => said.stdout.trim_end().to_owned(),
-        _ => format!("No selinux context information is available for {path}"),
+        code => {
+            ctx.set_retcode(code.unwrap_or(1));
+            format!("No selinux context information is available for {path}")
+        }
     })
 }
 

@@ -57,19 +57,23 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole * 1000.0).round() / 10.0 } else { 0.0 }
 }
 
-/// Returns when the system was started, in seconds since 1970.
+/// Returns when the system was started, in seconds since 1970, or in a form (see ``man strftime``).
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt '*' ps.boot_time
+///     salt '*' ps.boot_time time_format='%Y-%m-%d %H:%M'
 #[function]
-async fn boot_time(ctx: &Context, time_format: Option<String>) -> Result<i64> {
-    if let Some(format) = time_format {
-        return Err(Error::execution(format!("not supported: the time format '{format}'")));
+async fn boot_time(ctx: &Context, time_format: Option<String>) -> Result<Value> {
+    let started = ctx.blocking(detail::started).await??;
+    let Some(format) = time_format.filter(|format| !format.is_empty()) else { return Ok(started.into()) };
+    let said = crate::cmd::quiet(ctx, &["date", "-d", &format!("@{started}"), &format!("+{format}")]).await?;
+    match said.retcode {
+        Some(0) => Ok(said.stdout.trim_end_matches('\n').into()),
+        _ => Err(Error::invocation(format!("Invalid format string: {}", said.stderr.trim()))),
     }
-    ctx.blocking(detail::started).await?
 }
 
 /// The names of the columns of a `cpu` line.
