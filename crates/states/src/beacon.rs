@@ -121,3 +121,18 @@ async fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Disabled beacon {name}."), format!("Job {name} is not configured."));
     settle(ctx, "disable_beacon", &name, kwargs.0, words).await
 }
+
+/// The answer of a `mod_beacon` that makes none: the state function knows no beacons, or none is wanted.
+pub fn without(name: &str, kwargs: &Map, supported: &[&str], wrong: impl Fn(&str) -> String) -> Option<Ret> {
+    let sfun = kwargs.get("sfun").cloned().unwrap_or_default().to_string();
+    if !supported.contains(&sfun.as_str()) {
+        return Some(Ret::new(name).fail(wrong(&sfun)));
+    }
+    let wanted = kwargs.get("beacon").is_some_and(Value::truthy);
+    (!wanted).then(|| Ret::new(name).ok("Not adding beacon."))
+}
+
+/// Makes the beacon of a state.
+pub async fn made(ctx: &Context, beacon: Map) -> Result<Ret> {
+    Ok(Ret::from_value(ctx.call_state("beacon.present", Call { args: Vec::new(), kwargs: beacon }).await?))
+}

@@ -112,7 +112,14 @@ def bind(module, salt_dict, case):
     module.__instance_id__ = "1"
     module.__lowstate__ = []
     module.__utils__ = {}
-    module.__states__ = {}
+    module.__states__ = {"beacon.present": lambda **kwargs: beacon_present(salt_dict, case, kwargs)}
+
+
+def beacon_present(salt_dict, case, kwargs):
+    """The state with which `mod_beacon` of others makes beacons."""
+    module = importlib.import_module("salt.states.beacon")
+    module.__salt__, module.__opts__ = salt_dict, case["opts"]
+    return module.present(**kwargs)
 
 
 def resource(case):

@@ -3,6 +3,7 @@
 //! [`targets`] finds what is to be done; the files named after the functions do it and tell of it.
 
 mod aggregate;
+mod beacon;
 mod downloaded;
 mod groups;
 mod held;
@@ -37,6 +38,7 @@ pub static MODULE: Module = Module::new(
         &installed::INSTALLED,
         &latest::LATEST,
         &aggregate::MOD_AGGREGATE,
+        &beacon::MOD_BEACON,
         &refresh::MOD_INIT,
         &watch::MOD_WATCH,
         &downloaded::PATCH_DOWNLOADED,

@@ -1,5 +1,6 @@
 //! `service`: services run, are dead, start with the system or not.
 
+mod beacon;
 mod boot;
 mod dead;
 mod masks;
@@ -23,6 +24,7 @@ pub static MODULE: Module = Module::new(
         &boot::DISABLED,
         &boot::ENABLED,
         &masks::MASKED,
+        &beacon::MOD_BEACON,
         &watch::MOD_WATCH,
         &running::RUNNING,
         &masks::UNMASKED,

@@ -91,3 +91,9 @@ add("service.mod_watch", lambda: S(False, stop=None), sfun="running")
 add("service.mod_watch", lambda: S(True), sfun="running", no_block=True, booted=False)
 add("service.mod_watch", lambda: S(True), sfun="enabled")
 add("service.mod_watch", lambda: S(True))
+
+# What is watched afterwards.
+LISTS = {"beacons.list": {}, "beacons.add": {"result": True, "comment": "Would add."}}
+for kwargs in ({"sfun": "running", "beacon": True}, {"sfun": "dead", "beacon": True, "beacon_data": {"delay": 5, "emitatstartup": True}},
+               {"sfun": "running"}, {"sfun": "enabled", "beacon": True}):
+    add("service.mod_beacon", lambda: dict(LISTS), **kwargs)
