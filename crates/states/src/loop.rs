@@ -57,12 +57,37 @@ async fn rest(ctx: &Context, time: Duration) -> Result<()> {
 
 /// Evaluates a condition on `m_ret`, and on `expected` if there is one.
 async fn holds(ctx: &Context, condition: &str, answer: Value, expected: Value) -> Result<bool> {
+    let condition = as_template(condition);
     let kwargs = map! {
         "string" => format!("{{% if {condition} %}}yes{{% endif %}}"), "default_renderer" => "jinja",
         "m_ret" => answer, "expected" => expected,
     };
     let said = ctx.call_with("slsutil.renderer", Call { args: Vec::new(), kwargs }).await?;
     Ok(said.as_str().is_some_and(|said| said.trim() == "yes"))
+}
+
+/// Writes what Python calls `is True`, `is False` and `is None` as templates do; texts in quotes stay.
+fn as_template(condition: &str) -> String {
+    let mut written = String::with_capacity(condition.len());
+    let (mut rest, mut quote, mut before) = (condition, None, "");
+    while let Some(first) = rest.chars().next() {
+        let word = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
+        let (part, after) = rest.split_at(word.max(first.len_utf8()));
+        match (part, quote) {
+            ("'" | "\"", None) => quote = Some(part),
+            (_, Some(open)) if part == open => quote = None,
+            _ => {}
+        }
+        match (part, before) {
+            ("True" | "False" | "None", "is" | "not") if quote.is_none() => written.push_str(&part.to_lowercase()),
+            _ => written.push_str(part),
+        }
+        if !part.trim().is_empty() {
+            before = part;
+        }
+        rest = after;
+    }
+    written
 }
 
 /// The function to call, with what.
@@ -199,4 +224,23 @@ async fn until_no_eval(
         pace.rest(ctx).await?;
     }
     Ok(ret.fail(format!("Call did not produce the expected result after {attempts} attempts")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_template;
+
+    #[test]
+    fn constants_of_python_are_written_as_tests_of_templates() {
+        for (python, template) in [
+            ("m_ret is True", "m_ret is true"),
+            ("m_ret is not None and m_ret['None'] is False", "m_ret is not none and m_ret['None'] is false"),
+            ("m_ret == \"it is True\" or ('is True' in m_ret)", "m_ret == \"it is True\" or ('is True' in m_ret)"),
+            ("m_ret == True", "m_ret == True"),
+            ("größe is None", "größe is none"),
+            ("", ""),
+        ] {
+            assert_eq!(as_template(python), template);
+        }
+    }
 }
