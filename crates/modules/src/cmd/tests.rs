@@ -79,6 +79,7 @@ async fn arguments_shape_the_surroundings() {
     assert_eq!(run("cat", map! { "stdin" => "a\\nb", "stdin_raw_newlines" => true }).await, "a\\nb");
     assert_eq!(run("umask", map! { "umask" => "027" }).await, "0027");
     assert_eq!(run("echo $A$B", map! { "env" => list![map! { "A" => 1 }, map! { "B" => true }] }).await, "1True");
+    assert_eq!(run("echo ${HOME-none}", map! { "env" => list!["HOME"] }).await, "");
     assert_eq!(run("echo $LC_TIME", map! {}).await, "C");
     assert_eq!(run("echo x$HOME", map! { "clean_env" => true }).await, "x");
     assert!(run("echo $PATH", map! { "prepend_path" => "/first" }).await.starts_with("/first:"));
@@ -97,6 +98,8 @@ async fn nonsense_is_refused_in_salts_words() {
         (map! { "runas" => "nouser" }, "User 'nouser' is not available"),
         (map! { "template" => "foo" }, "Attempted to render file paths with unavailable engine foo"),
         (map! { "timeout" => "soon" }, "Error: timeout soon must be a number"),
+        (map! { "env" => list!["A=b"] }, "illegal environment variable name"),
+        (map! { "env" => map! { "A=b" => 1 } }, "illegal environment variable name"),
     ] {
         assert_eq!(call(&operator(), "cmd.run", "pwd", kwargs).await.unwrap_err().to_string(), text);
     }

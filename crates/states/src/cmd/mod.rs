@@ -221,7 +221,7 @@ async fn script(
     }
     let changes = match ctx.call_with("cmd.script", Call { args: Vec::new(), kwargs: arguments }).await {
         Ok(changes) => changes.into_map().unwrap_or_default(),
-        Err(error @ Error::Execution(_)) => return Ok(ret.fail(error.to_string())),
+        Err(error @ (Error::Execution(_) | Error::Other(_))) => return Ok(ret.fail(error.to_string())),
         Err(error) => return Err(error),
     };
     let comment = match changes.get("cache_error").is_some_and(Value::truthy) {
