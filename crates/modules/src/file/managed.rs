@@ -146,8 +146,8 @@ async fn wanted_sum(
     };
     match source_sum(ctx, &looked).await {
         Ok(sum) => Ok(Ok(Some(sum))),
-        Err(Error::Terminated) => Err(Error::Terminated),
-        Err(error) => Ok(Err(format!("Unable to manage file: {error}"))),
+        Err(error @ Error::Execution(_)) => Ok(Err(format!("Unable to manage file: {error}"))),
+        Err(error) => Err(error),
     }
 }
 
