@@ -162,7 +162,7 @@ fn link_zone(target: &str) -> std::io::Result<()> {
     beside.into_temp_path().persist("/etc/localtime").map_err(|error| error.error)
 }
 
-/// Says whether the system's time zone is this one, by name or by content.
+/// Says whether the system's time zone is this one, by content; by name where there is no `/etc/localtime`.
 ///
 /// CLI Example:
 ///
@@ -171,17 +171,30 @@ fn link_zone(target: &str) -> std::io::Result<()> {
 ///     salt '*' timezone.zone_compare 'America/Denver'
 #[function]
 async fn zone_compare(ctx: &Context, timezone: String) -> Result<bool> {
-    if let Ok(name) = current(ctx).await {
-        return Ok(name == timezone);
+    let wanted = read_zone(&timezone)?;
+    match std::fs::read("/etc/localtime") {
+        Ok(set) => Ok(set == wanted),
+        Err(_) => Ok(current(ctx).await? == timezone),
     }
-    let read = |path: String| std::fs::read(&path).map_err(|error| Error::io("read", &path, &error));
-    Ok(read("/etc/localtime".into())? == read(format!("{ZONES}/{timezone}"))?)
+}
+
+fn read_zone(name: &str) -> Result<Vec<u8>> {
+    let path = format!("{ZONES}/{name}");
+    std::fs::read(path).map_err(|_| Error::invocation(format!("Can't find a local timezone \"{name}\"")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_zone_that_is_none_is_named() {
+        for name in ["No/Where", ""] {
+            let why = read_zone(name).unwrap_err().to_string();
+            assert_eq!(why, format!("Can't find a local timezone \"{name}\""));
+        }
+    }
 
     #[test]
     fn the_zone_is_found_in_every_way() {
