@@ -8,13 +8,15 @@ use exec::{Context, Module};
 use value::{Map, Value, map};
 
 use crate::Ret;
+use crate::support::needs;
 
 /// The module.
 pub static MODULE: Module = Module::new(
     "cron",
     "Jobs of users at times.",
     &[&jobs::ABSENT, &env::ENV_ABSENT, &env::ENV_PRESENT, &file::FILE, &jobs::PRESENT],
-);
+)
+.only_if(|_| needs(&["crontab"], "cron module could not be loaded"));
 
 /// How a thing in a crontab is.
 enum Status {
