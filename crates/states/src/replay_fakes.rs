@@ -15,6 +15,8 @@ fakes! {
     "at.atq"
     "at.atrm"
     "at.jobcheck"
+    "beacons.add"
+    "beacons.list"
     "cmd.run"
     "cmd.run_all"
     "cmd.run_stderr"
