@@ -76,6 +76,10 @@ fn adjust(parsed: &mut Parsed) {
         parsed.set("states_dirs", directories.into());
         ignored.push("--states-dir");
     }
+    if let Some(text) = parsed.settings.get_str("module_executors").filter(|text| !text.is_empty()) {
+        let executors = parse_cli_arg(text);
+        parsed.set("module_executors", executors);
+    }
     if local {
         parsed.set("file_client", "local".into());
     } else if !ignored.is_empty() {

@@ -61,8 +61,9 @@ fn complaint(function: &str, text: &str, usage: impl FnOnce() -> String) -> Show
         let (reason, usage) = rest.split_once("\n\n").unwrap_or((rest, ""));
         return invalid_arguments(reason, usage.to_owned());
     }
+    let module = function.split('.').next().unwrap_or_default();
     if text.starts_with(&format!("'{function}' is not available"))
-        || text.starts_with(&format!("'{function}' __virtual__"))
+        || text.starts_with(&format!("'{module}' __virtual__ returned False"))
     {
         return Shown::Complaint { text: text.to_owned(), usage: None, code: NOT_AVAILABLE };
     }
@@ -89,6 +90,8 @@ mod tests {
         let unknown = "The following keyword arguments are not valid: a=1";
         assert_eq!(complaint(&format!("ERROR executing 'cmd.run': {unknown}")), (unknown.into(), 1));
         assert_eq!(complaint("'cmd.run' is not available."), ("'cmd.run' is not available.".into(), 255));
+        let turned_off = "'cmd' __virtual__ returned False: no";
+        assert_eq!(complaint(turned_off), (turned_off.into(), 255));
         assert_eq!(shown("ERROR: printed by a program", 1, None), Shown::Result(1));
         assert_eq!(shown(true, 0, None), Shown::Result(0));
     }
