@@ -183,6 +183,24 @@ fn of_pillar(session: &Session, name: &str, args: &CallArgs) -> Option<Value> {
     matches!(found, Value::Dict(_) | Value::List(_)).then_some(found)
 }
 
+/// Functions that hand their default back as they got it, even when it is undefined.
+const LOOK_UPS: [&str; 4] = ["config.get", "config.option", "environ.get", "grains.get"];
+
+/// What stands for an undefined default on the way through a look-up.
+const UNDEFINED: &str = "\0undefined";
+
+/// Takes an undefined default out of the arguments of a look-up and leaves a mark in its place.
+fn undefined_default(name: &str, args: &mut CallArgs) -> Option<Value> {
+    if !LOOK_UPS.contains(&name) {
+        return None;
+    }
+    let default = match args.args.get_mut(1) {
+        Some(second) => second,
+        None => args.kwargs.iter_mut().find(|(name, _)| &**name == "default").map(|(_, value)| value)?,
+    };
+    matches!(default, Value::Undefined(_)).then(|| std::mem::replace(default, Value::from(UNDEFINED)))
+}
+
 fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Error> {
     if session.ctx.job.cancel.is_cancelled() {
         return Err(Error::other("SaltSystemExit", "the job was terminated"));
@@ -191,10 +209,12 @@ fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Erro
         return Ok(value);
     }
     let changed = changed(name, args);
+    let undefined = undefined_default(name, args);
     let call = seeing_pillar(session, name, convert::arguments(args)?);
     let _inside = session.runtime.as_ref().map(tokio::runtime::Handle::enter);
     let result = crate::wait(session.ctx.call_with(name, call));
     match (result, changed) {
+        (Ok(value), _) if value.as_str() == Some(UNDEFINED) => Ok(undefined.unwrap_or_else(|| convert::seen(&value))),
         (Ok(value::Value::Map(map)), Some(dict)) => {
             let new = convert::seen_map(&map).entries();
             dict.lock().clear();

@@ -31,6 +31,14 @@ fn fail(class: String, message: String, rest: VarArgs) -> Result<Value> {
     Err(if class == "SaltInvocationError" { Error::invocation(message) } else { Error::execution(message) })
 }
 
+/// Hands the default back.
+#[function]
+fn get(key: String, default: Value) -> Result<Value> {
+    let _none = key;
+    Ok(default)
+}
+
+static ENVIRON: Module = Module::new("environ", "Knows no variable.", &[&GET]);
 static TEST: Module = Module::new("test", "For tests.", &[&ECHO, &EXCEPTION, &FAIL, &KWARG]);
 
 /// What `record.py` wrote: another file than the committed one if `RENDER_RECORDED` names it.
@@ -41,7 +49,7 @@ fn recorded() -> Map {
 }
 
 fn context(grains: Map, pillar: Map, opts: Map) -> Context {
-    exec::testing::context(&[&TEST], opts, grains, pillar).0
+    exec::testing::context(&[&ENVIRON, &TEST], opts, grains, pillar).0
 }
 
 /// What differs on purpose, with the reason.
@@ -119,4 +127,20 @@ async fn the_order_of_an_ordered_dictionary_counts_behind_functions_too() {
         renderer.template(&crate::Template { text, engine: "jinja", ..crate::Template::default() }).unwrap()
     });
     assert_eq!(found.await.unwrap(), "b: 1\na:\n  c: 2\n  d: 1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undefined_default_of_a_look_up_comes_back_undefined() {
+    let found = tokio::task::spawn_blocking(move || {
+        let renderer = Renderer::new(context(map! {}, map! {}, map! {}), Arc::new(crate::NoFiles));
+        let render = |expression: &str| {
+            let text = format!("{{{{ {expression} }}}}");
+            renderer.template(&crate::Template { text: &text, engine: "jinja", ..crate::Template::default() })
+        };
+        assert_eq!(render("salt['environ.get']('a', {}.b) | default('c')").unwrap(), "c");
+        assert_eq!(render("salt.environ.get('a', default={}.b) is defined").unwrap(), "False");
+        assert_eq!(render("salt['environ.get']('a', 'b')").unwrap(), "b");
+        render("salt['environ.get']('a', {}.b)").unwrap_err().to_string()
+    });
+    assert!(found.await.unwrap().starts_with("Jinja variable 'dict object' has no attribute 'b'"));
 }
