@@ -19,7 +19,7 @@ pub async fn open(config: &Master, rt: &Rt) -> Result<(RequestServer, Publisher)
             if network.tls.is_some() {
                 tracing::warn!("option 'ssl' has no effect with transport zeromq");
             }
-            let beat = Some(Heartbeat::default());
+            let beat = Some(Heartbeat::of_servers());
             let publisher = transport::zeromq::publish(rt.clone(), publish.clone(), limits, beat).await;
             (publisher, transport::zeromq::serve(rt.clone(), requests.clone(), limits, beat).await)
         }

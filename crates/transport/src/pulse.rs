@@ -1,29 +1,37 @@
 //! Heartbeats of one connection: when to send one, when to give the peer up.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{Error, Heartbeat};
 
 /// The heartbeat of one connection. Without settings it never beats.
 ///
-/// A peer is dead when a PING of ours stays without any sign of life, never only because we did not listen for long: we may
-/// have been stopped, or busy with writing.
+/// A peer that is heard need not be asked. It is dead when a PING of ours stays without any sign of life, never only because we
+/// did not listen for long: we may have been stopped, or busy with writing.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     settings: Option<Heartbeat>,
+    /// Whether the peer sends PINGs.
+    asks: bool,
     heard: Instant,
-    /// When the first PING was due that nothing followed.
-    asked: Option<Instant>,
-    next: Instant,
+    asked: Option<Asked>,
+    /// Set once for many messages: it may be over before something is due, never after.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// PINGs that nothing has followed.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    first: Instant,
+    last: Instant,
 }
 
 impl Pulse {
     pub(crate) fn new(settings: Option<Heartbeat>) -> Self {
-        let now = Instant::now();
-        let next = now + settings.map_or(Duration::ZERO, |settings| settings.every);
-        Pulse { settings, heard: now, asked: None, next }
+        Pulse { settings, asks: false, heard: Instant::now(), asked: None, timer: None }
     }
 
     /// Notes that the peer lives.
@@ -32,18 +40,44 @@ impl Pulse {
         self.asked = None;
     }
 
+    /// Notes that the peer has sent a PING: it wants to know whether we live, and is to be known itself as soon.
+    pub(crate) fn was_asked(&mut self) {
+        if !self.asks {
+            self.asks = true;
+            self.timer = None;
+        }
+    }
+
     /// Waits until a PING is due; an error when the peer was silent for too long. Only to be asked when nothing that has
     /// arrived waits to be read. May be dropped and called again.
     pub(crate) async fn due(&mut self) -> Result<(), Error> {
         let Some(settings) = self.settings else { return std::future::pending().await };
-        tokio::time::sleep_until(self.next).await;
+        let slower = if self.asks { 1 } else { settings.slower };
+        let (every, dead_after) = (settings.every * slower, settings.dead_after * slower);
+        let patience = dead_after.saturating_sub(every);
+        self.pass(every, patience).await;
         let now = Instant::now();
-        let asked = *self.asked.get_or_insert(now);
-        if now - asked >= settings.dead_after.saturating_sub(settings.every) && now > asked {
+        let first = self.asked.map_or(now, |asked| asked.first);
+        if now - first >= patience && now > first {
             return Err(Error::Silent(now - self.heard));
         }
-        self.next = now + settings.every;
+        self.asked = Some(Asked { first, last: now });
         Ok(())
+    }
+
+    /// Waits until something is due.
+    async fn pass(&mut self, every: Duration, patience: Duration) {
+        let due = match self.asked {
+            None => self.heard + every,
+            Some(asked) => (asked.last + every).min(asked.first + patience),
+        };
+        while due > Instant::now() {
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+            if timer.is_elapsed() || timer.deadline() > due {
+                timer.as_mut().reset(due);
+            }
+            timer.await;
+        }
     }
 }
 
@@ -69,6 +103,35 @@ mod tests {
         let mut pulse = Pulse::new(Some(Heartbeat::default()));
         while pulse.due().await.is_ok() {}
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_is_heard_is_not_asked() {
+        let mut pulse = Pulse::new(Some(Heartbeat::every(Duration::from_secs(3))));
+        for _ in 0..10 {
+            assert!(tokio::time::timeout(Duration::from_secs(2), pulse.due()).await.is_err());
+            pulse.heard();
+        }
+        let heard = Instant::now();
+        pulse.due().await.unwrap();
+        assert_eq!(heard.elapsed(), Duration::from_secs(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_asks_who_never_asks_seldom_and_finds_the_silence_of_others_soon() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new(Some(Heartbeat::of_servers()));
+        pulse.due().await.unwrap();
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
+        pulse.heard();
+        // A wait for the later time was begun.
+        assert!(tokio::time::timeout(Duration::from_millis(1), pulse.due()).await.is_err());
+        pulse.was_asked();
+        let heard = Instant::now();
+        pulse.due().await.unwrap();
+        assert!(heard.elapsed() <= Duration::from_secs(2), "{:?}", heard.elapsed());
+        while pulse.due().await.is_ok() {}
+        assert!(heard.elapsed() < Duration::from_secs(5), "{:?}", heard.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

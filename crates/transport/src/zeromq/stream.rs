@@ -67,6 +67,7 @@ impl ZmtpStream {
             match self.decoder.decode(&mut self.buffer.bytes)? {
                 None => self.wait().await?,
                 Some(Incoming::Command(Command::Ping { context, .. })) => {
+                    self.pulse.was_asked();
                     self.outbox = Command::Pong { context }.encode();
                 }
                 Some(Incoming::Command(Command::Pong { .. } | Command::Unknown(_))) => {}
