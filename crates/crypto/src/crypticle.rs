@@ -3,31 +3,34 @@
 //! Layout: 16 bytes IV, ciphertext, 32 bytes HMAC over both. The plaintext is `pickle::` (a name that outlived the
 //! format), in replies the 32 characters of the request's nonce, then MessagePack.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
+use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
-use openssl::hash::MessageDigest;
 use openssl::memcmp;
-use openssl::pkey::{PKey, Private};
-use openssl::sign::Signer;
-use openssl::symm::Cipher;
 use value::{Map, Value};
 use wire::msgpack::{self, Decode, Packing};
 
 use crate::bulk::BulkKey;
+use crate::hmac::{HmacKey, LEN as HMAC_LEN};
 use crate::{InvalidKeyString, KeyString, random};
 
 const PREFIX: &[u8] = b"pickle::";
 const TLS_PREFIX: &[u8] = b"tls_opt::";
 const NONCE_LEN: usize = 32;
 const IV_LEN: usize = 16;
-const HMAC_LEN: usize = 32;
 const AES_KEY_LEN: usize = 24;
+
+/// Found once: looking it up takes about as long as encrypting a small message.
+static AES: LazyLock<Cipher> =
+    LazyLock::new(|| Cipher::fetch(None, "AES-192-CBC", None).expect("the vendored library has AES"));
 
 /// A symmetric key ready to seal and open messages.
 pub struct Crypticle {
     aes: [u8; AES_KEY_LEN],
-    hmac: PKey<Private>,
+    hmac: HmacKey,
     pub(crate) bulk: BulkKey,
 }
 
@@ -64,7 +67,7 @@ impl Crypticle {
         let bulk = BulkKey::derive(&raw).map_err(|_| InvalidKeyString)?;
         let (aes, hmac) = raw.split_at(AES_KEY_LEN);
         let aes = aes.try_into().map_err(|_| InvalidKeyString)?;
-        Ok(Crypticle { aes, hmac: PKey::hmac(hmac).map_err(|_| InvalidKeyString)?, bulk })
+        Ok(Crypticle { aes, hmac: HmacKey::new(hmac).ok_or(InvalidKeyString)?, bulk })
     }
 
     /// Seals a value; replies carry the nonce of their request.
@@ -100,11 +103,11 @@ impl Crypticle {
         message.reserve_exact(2 * IV_LEN + HMAC_LEN);
         message.resize(message.len() + 2 * IV_LEN, 0);
         let mut cipher = CipherCtx::new()?;
-        cipher.encrypt_init(Some(openssl::cipher::Cipher::aes_192_cbc()), Some(&self.aes), Some(&iv))?;
+        cipher.encrypt_init(Some(&AES), Some(&self.aes), Some(&iv))?;
         let mut end = IV_LEN + cipher.cipher_update_inplace(&mut message[IV_LEN..], len)?;
         end += cipher.cipher_final(&mut message[end..])?;
         message.truncate(end);
-        let hmac = self.hmac(&message)?;
+        let hmac = self.hmac.tag(&message);
         message.extend_from_slice(&hmac);
         Ok(message.into())
     }
@@ -112,19 +115,22 @@ impl Crypticle {
     fn decrypt(&self, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         let end = sealed.len().checked_sub(HMAC_LEN).ok_or(OpenError::Authentication)?;
         let (body, hmac) = sealed.split_at(end);
-        let expected = self.hmac(body).map_err(|_| OpenError::Authentication)?;
-        if !memcmp::eq(&expected, hmac) {
+        if !memcmp::eq(&self.hmac.tag(body), hmac) {
             return Err(OpenError::Authentication);
         }
         let (iv, ciphertext) = body.split_at_checked(IV_LEN).ok_or(OpenError::Padding)?;
-        let plaintext = openssl::symm::decrypt(Cipher::aes_192_cbc(), &self.aes, Some(iv), ciphertext);
-        plaintext.map_err(|_| OpenError::Padding)
+        self.decrypt_body(iv, ciphertext).map_err(|_| OpenError::Padding)
     }
 
-    fn hmac(&self, bytes: &[u8]) -> Result<[u8; HMAC_LEN], ErrorStack> {
-        let mut hmac = [0; HMAC_LEN];
-        Signer::new(MessageDigest::sha256(), &self.hmac)?.sign_oneshot(&mut hmac, bytes)?;
-        Ok(hmac)
+    fn decrypt_body(&self, iv: &[u8], ciphertext: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+        let mut cipher = CipherCtx::new()?;
+        cipher.decrypt_init(Some(&AES), Some(&self.aes), Some(iv))?;
+        // OpenSSL asks for room for one more block.
+        let mut plaintext = vec![0; ciphertext.len() + IV_LEN];
+        let mut end = cipher.cipher_update(ciphertext, Some(&mut plaintext))?;
+        end += cipher.cipher_final(&mut plaintext[end..])?;
+        plaintext.truncate(end);
+        Ok(plaintext)
     }
 }
 

@@ -8,6 +8,7 @@ mod bulk;
 mod checksum;
 mod crypticle;
 mod digest;
+mod hmac;
 mod pem;
 mod rsa;
 mod secret;
