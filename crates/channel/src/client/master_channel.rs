@@ -200,7 +200,7 @@ impl MasterChannel {
         let mut reply = self.exchange(&load, &credentials, timeout).await?;
         if reply.0.get("key").is_none() {
             debug!(master_answer = reply.0.type_name(), "no private answer; signing in again");
-            credentials = self.renew(Some(&credentials)).await?;
+            credentials = Box::pin(self.renew(Some(&credentials))).await?;
             reply = self.exchange(&load, &credentials, timeout).await?;
         }
         self.open_private(reply.0, name, &reply.1)
@@ -260,7 +260,8 @@ impl MasterChannel {
     async fn signed_in(&self) -> Result<Arc<Credentials>, Error> {
         match self.credentials() {
             Some(credentials) => Ok(credentials),
-            None => self.renew(None).await,
+            // Seldom, and large: not part of what each request takes.
+            None => Box::pin(self.renew(None)).await,
         }
     }
 
@@ -269,7 +270,7 @@ impl MasterChannel {
         let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
         match open(&credentials, reply, &nonce, decode) {
             Err(Error::Authentication(_)) => {
-                let credentials = self.renew(Some(&credentials)).await?;
+                let credentials = Box::pin(self.renew(Some(&credentials))).await?;
                 let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
                 open(&credentials, reply, &nonce, decode)
             }

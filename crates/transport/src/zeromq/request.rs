@@ -73,7 +73,8 @@ impl ZmqRequester {
                 other => return other,
             }
         }
-        let connection = self.open().await?;
+        // Seldom, and large: not part of what each question takes.
+        let connection = Box::pin(self.open()).await?;
         self.ask_over(connection, &frame).await
     }
 
