@@ -117,6 +117,29 @@ pub async fn ask(
     }
 }
 
+/// How long the bus of the running minion may take for an event.
+const FIRE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Fires an event on the bus of the running minion, which is this one or another process; says whether there is one.
+///
+/// # Errors
+/// When the event is too large for the bus.
+pub async fn fire(world: &Arc<World>, tag: &str, data: Map) -> exec::Result<bool> {
+    world.bus.fire(tag, data.clone()).map_err(|error| exec::Error::execution(error.to_string()))?;
+    if world.schedule.is_running() {
+        return Ok(true);
+    }
+    let mut remote = Remote::new(world.rt.clone(), endpoints(&world.config));
+    match tokio::time::timeout(FIRE_PATIENCE, remote.fire(tag, data)).await {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(reason)) => {
+            debug!("there is no minion to hear of {tag}: {reason}");
+            Ok(false)
+        }
+        Err(_) => Ok(false),
+    }
+}
+
 async fn ask_remote(world: &World, tag: &str, data: Map, answer: &str) -> Result<Map, RemoteError> {
     let mut remote = Remote::new(world.rt.clone(), endpoints(&world.config));
     let mut answers = remote.listen(Filter::prefix(answer)).await?;

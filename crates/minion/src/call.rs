@@ -347,10 +347,7 @@ impl Agent for LocalAgent {
     }
 
     fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, exec::Result<bool>> {
-        Box::pin(async move {
-            let fired = self.world.bus.fire(tag, data);
-            fired.map(|()| true).map_err(|error| FunctionError::execution(error.to_string()))
-        })
+        Box::pin(crate::bus::fire(&self.world, tag, data))
     }
 
     fn ask_minion<'a>(
