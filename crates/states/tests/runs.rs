@@ -7,7 +7,7 @@ use exec::{Call, Context, Job, testing};
 use value::{Map, Value, list, map, python};
 
 /// Trees whose answer differs on purpose, with the reason in `COMPATIBILITY.md`.
-const DIFFERENT: &[&str] = &["turned off", "low", "subfilter", "parallel that fails hard"];
+const DIFFERENT: &[&str] = &["turned off", "low", "subfilter"];
 
 fn write(root: &Path, path: &str, text: &str) {
     let full = root.join("srv").join(path);
@@ -125,4 +125,20 @@ async fn trees_come_to_what_the_real_salt_makes_of_them() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} trees differ:\n{}", wrong.len(), trees.len(), wrong.join("\n"));
+}
+
+/// Salt loses what `mod_watch` of such a state comes to; `COMPATIBILITY.md` says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_beside_the_others_reacts_to_changes_when_it_is_done() {
+    let tree = map! { "sls" => "a: test.succeed_with_changes\n\
+                                b: {cmd.wait: [{name: echo said}, {parallel: true}, {watch: [{test: a}]}]}\n\
+                                c: {test.nop: [{onchanges: [{cmd: b}]}]}\n" };
+    let answer = answer(&tree).await;
+    let results = answer.get("return").and_then(Value::as_map).unwrap();
+    assert_eq!(results.len(), 3, "{results:?}");
+    let waited = results.get("cmd_|-b_|-echo said_|-wait").unwrap();
+    assert_eq!(waited.get("changes").and_then(|changes| changes.get("stdout")), Some(&"said".into()), "{waited}");
+    assert_eq!(waited.get("__run_num__"), Some(&2.into()), "{waited}");
+    let after = results.get("test_|-c_|-c_|-nop").unwrap();
+    assert_eq!(after.get("comment"), Some(&"Success!".into()), "{after}");
 }

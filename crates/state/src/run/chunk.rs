@@ -175,7 +175,7 @@ impl Run {
             }
             Status::Fail => self.failed(index, tag, &requisites),
             Status::Change if !trial => {
-                let ret = self.call_and_watch(index, requisites).await;
+                let ret = self.call_and_watch(index, tag, requisites).await;
                 self.running.insert(tag, ret);
             }
             Status::Pre => self.not_run(index, tag, true, "No changes detected".into()),
@@ -210,14 +210,21 @@ impl Run {
         ret
     }
 
-    /// Calls a chunk; if that changes nothing, lets it react to the changes of what it watches.
-    async fn call_and_watch(&mut self, index: usize, requisites: Requisites) -> Map {
-        let ret = self.call_chunk(index).await;
+    /// Calls a chunk; if that changes nothing, lets it react to the changes of what it watches. One that runs beside is
+    /// waited for: what it changes is not known before, and it must not react while it is still at work.
+    async fn call_and_watch(&mut self, index: usize, tag: &str, requisites: Requisites) -> Map {
+        let mut ret = self.call_chunk(index).await;
+        if self.is_at_work(tag) {
+            self.running.insert(tag, ret.clone());
+            self.join(&[tag.to_owned()]).await;
+            ret = self.running.get(tag).and_then(Value::as_map).cloned().unwrap_or(ret);
+        }
         let quiet = ret.get("changes").is_some_and(Value::truthy) || ret.get("skip_watch").is_some_and(Value::truthy);
         if quiet {
             return ret;
         }
         let mut low = self.chunks.graph.chunk(index).clone();
+        low.remove("parallel");
         let function = low.insert("fun", "mod_watch").unwrap_or_default();
         low.insert("sfun", function);
         let reqs: Map = requisites

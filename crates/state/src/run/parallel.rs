@@ -158,7 +158,6 @@ fn work(ctx: Context, function: &'static Function, bound: Bound, low: Map, utc_o
             add_attempt(number, &ret, &mut later, seconds as f64 * 1000.0);
             ret = later;
         }
-        ret.insert("__parallel__", true);
         ret
     }
     .boxed()
