@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use saltern_jinja::{Environment, Error, Limits, MapLoader, RenderOptions, Template, UndefinedKind, Value, Vars};
+use saltern_jinja::{
+    Environment, Error, Key, Limits, MapLoader, RenderOptions, Set, Template, UndefinedKind, Value, Vars,
+};
 
 fn environment(templates: &[(&str, &str)]) -> Arc<Environment> {
     let mut env = Environment::new();
@@ -30,6 +32,26 @@ fn values_are_shared() {
     assert_eq!(render("{% set a = [] %}{% set b = a %}{% do b.append(1) %}{{ a }}"), "[1]");
     assert_eq!(render("{% set a = {} %}{% do a.update({'x': a}) %}{{ a }}"), "{'x': {...}}");
     assert_eq!(render("{{ {1: 'a'}[True] }} {{ {1: 'a'}[1.0] }}"), "a a");
+}
+
+#[test]
+fn sets_change_in_place() {
+    let with_set = |source: &str| {
+        let numbers = [1, 2, 3].map(|number| Key::new(Value::Int(number)).expect("a number is a key"));
+        let mut vars = Vars::default();
+        vars.insert("s".into(), Value::Set(Set::new(numbers)));
+        let template = Template::compile(&environment(&[]), None, source).expect("well-formed");
+        template.render(vars).unwrap_or_else(|error| error.to_string())
+    };
+    assert_eq!(with_set("{{ s.difference_update([1, 1], [9]) }} {{ s }}"), "None {2, 3}");
+    assert_eq!(with_set("{% do s.intersection_update([3, 2], [2]) %}{{ s }}"), "{2}");
+    // What occurs twice in the argument counts once.
+    assert_eq!(with_set("{% do s.symmetric_difference_update([3, 3, 4]) %}{{ s }}"), "{1, 2, 4}");
+    assert_eq!(with_set("{{ s.symmetric_difference([3, 3]) }} {{ s.issubset([1, 2, 3, 4]) }}"), "{1, 2} True");
+    let refused = with_set("{{ s.difference_update(x=1) }}");
+    assert!(refused.contains("difference_update() takes no keyword arguments"), "{refused}");
+    let refused = render("{{ range(3).index() }}");
+    assert!(refused.contains("range.index() takes exactly one argument (0 given)"), "{refused}");
 }
 
 #[test]

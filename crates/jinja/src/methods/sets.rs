@@ -3,7 +3,7 @@
 use super::{Method, arity};
 use crate::error::{Error, ErrorKind};
 use crate::python::{repr, to_vec};
-use crate::value::{CallArgs, Key, Set, Value};
+use crate::value::{CallArgs, Items, Key, Set, Value};
 
 pub(super) fn find(name: &str) -> Option<Method> {
     Some(match name {
@@ -14,6 +14,18 @@ pub(super) fn find(name: &str) -> Option<Method> {
         "copy" => copy,
         "union" => union,
         "update" => update,
+        "intersection_update" => |object, call| {
+            none_by_name(call, "intersection_update")?;
+            replace(object, call, intersection)
+        },
+        "difference_update" => |object, call| {
+            none_by_name(call, "difference_update")?;
+            replace(object, call, difference)
+        },
+        "symmetric_difference_update" => |object, call| {
+            arity(call, "set", "symmetric_difference_update", 1, 1)?;
+            replace(object, call, symmetric_difference)
+        },
         "intersection" => intersection,
         "difference" => difference,
         "symmetric_difference" => symmetric_difference,
@@ -40,9 +52,24 @@ fn keys(call: &mut CallArgs, value: &Value) -> Result<Vec<Key>, Error> {
     to_vec(call.state, value)?.into_iter().map(Key::new).collect()
 }
 
-fn others(call: &mut CallArgs) -> Result<Vec<Vec<Key>>, Error> {
+/// The arguments, each as a set.
+fn others(call: &mut CallArgs) -> Result<Vec<Items>, Error> {
     let args = std::mem::take(&mut call.args);
-    args.iter().map(|arg| keys(call, arg)).collect()
+    args.iter().map(|arg| Ok(keys(call, arg)?.into_iter().collect())).collect()
+}
+
+fn none_by_name(call: &CallArgs, name: &str) -> Result<(), Error> {
+    if call.kwargs.is_empty() {
+        return Ok(());
+    }
+    Err(Error::type_error(format!("{name}() takes no keyword arguments")))
+}
+
+/// Puts what a method makes of the set into its place.
+fn replace(object: &Value, call: &mut CallArgs, method: Method) -> Result<Value, Error> {
+    let made = set(&method(object, call)?).lock().clone();
+    *set(object).lock() = made;
+    Ok(Value::None)
 }
 
 fn add(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
@@ -87,18 +114,21 @@ fn pop(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 fn union(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
+    none_by_name(call, "union")?;
     let mut all = set(object).lock().clone();
     all.extend(others(call)?.into_iter().flatten());
     Ok(Value::Set(Set::new(all)))
 }
 
 fn update(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
+    none_by_name(call, "update")?;
     let more = others(call)?;
     set(object).lock().extend(more.into_iter().flatten());
     Ok(Value::None)
 }
 
 fn intersection(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
+    none_by_name(call, "intersection")?;
     let mut all = set(object).lock().clone();
     for other in others(call)? {
         all.retain(|key| other.contains(key));
@@ -107,6 +137,7 @@ fn intersection(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 fn difference(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
+    none_by_name(call, "difference")?;
     let mut all = set(object).lock().clone();
     for other in others(call)? {
         all.retain(|key| !other.contains(key));
@@ -127,7 +158,7 @@ fn symmetric_difference(object: &Value, call: &mut CallArgs) -> Result<Value, Er
 
 fn isdisjoint(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, object.type_name(), "isdisjoint", 1, 1)?;
-    let mine = keys(call, object)?;
+    let mine: Items = keys(call, object)?.into_iter().collect();
     let other = others(call)?;
     Ok(Value::Bool(!other.iter().flatten().any(|key| mine.contains(key))))
 }
@@ -136,12 +167,12 @@ fn issubset(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "set", "issubset", 1, 1)?;
     let mine = keys(call, object)?;
     let other = others(call)?;
-    Ok(Value::Bool(mine.iter().all(|key| other.iter().flatten().any(|have| have == key))))
+    Ok(Value::Bool(mine.iter().all(|key| other.iter().any(|other| other.contains(key)))))
 }
 
 fn issuperset(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "set", "issuperset", 1, 1)?;
-    let mine = keys(call, object)?;
+    let mine: Items = keys(call, object)?.into_iter().collect();
     let other = others(call)?;
     Ok(Value::Bool(other.iter().flatten().all(|key| mine.contains(key))))
 }

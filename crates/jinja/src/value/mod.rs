@@ -21,6 +21,7 @@ pub use key::Key;
 pub use list::List;
 pub use num_bigint::BigInt;
 pub use object::Object;
+pub(crate) use set::Items;
 pub use set::Set;
 pub use tuple::Tuple;
 pub use undefined::{Undefined, UndefinedKind};
