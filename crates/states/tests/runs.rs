@@ -131,8 +131,8 @@ async fn trees_come_to_what_the_real_salt_makes_of_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_beside_the_others_reacts_to_changes_when_it_is_done() {
     let tree = map! { "sls" => "a: test.succeed_with_changes\n\
-                                b: {cmd.wait: [{name: echo said}, {parallel: true}, {watch: [{test: a}]}]}\n\
-                                c: {test.nop: [{onchanges: [{cmd: b}]}]}\n" };
+    b: {cmd.wait: [{name: echo said}, {parallel: true}, {watch: [{test: a}]}]}\n\
+    c: {test.nop: [{onchanges: [{cmd: b}]}]}\n" };
     let answer = answer(&tree).await;
     let results = answer.get("return").and_then(Value::as_map).unwrap();
     assert_eq!(results.len(), 3, "{results:?}");
