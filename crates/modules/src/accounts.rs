@@ -147,12 +147,21 @@ pub async fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&
     let mut words = vec![program];
     words.extend(root.into_iter().flat_map(|root| ["-R", root]));
     words.extend(args);
-    cmd::quiet(ctx, &words).await
+    cmd::counted(ctx, &words).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_job_gets_the_return_code_of_a_change_that_failed() {
+        let (ctx, _) = exec::testing::context(&[], value::map! {}, value::map! {}, value::map! {});
+        assert!(!change(&ctx, "false", &[], None).await.unwrap());
+        assert_eq!(ctx.job.retcode(), 1);
+        assert!(change(&ctx, "true", &[], None).await.unwrap());
+        assert_eq!(ctx.job.retcode(), 0);
+    }
 
     #[test]
     fn database_lines_are_read() {

@@ -466,7 +466,7 @@ async fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///     salt '*' user.primary_group saltadmin
 #[function]
 async fn primary_group(ctx: &Context, name: String) -> Result<String> {
-    let outcome = cmd::quiet(ctx, &["id", "-g", "-n", &name]).await?;
+    let outcome = cmd::counted(ctx, &["id", "-g", "-n", &name]).await?;
     let said = if outcome.retcode == Some(0) { outcome.stdout } else { outcome.stderr };
     Ok(said.trim_end().to_owned())
 }

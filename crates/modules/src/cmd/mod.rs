@@ -73,7 +73,18 @@ pub async fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
     quiet_for(ctx, words, None).await
 }
 
-/// The same, with a time limit; a program that exceeds it is killed and marked as such.
+/// The same, and the return code is that of the job, until another one is set: what is returned does not tell of the failure
+/// in a way that programs could see.
+///
+/// # Errors
+/// As [`quiet`].
+pub async fn counted(ctx: &Context, words: &[&str]) -> Result<Outcome> {
+    let outcome = quiet(ctx, words).await?;
+    ctx.set_retcode(outcome.retcode.unwrap_or(1));
+    Ok(outcome)
+}
+
+/// The same as [`quiet`], with a time limit; a program that exceeds it is killed and marked as such.
 pub async fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
     finish(ctx, plain(words)?, limit).await
 }

@@ -82,7 +82,7 @@ async fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\t${Version}\n", "-W"];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::counted(ctx, &words).await?;
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
@@ -174,7 +174,7 @@ async fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let format = format!("-f={fields}\\n*/~^\\\\*\\n");
     let mut words = vec!["dpkg-query", "-W", &format];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::counted(ctx, &words).await?;
     if said.retcode != Some(0) {
         if kwargs.0.get("failhard").is_none_or(Value::truthy) {
             let text = format!("Error getting packages information: {}", said.stderr.trim_end());

@@ -94,7 +94,7 @@ async fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::resul
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\n", "-W"];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::counted(ctx, &words).await?;
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
@@ -357,7 +357,7 @@ async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
     let mut found = Map::new();
     for path in paths.0.iter().map(Value::to_string) {
-        let text = said(ctx, &["dpkg", "-S", &path]).await?;
+        let text = cmd::counted(ctx, &["dpkg", "-S", &path]).await?.stdout;
         found.insert(path, text.split(':').next().unwrap_or_default());
     }
     Ok(match found.len() {
@@ -403,7 +403,7 @@ async fn show(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let filter: Vec<String> = filter.iter().map(|field| field.to_lowercase()).collect();
     let mut words = vec!["apt-cache", "show"];
     words.extend(names.iter().map(String::as_str));
-    Ok(shown_packages(&said(ctx, &words).await?, &filter))
+    Ok(shown_packages(&cmd::counted(ctx, &words).await?.stdout, &filter))
 }
 
 fn shown_packages(text: &str, filter: &[String]) -> Map {
