@@ -59,6 +59,7 @@ pub async fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<boo
     words.extend(files);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = cmd::quiet(ctx, &words).await?;
+    ctx.set_retcode(said.retcode.unwrap_or(1));
     Ok(said.stdout.is_empty() && said.stderr.is_empty())
 }
 

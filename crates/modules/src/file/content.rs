@@ -214,7 +214,6 @@ fn text_or_bytes(content: Vec<u8>, binary: bool) -> Value {
         return Value::bytes(content);
     }
     match String::from_utf8(content) {
-        Ok(text) if text.contains('\r') => Value::Str(text.replace("\r\n", "\n").replace('\r', "\n")),
         Ok(text) => Value::Str(text),
         Err(error) => Value::bytes(error.into_bytes()),
     }
@@ -388,7 +387,7 @@ mod tests {
 
     #[test]
     fn content_is_text_where_it_can_be() {
-        assert_eq!(text_or_bytes(b"a\r\nb".to_vec(), false), Value::from("a\nb"));
+        assert_eq!(text_or_bytes(b"a\r\nb".to_vec(), false), Value::from("a\r\nb"));
         assert_eq!(text_or_bytes(b"\xff".to_vec(), false), Value::from(&b"\xff"[..]));
         assert_eq!(text_or_bytes(b"a".to_vec(), true), Value::from(&b"a"[..]));
     }

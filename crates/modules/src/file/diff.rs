@@ -195,7 +195,9 @@ pub async fn get_diff(
         }
     }
     let [old, new] = &places[..] else {
-        return Err(Error::execution(format!("Failed to cache one or more files. {}", wrong.join(" "))));
+        let wrong: Value = wrong.into();
+        let info = exec::nested(&wrong);
+        return Err(Error::execution(format!("Failed to cache one or more files. Additional info follows:\n\n{info}")));
     };
     let named = |path: &PathBuf| path.to_string_lossy().into_owned();
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);

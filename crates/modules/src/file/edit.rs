@@ -196,10 +196,7 @@ pub async fn psed(
     if !limit.is_empty() {
         return Err(Error::execution("not supported: file.psed with a limit"));
     }
-    let mut sum = 0;
-    for letter in flags.chars().filter(|letter| *letter != 'g') {
-        sum |= pattern::flags(&Value::from(letter.to_string()))?;
-    }
+    let sum = pattern::letters(&flags.replace('g', ""))?;
     let count = usize::from(!flags.contains('g'));
     let regex = pattern::compile(&before, sum)?;
     let template = pattern::Template::parse(&after)?;
@@ -225,6 +222,22 @@ mod tests {
         fs::write(&path, content).unwrap();
         let path = path.to_str().unwrap().to_owned();
         (folder, path)
+    }
+
+    #[tokio::test]
+    async fn psed_knows_flags_by_letter() {
+        let (_folder, path) = file("LogLevel warn\nloglevel warn\n");
+        let (ctx, _) = exec::testing::context(&[], value::map! {}, value::map! {}, value::map! {});
+        let run = |flags: &str| {
+            let (path, text) = (path.clone(), |text: &str| Value::from(text));
+            psed(&ctx, path, text("loglevel"), text("L"), text(""), text(".bak"), flags.to_owned(), false, false)
+        };
+        run("gMS").await.unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "LogLevel warn\nL warn\n");
+        run("gI").await.unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "L warn\nL warn\n");
+        assert_eq!(fs::read_to_string(path.clone() + ".bak").unwrap(), "LogLevel warn\nL warn\n");
+        assert_eq!(run("gZ").await.unwrap_err().to_string(), "Invalid re flag given: Z");
     }
 
     #[test]

@@ -17,6 +17,22 @@ const FLAGS: [(&str, i64, &str); 6] = [
 /// `re.MULTILINE`, which `file.replace` and `file.search` take unless told otherwise.
 pub const MULTILINE: i64 = 8;
 
+/// Returns the sum of flags given as letters, as `file.psed` takes them.
+pub fn letters(given: &str) -> Result<i64> {
+    given.chars().try_fold(0, |sum, letter| {
+        let number = match letter {
+            'I' => 2,
+            'L' => 4,
+            'M' => 8,
+            'S' => 16,
+            'U' => 32,
+            'X' => 64,
+            _ => return Err(Error::execution(format!("Invalid re flag given: {letter}"))),
+        };
+        Ok(sum | number)
+    })
+}
+
 /// Returns the sum of flags given as a number, a name or a list of names.
 pub fn flags(given: &Value) -> Result<i64> {
     let named = |name: &Value| -> Result<i64> {
