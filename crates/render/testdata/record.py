@@ -444,6 +444,10 @@ nothing | regex_replace('a', 'b')
 'x' is no_such_test
 """.strip().splitlines()
 
+# Each filter, test, method and operator with what it is seldom given.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "snippets.txt"), encoding="utf-8") as lines:
+    EXPRESSIONS += lines.read().splitlines()
+
 TEMPLATES = [
     "plain text\n",
     "no newline",
