@@ -6,7 +6,7 @@ use pillar::{Compiler, GitExternal, Request};
 use value::{Map, Value};
 
 /// Compiles the pillar from `pillar_roots` on this machine. `extra` holds what the caller asks for: `saltenv`, `pillarenv`,
-/// `pillar_override`.
+/// `pillar_override`, `ext`.
 ///
 /// # Errors
 /// Why it cannot be compiled, in words.
@@ -22,6 +22,7 @@ pub fn compile(config: &config::Minion, grains: &Map, extra: &Map) -> Result<Map
         saltenv: option("saltenv"),
         pillarenv: option("pillarenv"),
         pillar_override: extra.get("pillar_override").and_then(Value::as_map),
+        ext: extra.get("ext").and_then(Value::as_map),
         ..Request::default()
     }))
 }

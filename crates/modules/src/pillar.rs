@@ -383,7 +383,10 @@ fn keys(ctx: &Context, key: String, #[default(":")] delimiter: String, unmask: O
     }
 }
 
-/// Refused: sources of pillar outside the master's files are not supported.
+/// Returns the pillar compiled anew, with an external pillar that only this call asks for.
+///
+/// The option ``on_demand_ext_pillar`` of the master, or of the minion without one, says which may be asked for; others are
+/// left out, and the log there says so.
 ///
 /// CLI Example:
 ///
@@ -391,11 +394,20 @@ fn keys(ctx: &Context, key: String, #[default(":")] delimiter: String, unmask: O
 ///
 ///     salt '*' pillar.ext '{cmd_yaml: cat /etc/data.yaml}'
 #[function]
-fn ext(external: Value, pillar: Option<Value>, unmask: Option<bool>) -> Result<()> {
-    let _ = (pillar, unmask);
-    let named = external.as_map().map(|map| map.keys().map(Value::to_string).collect::<Vec<_>>().join(", "));
-    let named = named.map(|names| format!(" ({names})")).unwrap_or_default();
-    Err(Error::execution(format!("not supported: pillar.ext with external pillars{named}")))
+async fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Option<bool>) -> Result<Value> {
+    let external = match external.as_str() {
+        Some(text) => yaml::load(text, "<unicode string>").map_err(|error| Error::execution(error.to_string()))?,
+        None => external,
+    };
+    let mut request = map! { "saltenv" => ctx.opt_str("saltenv").map(str::to_owned) };
+    match external {
+        Value::Map(external) => drop(request.insert("ext", external)),
+        other => tracing::error!("On-demand pillar {other} is not formatted as a dictionary"),
+    }
+    if let Some(over) = pillar.filter(Value::truthy) {
+        request.insert("pillar_override", over);
+    }
+    Ok(shown(ctx.agent.compile_pillar(request).await?.into(), unmask))
 }
 
 /// Says whether a file is in the local ``pillar_roots``.
@@ -488,6 +500,18 @@ mod tests {
         assert_eq!(call("keys", list!["x"], map! {}).await.unwrap_err().to_string(), "Pillar key not found: x");
         let types = map! { "foo" => "<str>", "nested" => map! { "a" => "<int>", "l" => list!["<int>", "<int>"] }, "no" => "<bool>" };
         assert_eq!(call("obfuscate", list![], map! {}).await.unwrap(), types.into());
+    }
+
+    #[tokio::test]
+    async fn an_external_pillar_is_asked_for_by_one_call() {
+        let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, map! {});
+        for external in [Value::from(map! { "cmd_yaml" => "cat x" }), "{cmd_yaml: cat x}".into(), list![1].into()] {
+            agent.answers.lock().unwrap().push_back(map! { "x" => 1 }.into());
+            let call = exec::Call { args: vec![external], kwargs: map! { "unmask" => true } };
+            assert_eq!(ctx.call_with("pillar.ext", call).await.unwrap(), map! { "x" => 1 }.into());
+        }
+        let asked = map! { "saltenv" => "base", "ext" => map! { "cmd_yaml" => "cat x" } };
+        assert_eq!(*agent.asked.lock().unwrap(), [asked.clone(), asked, map! { "saltenv" => "base" }]);
     }
 
     #[tokio::test]
