@@ -156,15 +156,26 @@ fn level(gzip: Option<u64>) -> Option<u32> {
 #[function]
 async fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
     let Some(place) = cache(ctx, &path, &environment(ctx, saltenv)).await? else { return Ok(false.into()) };
-    content(ctx, place).await
+    // A path of this machine is read where it is: templates ask so whether it is there.
+    Ok(match ctx.blocking(move || std::fs::read(place)).await? {
+        Ok(bytes) => text_of(&bytes),
+        Err(error) => {
+            tracing::debug!("{path} could not be read: {error}");
+            false.into()
+        }
+    })
 }
 
 async fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
     let shown = place.clone();
     match ctx.blocking(move || std::fs::read(place)).await? {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned().into()),
+        Ok(bytes) => Ok(text_of(&bytes)),
         Err(error) => Err(Error::io("read", shown, &error)),
     }
+}
+
+fn text_of(bytes: &[u8]) -> Value {
+    String::from_utf8_lossy(bytes).into_owned().into()
 }
 
 /// Renders a file of the master that is a template to a place and returns the place. Arguments by name, and those in

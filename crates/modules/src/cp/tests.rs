@@ -53,6 +53,9 @@ async fn files_come_to_places_and_into_the_cache() {
     assert_eq!(call("get_file", list!["salt://nope", out.as_str()], map! {}).await, "".into());
     assert_eq!(call("get_file_str", list!["salt://a.txt"], map! {}).await, "hello\n".into());
     assert_eq!(call("get_file_str", list!["salt://nope"], map! {}).await, false.into());
+    assert_eq!(call("get_file_str", list![out.as_str()], map! {}).await, "hello\n".into());
+    assert_eq!(call("get_file_str", list![place.path("nope")], map! {}).await, false.into());
+    assert_eq!(call("get_file_str", list![place.path("out")], map! {}).await, false.into());
     let cached = Value::from(place.path("cache/files/base/a.txt"));
     assert_eq!(call("get_url", list!["salt://a.txt"], map! {}).await, cached);
     assert_eq!(call("get_url", list!["salt://a.txt", Value::Null], map! {}).await, "hello\n".into());
