@@ -8,6 +8,7 @@ use exec::{Call, Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use super::owner;
+use crate::RunnerContext;
 use crate::local::{Answers, Ask};
 use crate::run::{Kind, Request, new_jid, run};
 
@@ -34,7 +35,14 @@ async fn cmd(
     if ssh || given("roster") {
         return Err(Error::execution("not supported: ssh and roster in an orchestration"));
     }
-    let mut ask = Ask::new(&runner, tgt, &tgt_type, "").with(arg.unwrap_or_default(), kwarg.unwrap_or_default());
+    let (arg, kwarg) = (arg.unwrap_or_default(), kwarg.unwrap_or_default());
+    let mut told = map! {
+        "arg" => arg.clone(), "kwarg" => kwarg.clone(), "ret" => ret.as_str(), "timeout" => timeout,
+        "tgt_type" => tgt_type.as_str(), "ssh" => ssh,
+    };
+    told.update(kwargs.given());
+    fire_args(ctx, &runner, &tgt, told).await;
+    let mut ask = Ask::new(&runner, tgt, &tgt_type, "").with(arg, kwarg);
     ask.job.function = fun;
     ask.job.returners = ret;
     if let Some(seconds) = timeout.filter(|seconds| *seconds > 0.0) {
@@ -65,6 +73,20 @@ async fn cmd(
         }
     }
     Ok(returns)
+}
+
+/// Tells the event bus what a state of an orchestration asks of minions (`salt/run/<jid>/args`).
+async fn fire_args(ctx: &Context, runner: &RunnerContext, tgt: &Value, told: Map) {
+    let data = ctx.state.as_ref().and_then(|state| args_event(&state.low, tgt, told));
+    let (Some(data), Some(jid)) = (data, ctx.opts.get_str("__orchestration_jid__")) else { return };
+    runner.events.fire(&format!("salt/run/{jid}/args"), data).await;
+}
+
+/// Returns the data of that event; other states than those of `salt` tell nothing.
+fn args_event(low: &Map, tgt: &Value, told: Map) -> Option<Map> {
+    let part = |key: &str| low.get(key).cloned().unwrap_or_default();
+    let event = || map! { "type" => part("fun"), "tgt" => tgt.clone(), "name" => part("name"), "args" => told };
+    (low.get_str("state") == Some("salt")).then(event)
 }
 
 /// What minions returned in batches; nothing but the results is told of them.
@@ -188,6 +210,17 @@ mod tests {
             ["a".into(), "c".into()]
         );
         assert!(left.is_empty() && take_seen(&map! { "x" => 1 }, "id", &mut left).is_empty());
+    }
+
+    #[test]
+    fn states_of_salt_tell_what_they_ask() {
+        let mut low = map! { "state" => "salt", "fun" => "function", "name" => "test.ping", "__id__" => "x" };
+        let told = map! { "arg" => list![1], "tgt_type" => "glob" };
+        let event = args_event(&low, &"web*".into(), told.clone()).unwrap();
+        let wanted = map! { "type" => "function", "tgt" => "web*", "name" => "test.ping", "args" => told.clone() };
+        assert_eq!(event, wanted);
+        low.insert("state", "saltutil");
+        assert_eq!(args_event(&low, &"web*".into(), told), None);
     }
 
     #[test]
