@@ -46,9 +46,12 @@ pub(crate) fn is_plain(relative: &str) -> bool {
     !relative.contains('\0') && relative.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Joins a relative path to a directory; refuses one that is absolute or has parts that are not plain names.
+/// Joins a relative path to a directory; refuses one that is absolute or has parts that are not plain names. Two slashes
+/// are one: an SLS that includes `.` is `a.`, and what that one includes `a..b`.
 pub(crate) fn join(directory: &Path, relative: &str) -> Result<PathBuf, Error> {
-    if is_plain(relative) { Ok(directory.join(relative)) } else { Err(Error::UnsafePath(relative.to_owned())) }
+    let single = relative.replace("//", "/");
+    let is_safe = !relative.starts_with('/') && is_plain(&single);
+    if is_safe { Ok(directory.join(single)) } else { Err(Error::UnsafePath(relative.to_owned())) }
 }
 
 #[cfg(test)]
@@ -68,6 +71,15 @@ mod tests {
             ("/a/b/../../..", "/"),
         ] {
             assert_eq!(normalise(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_plain_names_are_joined() {
+        let joined = |relative: &str| join(Path::new("/d"), relative).ok();
+        assert_eq!(joined("a//b.sls"), Some(PathBuf::from("/d/a/b.sls")));
+        for refused in ["", "/a", "//a", "a/../b", "a//../b", "a/./b", "a/", "a\0b"] {
+            assert_eq!(joined(refused), None, "{refused}");
         }
     }
 
