@@ -9,6 +9,7 @@ mod files;
 mod files_clean;
 mod summary;
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -198,14 +199,50 @@ impl JobCache {
         self.files.directory(jid)
     }
 
+    /// The store for new jobs, and the other one.
+    fn both(&self) -> Result<(&dyn Jobs, Option<&dyn Jobs>)> {
+        let Some(embedded) = self.embedded()? else { return Ok((&self.files, None)) };
+        Ok(match self.embed {
+            true => (&**embedded, Some(&self.files)),
+            false => (&self.files, Some(&**embedded)),
+        })
+    }
+
     /// Where a job lies, or where a new one belongs.
     fn of(&self, jid: &str) -> Result<&dyn Jobs> {
-        let Some(embedded) = self.embedded()? else { return Ok(&self.files) };
-        let (first, other): (&dyn Jobs, &dyn Jobs) = match self.embed {
-            true => (&**embedded, &self.files),
-            false => (&self.files, &**embedded),
-        };
-        Ok(if !first.contains(jid)? && other.contains(jid)? { other } else { first })
+        match self.both()? {
+            (first, Some(other)) if !first.contains(jid)? && other.contains(jid)? => Ok(other),
+            (first, _) => Ok(first),
+        }
+    }
+
+    /// What either store has of a job, the one for new jobs first. A job has something in both when the one file could not be
+    /// used for a time.
+    fn found<T>(&self, jid: &str, look: impl Fn(&dyn Jobs) -> Result<Option<T>>) -> Result<Option<T>> {
+        let (first, other) = self.both()?;
+        if first.contains(jid)?
+            && let Some(found) = look(first)?
+        {
+            return Ok(Some(found));
+        }
+        match other {
+            Some(other) if other.contains(jid)? => look(other),
+            _ => Ok(None),
+        }
+    }
+
+    /// What both stores have of a job, in alphabetical order; the store for new jobs counts where both have something.
+    fn joined<T>(&self, jid: &str, look: impl Fn(&dyn Jobs) -> Result<Vec<(String, T)>>) -> Result<Vec<(String, T)>> {
+        let (first, other) = self.both()?;
+        let all = if first.contains(jid)? { look(first)? } else { Vec::new() };
+        match other {
+            Some(other) if other.contains(jid)? => {
+                let mut joined: BTreeMap<_, _> = look(other)?.into_iter().collect();
+                joined.extend(all);
+                Ok(joined.into_iter().collect())
+            }
+            _ => Ok(all),
+        }
     }
 
     /// Keeps a return. Once this says [`Stored::New`] the return can be read after any crash of the process.
@@ -224,9 +261,8 @@ impl JobCache {
 
     /// Returns the publication of a job, with all expected ids under `Minions`; nothing when the job is unknown.
     pub fn load(&self, jid: &str) -> Result<Option<Map>> {
-        let place = self.of(jid)?;
-        let Some(mut load) = place.publication(jid)? else { return Ok(None) };
-        let minions = place.minions(jid)?;
+        let Some(mut load) = self.found(jid, |place| place.publication(jid))? else { return Ok(None) };
+        let minions = self.minions(jid)?;
         if !minions.is_empty() {
             load.insert("Minions", minions);
         }
@@ -292,22 +328,26 @@ impl JobCache {
 
     /// As [`Jobs::minions`].
     pub fn minions(&self, jid: &str) -> Result<Vec<String>> {
-        self.of(jid)?.minions(jid)
+        let named = |place: &dyn Jobs| Ok(place.minions(jid)?.into_iter().map(|id| (id, ())).collect());
+        Ok(self.joined(jid, named)?.into_iter().map(|(id, ())| id).collect())
     }
 
     /// As [`Jobs::returns`].
     pub fn returns(&self, jid: &str) -> Result<Vec<(String, JobReturn)>> {
-        self.of(jid)?.returns(jid)
+        self.joined(jid, |place| place.returns(jid))
     }
 
     /// As [`Jobs::return_of`].
     pub fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>> {
-        self.of(jid)?.return_of(jid, id)
+        self.found(jid, |place| place.return_of(jid, id))
     }
 
     /// As [`Jobs::count_returns`].
     pub fn count_returns(&self, jid: &str) -> Result<usize> {
-        self.of(jid)?.count_returns(jid)
+        match self.both()? {
+            (first, Some(other)) if first.contains(jid)? && other.contains(jid)? => Ok(self.returns(jid)?.len()),
+            _ => self.of(jid)?.count_returns(jid),
+        }
     }
 
     /// As [`Jobs::set_end_time`].
@@ -317,14 +357,17 @@ impl JobCache {
 
     /// As [`Jobs::end_time`].
     pub fn end_time(&self, jid: &str) -> Result<Option<String>> {
-        self.of(jid)?.end_time(jid)
+        self.found(jid, |place| place.end_time(jid))
     }
 
     /// As [`Jobs::all`].
     pub fn all(&self) -> Result<Vec<(String, Map)>> {
-        let mut jobs = self.files.all()?;
-        if let Some(embedded) = self.embedded()? {
-            jobs.extend(embedded.all()?);
+        let (first, other) = self.both()?;
+        let mut jobs = first.all()?;
+        let more = other.map(Jobs::all).transpose()?.unwrap_or_default();
+        if !more.is_empty() {
+            let known: HashSet<String> = jobs.iter().map(|(jid, _)| jid.clone()).collect();
+            jobs.extend(more.into_iter().filter(|(jid, _)| !known.contains(jid)));
         }
         Ok(jobs)
     }

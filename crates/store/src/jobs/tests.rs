@@ -150,3 +150,31 @@ fn a_job_for_salts_programs_lies_in_salts_layout_beside_the_one_file() {
     jobs.prepare_for_salt(other, false).unwrap();
     assert!(!files.contains(other).unwrap(), "a known job stays where it is");
 }
+
+#[test]
+fn what_was_kept_while_the_one_file_could_not_be_used_is_found_beside_it() {
+    let f = fixture();
+    let one_file = || JobCache::of_master(&f.cachedir, HashType::Sha256, EMBEDDED);
+    let load = map! { "jid" => JID, "fun" => "test.ping" };
+    let before = one_file();
+    before.prepare(JID, false).unwrap();
+    before.save_load(JID, &load).unwrap();
+    before.save_minions(JID, &["web1".into(), "web2".into()], None).unwrap();
+    assert_eq!(before.store_return(JID, &id("web1"), &returned("first")).unwrap(), Stored::New);
+    drop(before);
+    // The disk was full when the master began.
+    f.jobs.prepare(JID, false).unwrap();
+    f.jobs.save_load(JID, &load).unwrap();
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned("again")).unwrap(), Stored::New);
+    assert_eq!(f.jobs.store_return(JID, &id("web2"), &returned("late")).unwrap(), Stored::New);
+    f.jobs.set_end_time(JID, "2024, Feb 29 13:14:16.000001").unwrap();
+    let after = one_file();
+    let values = |returns: Vec<(String, JobReturn)>| returns.into_iter().map(|(id, kept)| (id, kept.value));
+    let wanted = [("web1".to_owned(), Value::from("first")), ("web2".to_owned(), "late".into())];
+    assert_eq!(values(after.returns(JID).unwrap()).collect::<Vec<_>>(), wanted);
+    assert_eq!(after.count_returns(JID).unwrap(), 2);
+    assert_eq!(after.return_of(JID, &id("web2")).unwrap().unwrap().value, "late".into());
+    assert_eq!(after.minions(JID).unwrap(), ["web1", "web2"]);
+    assert!(after.end_time(JID).unwrap().is_some());
+    assert_eq!(after.all().unwrap().len(), 1);
+}
