@@ -365,6 +365,7 @@ async fn what_was_acknowledged_and_who_was_known_survive_a_restart() {
     let (jid, load) = jobs.all().unwrap().pop().unwrap();
     assert_eq!((load.get_str("fun"), load.get_str("tgt")), (Some("test.ping"), Some("web1")));
     assert_eq!(jobs.returns(&jid).unwrap().len(), 1);
+    assert_eq!(jobs.minions(&jid).unwrap(), ["web1"], "nobody else was to run it");
     master.stop().await;
 }
 

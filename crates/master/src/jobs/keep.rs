@@ -212,6 +212,7 @@ fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid>
     let nocache = load.get("nocache").is_some_and(Value::truthy);
     shared.stores.jobs.prepare(jid.as_str(), nocache)?;
     shared.stores.jobs.save_load(jid.as_str(), load)?;
+    shared.stores.jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
     Ok(jid)
 }
 
@@ -227,6 +228,10 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     complete(load);
     if !jobs.has_load(jid.as_str())? {
         jobs.save_load(jid.as_str(), load)?;
+        if load.contains_key("schedule") {
+            // Nobody else was to run it.
+            jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
+        }
     }
     let stored = with_lent(load, |returned| jobs.store_return(jid.as_str(), id, returned))?;
     match stored {
