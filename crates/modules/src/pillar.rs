@@ -505,7 +505,7 @@ mod tests {
     #[tokio::test]
     async fn an_external_pillar_is_asked_for_by_one_call() {
         let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, map! {});
-        for external in [Value::from(map! { "cmd_yaml" => "cat x" }), "{cmd_yaml: cat x}".into(), list![1].into()] {
+        for external in [Value::from(map! { "cmd_yaml" => "cat x" }), "{cmd_yaml: cat x}".into(), list![1]] {
             agent.answers.lock().unwrap().push_back(map! { "x" => 1 }.into());
             let call = exec::Call { args: vec![external], kwargs: map! { "unmask" => true } };
             assert_eq!(ctx.call_with("pillar.ext", call).await.unwrap(), map! { "x" => 1 }.into());
