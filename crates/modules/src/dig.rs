@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use exec::{Call, Context, Module, Result, function};
+use exec::{Call, Context, Function, Module, Result, function};
 use value::{Map, Value, list, map};
 
 /// The module.
@@ -287,104 +287,28 @@ async fn txt(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<V
     Ok(lines(ctx, &[&host.to_string(), "TXT"], nameserver.as_deref()).await?.into())
 }
 
-/// Returns the IPv4 addresses of a machine.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.a www.google.com
-#[function(name = "a")]
-async fn lower_a(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(addresses(ctx, &host.to_string(), "A", nameserver.as_deref()).await?.into())
+/// A function under its name in small letters.
+macro_rules! in_small_letters {
+    ($($small:ident $name:literal $of:ident $asked:literal;)*) => {$(
+        static $small: Function = Function {
+            name: $name,
+            doc: concat!(
+                "Does what ``dig.", stringify!($of), "`` does.\n\nCLI Example:\n\n.. code-block:: bash\n\n    salt ns1 dig.",
+                $name, " ", $asked
+            ),
+            ..$of
+        };
+    )*};
 }
 
-/// Returns the IPv6 addresses of a machine.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.aaaa www.google.com
-#[function(name = "aaaa")]
-async fn lower_aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(addresses(ctx, &host.to_string(), "AAAA", nameserver.as_deref()).await?.into())
-}
-
-/// Returns the names an address has.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.ptr 1.2.3.4
-#[function(name = "ptr")]
-async fn lower_ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(lines(ctx, &["-x", &host.to_string()], nameserver.as_deref()).await?.into())
-}
-
-/// Returns the name another name stands for, as text.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.cname mail.google.com
-#[function(name = "cname")]
-async fn lower_cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    let found = said(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref()).await?;
-    Ok(found.map_or_else(|| list![], Value::from))
-}
-
-/// Returns the addresses of the name servers of a domain; with ``resolve=False`` their names.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.ns google.com
-#[function(name = "ns")]
-async fn lower_ns(
-    ctx: &Context,
-    domain: Value,
-    #[default(true)] resolve: bool,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    name_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
-}
-
-/// Returns the mail servers of a domain with their preference; with ``resolve=True`` one address of each.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.mx google.com
-#[function(name = "mx")]
-async fn lower_mx(
-    ctx: &Context,
-    domain: Value,
-    #[default(false)] resolve: bool,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    mail_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
-}
-
-/// Returns the addresses that may send mail for a domain. Where there is no record ``SPF`` the texts are asked for.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt ns1 dig.spf google.com
-#[function(name = "spf")]
-async fn lower_spf(
-    ctx: &Context,
-    domain: Value,
-    #[default("SPF")] record: String,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    senders(ctx, &domain.to_string(), &record, nameserver.as_deref()).await
+in_small_letters! {
+    LOWER_A "a" A "www.google.com";
+    LOWER_AAAA "aaaa" AAAA "www.google.com";
+    LOWER_PTR "ptr" PTR "1.2.3.4";
+    LOWER_CNAME "cname" CNAME "mail.google.com";
+    LOWER_NS "ns" NS "google.com";
+    LOWER_MX "mx" MX "google.com";
+    LOWER_SPF "spf" SPF "google.com";
 }
 
 #[cfg(test)]
