@@ -111,14 +111,21 @@ impl Admission {
         };
         info!("Authentication request from {id}");
         let text = applicant.public_key.trim();
-        let key = (text.len() <= MAX_KEY_TEXT).then(|| PublicKey::from_pem(text.as_bytes()).ok()).flatten();
+        let sized = text.len() <= MAX_KEY_TEXT;
+        let recognised = sized.then(|| self.keys.recognise(&id, text)).flatten();
+        let is_recognised = recognised.is_some();
+        let parse = || PublicKey::from_pem(text.as_bytes()).ok().map(Arc::new);
+        let key = recognised.or_else(|| sized.then(parse).flatten());
         let mut case = Case { id, text, key, grains: applicant.autosign_grains, now };
         for _ in 0..ATTEMPTS {
             let full = self.options.max_minions.is_some_and(|most| {
                 let seats = seats(&case.id);
                 seats.taken > most && !seats.has_seat
             });
-            let known = self.keys.store().find(&case.id)?.map(|stored| is_same(&stored, text));
+            let known = match is_recognised {
+                true => Some(Stored { state: KeyState::Accepted, same: true }),
+                false => self.keys.store().find(&case.id)?.map(|stored| is_same(&stored, text)),
+            };
             let decision = decide(&self.situation(&case, full, known));
             if self.store(&case, known, decision.store)? {
                 log(&case.id, decision.row);
@@ -176,7 +183,7 @@ impl Admission {
             answer: decision.answer,
             auth_event: event.map(|event| self.event(case, event)),
             newly_accepted: accepted && decision.store != StoreAction::Nothing,
-            minion: case.key.take().filter(|_| accepted).map(|key| (case.id.clone(), Arc::new(key))),
+            minion: case.key.take().filter(|_| accepted).map(|key| (case.id.clone(), key)),
         }
     }
 
@@ -194,7 +201,7 @@ impl Admission {
 struct Case<'a> {
     id: MinionId,
     text: &'a str,
-    key: Option<PublicKey>,
+    key: Option<Arc<PublicKey>>,
     grains: Option<&'a Map>,
     now: SystemTime,
 }
@@ -277,6 +284,13 @@ mod tests {
         let admitted = door.knock("web1", &key);
         assert_eq!((admitted.answer, admitted.newly_accepted), (Answer::Accepted, false));
         assert_eq!(*admitted.minion.unwrap().1, PublicKey::from_pem(key.as_bytes()).unwrap());
+
+        let read = door.admission.keys().accepted_key(&web).unwrap().unwrap();
+        let admitted = door.knock("web1", &key);
+        assert!(Arc::ptr_eq(&admitted.minion.unwrap().1, &read), "it is recognised");
+        assert_eq!(door.knock("web1", &public_key(1)).answer, Answer::Refused);
+        door.admission.keys().store().move_key(&web, Bank::Accepted, Bank::Rejected).unwrap();
+        assert_eq!(door.knock("web1", &key).answer, Answer::Refused);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crypto::PublicKey;
+use crypto::{HashType, PublicKey, clean_key};
 use wire::MinionId;
 
 use crate::watch::{Changes, Watch};
@@ -37,7 +37,13 @@ struct Memory {
 #[derive(Clone, Debug)]
 struct Known {
     key: Arc<PublicKey>,
+    /// Of the text, as keys are compared: to know it again costs less than to read a key or a file.
+    digest: Vec<u8>,
     version: Version,
+}
+
+fn digest(text: &str) -> Vec<u8> {
+    HashType::Sha256.digest(clean_key(text).as_bytes())
 }
 
 type Version = (u64, u64, i64, i64);
@@ -102,9 +108,19 @@ impl LiveKeys {
         let key = Arc::new(parsed.map_err(|source| KeyError::Unreadable { path, source })?);
         // What a link points to may change without a report.
         if let Some(file) = file.filter(|file| file.is_file()) {
-            self.remember(id, Known { key: Arc::clone(&key), version: version(&file) }, generation);
+            let known = Known { key: Arc::clone(&key), digest: digest(&stored.text), version: version(&file) };
+            self.remember(id, known, generation);
         }
         Ok(Some(key))
+    }
+
+    /// Returns the key of an accepted minion that shows this text, if memory alone can tell: `None` when the files have to
+    /// be asked, whatever they say.
+    pub fn recognise(&self, id: &MinionId, text: &str) -> Option<Arc<PublicKey>> {
+        let shown = digest(text);
+        let memory = self.current();
+        let known = memory.accepted.get(id).filter(|known| memory.watch.reports_files() && known.digest == shown)?;
+        Some(Arc::clone(&known.key))
     }
 
     fn remember(&self, id: &MinionId, known: Known, generation: u64) {
@@ -224,6 +240,26 @@ mod tests {
         let second = live.accepted_key(&id("web1")).unwrap().unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         assert!(Arc::ptr_eq(&live.list().unwrap(), &live.list().unwrap()));
+    }
+
+    #[test]
+    fn a_minion_is_recognised_until_its_file_changes() {
+        let (dir, live) = live();
+        let web = id("web1");
+        let (first, second) = (public_key(0), public_key(1));
+        live.store().put(&web, KeyState::Accepted, &first).unwrap();
+        assert!(live.recognise(&web, &first).is_none(), "nothing was read yet");
+        let read = live.accepted_key(&web).unwrap().unwrap();
+        assert!(live.recognise(&web, &first.replace('\n', "\r\n")).is_some_and(|key| Arc::ptr_eq(&key, &read)));
+        assert!(live.recognise(&web, &second).is_none());
+        live.store().put(&web, KeyState::Accepted, &second).unwrap();
+        assert!(live.recognise(&web, &first).is_none());
+        live.accepted_key(&web).unwrap();
+        fs::write(live.store().path(Bank::Rejected, &web), &second).unwrap();
+        assert!(live.recognise(&web, &second).is_none());
+        let blind = without_events(dir.path());
+        fs::remove_file(live.store().path(Bank::Rejected, &web)).unwrap();
+        assert!(blind.accepted_key(&web).unwrap().is_some() && blind.recognise(&web, &second).is_none());
     }
 
     #[test]

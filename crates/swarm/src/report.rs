@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::rsa::{Operations, RsaSpeed};
 use crate::stats::{Counts, Job, Request, Stats, Summary};
 use crate::watch::{Peaks, Sample, Watch};
 
@@ -49,8 +50,36 @@ pub struct SignInReport {
     pub last_after_seconds: f64,
     /// Minions that signed in for the first time, each second until the last did.
     pub per_second: f64,
+    /// The most sign-ins within one second, first ones and others.
+    pub per_second_peak: u64,
     /// From a minion's first try to its keys.
     pub first: Summary,
+    /// What RSA alone takes on this machine, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rsa: Option<RsaReport>,
+}
+
+/// What RSA alone takes on this machine, master and minions together.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RsaReport {
+    /// Of one operation.
+    #[serde(flatten)]
+    pub speed: RsaSpeed,
+    /// Sign-ins each second of minions that do not know the master's key yet, if there were nothing to do but RSA.
+    pub first_per_second: f64,
+    /// The same of minions that do.
+    pub again_per_second: f64,
+}
+
+impl From<RsaSpeed> for RsaReport {
+    fn from(speed: RsaSpeed) -> Self {
+        let per_second = |operations| rounded(speed.sign_ins_per_second(operations));
+        RsaReport {
+            speed,
+            first_per_second: per_second(Operations::FIRST),
+            again_per_second: per_second(Operations::AGAIN),
+        }
+    }
 }
 
 /// How the returns of a job came in.
@@ -153,8 +182,11 @@ pub(crate) struct Timeline {
     /// How many seconds each entry stands for.
     every: u32,
     skipped: u32,
+    /// The most returns and the most sign-ins within a second.
     pub(crate) peak: u64,
+    pub(crate) sign_in_peak: u64,
     returns: u64,
+    sign_ins: u64,
 }
 
 /// Most looks that are kept.
@@ -165,6 +197,8 @@ impl Timeline {
     pub(crate) fn push(&mut self, at: Duration, counts: Counts, watched: Option<Sample>) {
         self.peak = self.peak.max(counts.returns - self.returns);
         self.returns = counts.returns;
+        self.sign_in_peak = self.sign_in_peak.max(counts.sign_ins - self.sign_ins);
+        self.sign_ins = counts.sign_ins;
         self.skipped += 1;
         if self.skipped < self.every {
             return;
@@ -201,7 +235,9 @@ impl Report {
                 all_after_seconds: stats.all_signed_in().map(|time| time.as_secs_f64()),
                 last_after_seconds: last,
                 per_second: rounded(counts.signed_in as f64 / last.max(0.001)),
+                per_second_peak: timeline.sign_in_peak,
                 first: stats.first_sign_ins(),
+                rsa: None,
             },
             answered: jobs.answered.summary(),
             jobs_seen: jobs.seen,
@@ -281,13 +317,17 @@ mod tests {
         let mut timeline = Timeline::default();
         for second in 1..=10_000_u64 {
             let returns = second * 10 + if second >= 500 { 90 } else { 0 };
-            timeline.push(Duration::from_secs(second), Counts { returns, ..Counts::default() }, None);
+            timeline.push(
+                Duration::from_secs(second),
+                Counts { returns, sign_ins: returns / 2, ..Counts::default() },
+                None,
+            );
         }
         let moments = timeline.moments();
         assert!(moments.len() < MOMENTS && moments.len() >= MOMENTS / 2, "{}", moments.len());
         assert!(moments.is_sorted_by(|a, b| a.at_seconds < b.at_seconds));
         assert!(moments.last().unwrap().at_seconds >= 9_990.0);
-        assert_eq!(timeline.peak, 100);
+        assert_eq!((timeline.peak, timeline.sign_in_peak), (100, 50));
     }
 
     #[tokio::test]

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use channel::client::{Distrust, Keep, Trust};
-use crypto::{PublicKey, clean_key};
+use crypto::{PublicKey, RsaError, clean_key};
 
 /// The key of the master, as the first minion saw it, or as it was known beforehand.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     key: OnceLock<String>,
+    /// The key, once it was read: real minions have a processor each to read it with.
+    read: OnceLock<PublicKey>,
     /// Whether minions know it that have not signed in yet.
     beforehand: bool,
 }
@@ -18,7 +20,7 @@ impl Record {
     /// A record of a key that is known before any minion has signed in.
     pub(crate) fn known(key: Option<&str>) -> Self {
         let key = key.map(clean_key);
-        Record { beforehand: key.is_some(), key: key.map_or_else(OnceLock::new, OnceLock::from) }
+        Record { beforehand: key.is_some(), key: key.map_or_else(OnceLock::new, OnceLock::from), read: OnceLock::new() }
     }
 }
 
@@ -55,6 +57,17 @@ impl Trust for SharedTrust {
     fn signing_key(&self) -> Result<PublicKey, Distrust> {
         // Asked for only when masters must sign their keys, which minions of a swarm do not demand.
         Err(Distrust::Unsigned)
+    }
+
+    fn read(&self, text: &str) -> Result<PublicKey, RsaError> {
+        if self.record.key.get().is_none_or(|key| key != text.trim_ascii_end()) {
+            return PublicKey::from_pem(text.as_bytes());
+        }
+        if let Some(read) = self.record.read.get() {
+            return Ok(read.clone());
+        }
+        let read = PublicKey::from_pem(text.as_bytes())?;
+        Ok(self.record.read.get_or_init(|| read).clone())
     }
 }
 

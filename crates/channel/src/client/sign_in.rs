@@ -49,8 +49,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn request(&self) -> Result<Map, Error> {
         let token = match (&self.known, &self.token) {
             (Some(known), Some(token)) => {
-                let master =
-                    PublicKey::from_pem(known.as_bytes()).map_err(Error::crypto("read the master's key on record"))?;
+                let master = self.trust.read(known).map_err(Error::crypto("read the master's key on record"))?;
                 let sealed = master.encrypt(self.settings.encryption, token.expose().as_bytes());
                 Some(sealed.map_err(Error::crypto("encrypt the token"))?.into())
             }
@@ -110,7 +109,7 @@ impl<'a> Attempt<'a> {
         let verify = |signature: &str| self.vouched(&accepted.pub_key, signature);
         let finger = || crypto::pem_finger(accepted.pub_key.as_bytes(), self.settings.hash_type);
         let judgement = judge(&self.settings.trust, self.known.as_deref(), shown, verify, finger)?;
-        let key = PublicKey::from_pem(accepted.pub_key.as_bytes()).map_err(Error::crypto("read the master's key"))?;
+        let key = self.trust.read(&accepted.pub_key).map_err(Error::crypto("read the master's key"))?;
         Ok((judgement, key))
     }
 
@@ -128,8 +127,7 @@ impl<'a> Attempt<'a> {
         let key = match (judged, &self.known) {
             (Some((_, key)), _) => key,
             (None, Some(known)) => {
-                on_record =
-                    PublicKey::from_pem(known.as_bytes()).map_err(Error::crypto("read the master's key on record"))?;
+                on_record = self.trust.read(known).map_err(Error::crypto("read the master's key on record"))?;
                 &on_record
             }
             // A refusal by a master nobody knows cannot be checked; it gives nothing away.

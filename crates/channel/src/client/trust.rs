@@ -160,6 +160,14 @@ pub trait Trust: Send + Sync {
 
     /// Returns the public half of the signing key.
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust>;
+
+    /// Reads a master's key, on record or just shown. Who signs in again and again may remember what was read.
+    ///
+    /// # Errors
+    /// The text is no key.
+    fn read(&self, text: &str) -> Result<crypto::PublicKey, crypto::RsaError> {
+        crypto::PublicKey::from_pem(text.as_bytes())
+    }
 }
 
 /// The record in the minion's `pki_dir`: `minion_master.pub` and `<master_sign_key_name>.pub`.

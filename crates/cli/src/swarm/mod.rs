@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use crypto::PrivateKey;
-use swarm::{KeyPool, Swarm};
+use swarm::{KeyPool, RsaSpeed, Swarm};
 
 use crate::{dispatch, exit_codes};
 use args::Arguments;
@@ -54,18 +54,21 @@ fn run(arguments: &Arguments) -> Result<()> {
         let minions = (0..arguments.minions).map(|place| (options.id(place), &keys[place % keys.len()]));
         swarm::place(pki_dir, minions)?;
     }
+    // Before there is any load, which would take part of the processors.
+    let rsa = RsaSpeed::measure(keys.first().context("there are no keys")?)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = arguments.threads {
         builder.worker_threads(threads.max(1));
     }
     let runtime = builder.enable_all().build().context("failed to start threads")?;
-    let report = runtime.block_on(async {
+    let mut report = runtime.block_on(async {
         let swarm = Swarm::start(options, &keys)?;
         drop(keys);
         stay(arguments, &swarm).await?;
         Ok::<_, anyhow::Error>(swarm.report())
     })?;
     runtime.shutdown_background();
+    report.sign_in.rsa = Some(rsa.into());
     match arguments.report.as_deref() {
         None => dispatch::print(&progress::summary(&report)),
         Some(path) if path == Path::new("-") => dispatch::print(&report.to_json()),

@@ -97,6 +97,13 @@ pub fn summary(report: &Report) -> String {
         ),
     };
     let mut out = format!("signed in: {all}, {:.0} per second; {}\n", sign_in.per_second, times(&sign_in.first));
+    if let Some(rsa) = &sign_in.rsa {
+        out.push_str(&format!(
+            "sign-ins: at most {} within a second; RSA alone would let the {} processors here do {:.0} first ones for master \
+             and minions, {:.0} of minions that know the master\n",
+            sign_in.per_second_peak, rsa.speed.processors, rsa.first_per_second, rsa.again_per_second
+        ));
+    }
     out.push_str(&format!(
         "returns: {} of {} jobs, at most {} within a second; {}\n",
         report.counts.returns,

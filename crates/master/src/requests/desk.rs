@@ -17,7 +17,7 @@ use wire::envelope::Envelope;
 use super::line::{Line, Place};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
-use super::{Answer, Ask, clear, handler, nothing, sealed};
+use super::{Answer, Ask, clear, handler, nothing, sealed, sign_in};
 use crate::Shared;
 
 /// Takes requests and answers them.
@@ -83,7 +83,10 @@ impl Desk {
     /// Puts a request where it belongs, when there is room.
     async fn receive(self: &Arc<Self>, incoming: Incoming) {
         if is_sign_in(&incoming) {
-            return self.spawn(self.clone().sign_in(incoming));
+            if self.sign_ins.enter(&self.shared, incoming) {
+                self.on_a_thread(|desk| desk.sign_ins.answer_all(&desk.shared, |incoming| desk.answer(incoming)));
+            }
+            return;
         }
         let size = size(&incoming);
         let (line, wanted): (fn(&Desk) -> &Line<Incoming>, _) =
@@ -103,27 +106,25 @@ impl Desk {
 
     fn enter(self: &Arc<Self>, line: fn(&Desk) -> &Line<Incoming>, incoming: Incoming, place: Place) {
         if line(self).enter(incoming, place) {
-            let (desk, begun) = (self.clone(), self.tasks.token());
-            self.shared.stores.rt.blocking(move || {
-                let _begun = begun;
-                while let Some(incoming) = line(&desk).next() {
+            self.on_a_thread(move |desk| {
+                while let Some(incoming) = line(desk).next() {
                     desk.answer(incoming);
                 }
             });
         }
     }
 
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(self.shared.stores.rt.task(task));
+    /// Does what may block, and what the end waits for.
+    fn on_a_thread(self: &Arc<Self>, work: impl FnOnce(&Self) + Send + 'static) {
+        let (desk, begun) = (self.clone(), self.tasks.token());
+        self.shared.stores.rt.blocking(move || {
+            let _begun = begun;
+            work(&desk);
+        });
     }
 
-    async fn sign_in(self: Arc<Self>, incoming: Incoming) {
-        let peer = incoming.peer;
-        match self.shared.channel.open(incoming.envelope) {
-            Ok(Opened::SignIn(request)) => self.sign_ins.answer(&self.shared, request, peer, incoming.reply).await,
-            Ok(_) => {}
-            Err(refused) => incoming.reply.send(self.refuse(peer, refused)),
-        }
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.shared.stores.rt.task(task));
     }
 
     fn refuse(&self, peer: std::net::SocketAddr, refused: Refused) -> Value {
@@ -163,8 +164,7 @@ impl Desk {
                 self.shared.metrics.request(&cmd, began.elapsed());
                 self.step(answer, None)
             }
-            // Sign-ins were taken aside before.
-            Ok(Opened::SignIn(_)) => Step::Done(None),
+            Ok(Opened::SignIn(request)) => Step::Done(Some(sign_in::sign_in(&self.shared, &request, peer))),
         }
     }
 

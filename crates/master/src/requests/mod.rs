@@ -6,6 +6,7 @@ mod desk;
 mod event;
 mod file;
 mod held;
+mod latest;
 mod line;
 mod mine;
 mod missed;
@@ -23,7 +24,6 @@ mod sign_in;
 mod status;
 mod syndic;
 mod token;
-mod turns;
 
 pub use desk::Desk;
 

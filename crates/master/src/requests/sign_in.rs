@@ -7,11 +7,11 @@ use std::time::Duration;
 use channel::server::SignInEvent;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use transport::Reply;
+use transport::Incoming;
 use value::{Map, Value, map};
 use wire::envelope::Clear;
 
-use super::turns::Turns;
+use super::latest::Latest;
 use crate::Shared;
 
 /// Sign-ins that may wait, each with its few kilobytes.
@@ -22,34 +22,43 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// Where sign-ins wait for a processor, so that they do not hold up other requests.
 pub struct SignIns {
-    turns: Arc<Turns>,
+    line: Latest<Waiting>,
     /// When the log was told of sign-ins that were passed over, and how many were since.
     passed_over: Mutex<(Option<Instant>, u64)>,
+}
+
+struct Waiting {
+    incoming: Incoming,
+    came: Instant,
 }
 
 impl SignIns {
     pub fn new() -> Self {
         // Other requests have threads of their own, which the system lets run beside these in turn.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        SignIns { turns: Turns::new(processors, WAITING), passed_over: Mutex::default() }
+        SignIns { line: Latest::new(processors, WAITING), passed_over: Mutex::default() }
     }
 
-    /// Answers a sign-in when its turn comes, unless the minion has gone meanwhile, or too many others have come.
-    pub async fn answer(&self, shared: &Arc<Shared>, request: Clear, peer: SocketAddr, reply: Reply) {
-        let came = Instant::now();
-        let Some(turn) = self.turns.next().await.filter(|_| reply.is_awaited()) else {
-            return self.pass_over(shared, peer);
-        };
-        let metrics = shared.clone();
-        let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
-        let work = rt.blocking(move || {
-            let answer = sign_in(&shared, &request, peer);
-            drop(turn);
-            answer
-        });
-        let Ok(answer) = work.await else { return };
-        metrics.metrics.sign_in_times.note(came.elapsed());
-        reply.send(answer);
+    /// Lets a sign-in wait for its turn. Says whether a thread must be started that calls [`SignIns::answer_all`].
+    #[must_use]
+    pub fn enter(&self, shared: &Shared, incoming: Incoming) -> bool {
+        let entered = self.line.enter(Waiting { incoming, came: Instant::now() });
+        if let Some(waiting) = entered.passed_over {
+            self.pass_over(shared, waiting.incoming.peer);
+        }
+        entered.start
+    }
+
+    /// Answers one sign-in after the other, unless the minion has gone meanwhile.
+    pub fn answer_all(&self, shared: &Arc<Shared>, answer: impl Fn(Incoming)) {
+        while let Some(Waiting { incoming, came }) = self.line.next() {
+            if incoming.reply.is_awaited() {
+                answer(incoming);
+                shared.metrics.sign_in_times.note(came.elapsed());
+            } else {
+                self.pass_over(shared, incoming.peer);
+            }
+        }
     }
 
     /// The minion will try again.
@@ -71,7 +80,8 @@ impl SignIns {
     }
 }
 
-fn sign_in(shared: &Arc<Shared>, request: &Clear, peer: SocketAddr) -> Value {
+/// What a minion that signs in is told, and what else follows.
+pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> Value {
     let signed_in = shared.channel.sign_in(request);
     let result = match signed_in.event.as_ref().map(|event| (event.act, event.result)) {
         None => "invalid",

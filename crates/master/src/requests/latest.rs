@@ -1,0 +1,84 @@
+//! Who came last is served first, by some threads that take one after the other.
+//!
+//! In a storm more come than can be served in time. In the order of arrival each would be served when it is about to give up;
+//! this way those are served who have just come, and the others when the storm is over, if they still wait.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Some threads at most, and those who wait for one.
+pub struct Latest<T> {
+    threads: usize,
+    room: usize,
+    standing: Mutex<Standing<T>>,
+}
+
+struct Standing<T> {
+    /// Who came last stands at the end.
+    waiting: VecDeque<T>,
+    working: usize,
+}
+
+/// What follows when somebody comes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entered<T> {
+    /// A thread must be started that calls [`Latest::next`].
+    pub start: bool,
+    /// Who came first, and had to make room.
+    pub passed_over: Option<T>,
+}
+
+impl<T> Latest<T> {
+    /// So many threads, and room for so many who wait.
+    pub fn new(threads: usize, room: usize) -> Self {
+        Latest { threads, room, standing: Mutex::new(Standing { waiting: VecDeque::new(), working: 0 }) }
+    }
+
+    /// Somebody comes.
+    #[must_use]
+    pub fn enter(&self, item: T) -> Entered<T> {
+        let mut standing = self.standing();
+        let passed_over = if standing.waiting.len() >= self.room { standing.waiting.pop_front() } else { None };
+        standing.waiting.push_back(item);
+        let start = standing.working < self.threads;
+        standing.working += usize::from(start);
+        Entered { start, passed_over }
+    }
+
+    /// The next one for a thread. After `None` the thread is no longer counted and must not ask again.
+    pub fn next(&self) -> Option<T> {
+        let mut standing = self.standing();
+        let next = standing.waiting.pop_back();
+        standing.working -= usize::from(next.is_none());
+        next
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing<T>> {
+        // Nothing in here panics between two changes that belong together.
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_came_last_is_served_first() {
+        let latest = Latest::new(1, 10);
+        let started: Vec<_> = (0..3).map(|item| latest.enter(item).start).collect();
+        assert_eq!(started, [true, false, false]);
+        assert_eq!([latest.next(), latest.next()], [Some(2), Some(1)]);
+        assert!(!latest.enter(3).start, "the thread is still there");
+        assert_eq!([latest.next(), latest.next(), latest.next()], [Some(3), Some(0), None]);
+        assert!(latest.enter(4).start, "it has gone");
+    }
+
+    #[test]
+    fn who_came_first_makes_room() {
+        let latest = Latest::new(1, 2);
+        let passed_over: Vec<_> = (0..4).map(|item| latest.enter(item).passed_over).collect();
+        assert_eq!(passed_over, [None, None, Some(0), Some(1)]);
+        assert_eq!([latest.next(), latest.next(), latest.next()], [Some(3), Some(2), None]);
+    }
+}

@@ -1,0 +1,113 @@
+//! What RSA alone takes of a sign-in on this machine: no master can be faster.
+
+use std::time::{Duration, Instant};
+
+use crypto::{Encryption, PrivateKey, RsaError, Signature};
+use serde::Serialize;
+
+/// How long each kind of operation is repeated.
+const LONG_ENOUGH: Duration = Duration::from_millis(100);
+
+/// Bytes of an answer to a sign-in, about.
+const ANSWER: usize = 1800;
+
+/// Bytes of the text of an AES key.
+const KEY: usize = 76;
+
+/// Processor time of one operation with a key, while all processors are at it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RsaSpeed {
+    /// Processors that were at it.
+    pub processors: usize,
+    /// To sign or to decrypt, in milliseconds.
+    pub private_ms: f64,
+    /// To verify or to encrypt, in milliseconds.
+    pub public_ms: f64,
+}
+
+/// The operations of a sign-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operations {
+    /// With a private key, at both ends.
+    pub private: u32,
+    /// With a public key, at both ends.
+    pub public: u32,
+}
+
+impl Operations {
+    /// Of a minion that does not know the master's key yet: the master signs its answer and encrypts its AES key and a session
+    /// key (its signature of the AES key is made once), which the minion decrypts after it has verified both signatures.
+    pub const FIRST: Self = Operations { private: 3, public: 4 };
+
+    /// Of one that does: it sends a token besides that only the master can read, and wants it back.
+    pub const AGAIN: Self = Operations { private: 5, public: 6 };
+}
+
+impl RsaSpeed {
+    /// Measures with this key. Takes half a second in which all processors are busy.
+    ///
+    /// # Errors
+    /// When the key cannot do it.
+    pub fn measure(key: &PrivateKey) -> Result<Self, RsaError> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let public = key.public();
+        let (answer, text) = (vec![1; ANSWER], [1; KEY]);
+        let signature = key.sign(Signature::default(), &answer)?;
+        let sealed = public.encrypt(Encryption::default(), &text)?;
+        let sign = || key.sign(Signature::default(), &answer).map(drop);
+        let decrypt = || key.decrypt(Encryption::default(), &sealed).map(drop);
+        let encrypt = || public.encrypt(Encryption::default(), &text).map(drop);
+        let verify = || {
+            std::hint::black_box(public.verify(Signature::default(), &answer, &signature));
+            Ok(())
+        };
+        let mean = |one: Duration, other: Duration| (one + other).as_secs_f64() * 500.0;
+        Ok(RsaSpeed {
+            processors,
+            private_ms: mean(repeat(processors, sign)?, repeat(processors, decrypt)?),
+            public_ms: mean(repeat(processors, encrypt)?, repeat(processors, verify)?),
+        })
+    }
+
+    /// How many sign-ins a second these processors could do if they did nothing but RSA for master and minions.
+    pub fn sign_ins_per_second(&self, operations: Operations) -> f64 {
+        let each = f64::from(operations.private) * self.private_ms + f64::from(operations.public) * self.public_ms;
+        self.processors as f64 * 1000.0 / each
+    }
+}
+
+/// Does something on all processors and says what it takes on one.
+fn repeat(processors: usize, work: impl Fn() -> Result<(), RsaError> + Sync) -> Result<Duration, RsaError> {
+    let one = || {
+        let (began, mut times) = (Instant::now(), 0);
+        while began.elapsed() < LONG_ENOUGH {
+            work()?;
+            times += 1;
+        }
+        Ok(began.elapsed() / times)
+    };
+    let all: Vec<Result<Duration, RsaError>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("measuring does not panic")).collect()
+    });
+    let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(all.iter().sum::<Duration>() / all.len().max(1) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_operations_take_longer() {
+        let speed = RsaSpeed::measure(&PrivateKey::generate(2048).unwrap()).unwrap();
+        assert!(speed.private_ms > 2.0 * speed.public_ms && speed.public_ms > 0.0, "{speed:?}");
+    }
+
+    #[test]
+    fn the_processors_share_what_is_to_be_done() {
+        let speed = RsaSpeed { processors: 2, private_ms: 0.3, public_ms: 0.025 };
+        assert!((speed.sign_ins_per_second(Operations::FIRST) - 2000.0).abs() < 0.01);
+        assert!(speed.sign_ins_per_second(Operations::AGAIN) < 1300.0);
+    }
+}
