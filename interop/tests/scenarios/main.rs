@@ -1,0 +1,23 @@
+//! All scenarios in one program: they take turns at the slots without a rest between subjects, and are linked once.
+
+mod alternating;
+mod certificates;
+mod clients;
+mod crash;
+mod daemon;
+mod eight_masters;
+mod environments;
+mod failover;
+mod gitfs;
+mod grains;
+mod held;
+mod highstate;
+mod low;
+mod matrix;
+mod mixed;
+mod packages;
+mod returns;
+mod schedule;
+mod states;
+mod strangers;
+mod swarm;
