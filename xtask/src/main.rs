@@ -22,7 +22,8 @@ Usage: cargo xtask <CHORE>
   test [--no-fuzz]           set up, check format and lints, run all tests, end with the counts
   demo [--keep]              build, then show two masters and three minions; --keep leaves them running
   release [--portable]       the optimised program, its code in the order of use: less of it in memory
-  bench [states | scale]     measure against the real Salt on this machine: three masters and a minion, state runs, or
+  bench [states | scale | sign-ins]
+                             measure against the real Salt on this machine: three masters and a minion, state runs, or
                              hundreds and thousands of minions (scale --help)
   outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
   storm [--seeds N] [--from S]  run simulated clusters through a storm each; --trace SEED tells the story of one

@@ -2,13 +2,14 @@
 //!
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and what is wanted. The exit
 //! code is 1 when a row misses what is wanted. `cargo xtask bench states` measures state runs instead, `cargo xtask bench scale`
-//! what each master makes of hundreds and thousands of minions.
+//! what each master makes of hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in.
 
 mod cost;
 mod local;
 mod pillars;
 mod scale;
 mod side;
+mod sign_ins;
 mod states;
 mod table;
 
@@ -40,7 +41,8 @@ fn main() -> Result<()> {
         [pillars::MARK, conf] => return pillars::compile(std::path::Path::new(conf)),
         [cost::MARK, ..] => return cost::tell(&args[1..]),
         ["scale", ..] => return scale::main(&args[1..]),
-        _ => bail!("usage: bench [states | scale [--help]]"),
+        ["sign-ins"] => return sign_ins::main(),
+        _ => bail!("usage: bench [states | sign-ins | scale [--help]]"),
     };
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
