@@ -86,6 +86,15 @@ impl Rt {
         tokio::task::spawn_blocking(work)
     }
 
+    /// Does long work on a thread of its own that lets others go first; in a simulation here and now.
+    pub fn behind_others(&self, work: impl FnOnce() + Send + 'static) {
+        if self.is_simulated() {
+            self.spawn(async move { work() });
+        } else {
+            own_thread::behind_others(work);
+        }
+    }
+
     /// Runs something that may block now and then on a thread of its own; in a simulation as a task.
     pub fn spawn_on_thread<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         if self.is_simulated() {

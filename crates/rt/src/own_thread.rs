@@ -1,7 +1,9 @@
 //! Threads that are there for one task.
 
 use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
 thread_local! {
@@ -39,11 +41,36 @@ pub async fn brief<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     tokio::task::spawn_blocking(work).await
 }
 
+/// Nicer than others by so much: a third of the processor time of one that has as much to do.
+const NICER: i32 = 5;
+
+/// Does work on a new thread of lower priority, which ends with it. One of the runtime's own could not be given back its
+/// priority without privileges. Where no thread can be made, one of those does the work.
+pub(crate) fn behind_others(work: impl FnOnce() + Send + 'static) {
+    let (runtime, work) = (Handle::current(), Arc::new(Mutex::new(Some(work))));
+    let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (entered, taken) = (runtime.clone(), work.clone());
+    let thread = std::thread::Builder::new().name("behind-others".to_owned()).spawn(move || {
+        // On Linux the priority is a thread's. Where this may not be done the work only has more of the processor.
+        let _ = rustix::process::getpriority_process(None)
+            .and_then(|priority| rustix::process::setpriority_process(None, priority + NICER));
+        let _runtime = entered.enter();
+        if let Some(work) = take(&taken) {
+            work();
+        }
+    });
+    if thread.is_err()
+        && let Some(work) = take(&work)
+    {
+        runtime.spawn_blocking(work);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
 
-    use super::{brief, own};
+    use super::*;
 
     #[tokio::test]
     async fn brief_work_stays_on_a_thread_of_its_own_only() {
@@ -53,5 +80,17 @@ mod tests {
         let same = move || own(|| handle.block_on(async { brief(here).await.unwrap() == here() }));
         assert!(tokio::task::spawn_blocking(same).await.unwrap());
         assert_ne!(brief(here).await.unwrap(), here());
+    }
+
+    #[tokio::test]
+    async fn work_behind_others_has_a_runtime_and_a_lower_priority() {
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        let own = rustix::process::getpriority_process(None).unwrap();
+        behind_others(move || {
+            Handle::current();
+            let _ = done.send(rustix::process::getpriority_process(None).unwrap());
+        });
+        assert_eq!(is_done.await.unwrap(), (own + NICER).min(19));
+        assert_eq!(rustix::process::getpriority_process(None).unwrap(), own);
     }
 }

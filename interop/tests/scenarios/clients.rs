@@ -66,6 +66,9 @@ const COMMANDS: &[&str] = &[
     "salt-run | cache.grains | nobody",
     "salt-run | test.arg | 1 | b=2",
     "salt-run | config.get | transport",
+    "salt-run | mine.update | {m}",
+    "salt-run | mine.get | * | test.ping",
+    "salt-run | http.query | http://127.0.0.1:9/nobody",
     "salt-run | no.such_runner",
     "salt-run | event.send | interop/x | {\"a\": 1}",
 ];

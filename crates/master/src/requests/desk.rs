@@ -34,6 +34,24 @@ pub struct Desk {
 /// A request of so many bytes is large.
 const LARGE: usize = 16 << 10;
 
+/// Which line a request stands in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Small,
+    Large,
+}
+
+impl Size {
+    /// What a request is, with the bytes of a sealed one; others are small.
+    fn of(incoming: &Incoming) -> (Self, usize) {
+        let bytes = match &incoming.envelope {
+            Ok(Envelope::Sealed(sealed)) => sealed.load.len(),
+            _ => 0,
+        };
+        (if bytes < LARGE { Size::Small } else { Size::Large }, bytes)
+    }
+}
+
 /// The most small requests that wait here. They are as small as their connections let them be, mostly some hundred bytes.
 const MOST_SMALL: u32 = 256;
 
@@ -88,29 +106,47 @@ impl Desk {
             }
             return;
         }
-        let size = size(&incoming);
-        let (line, wanted): (fn(&Desk) -> &Line<Incoming>, _) =
-            if size < LARGE { (|desk| &desk.small, 1) } else { (|desk| &desk.large, size) };
-        let Some(place) = line(self).place(wanted).await else { return };
+        let (size, bytes) = Size::of(&incoming);
+        let wanted = if size == Size::Small { 1 } else { bytes };
+        let Some(place) = self.line(size).place(wanted).await else { return };
         if is_of_a_program(&incoming.envelope) {
             let desk = self.clone();
             self.spawn(async move {
                 // It listens already, or is about to be heard of: its job must not be over before.
                 desk.shared.bus.let_in().await;
-                desk.enter(line, incoming, place);
+                desk.enter(size, incoming, place);
             });
         } else {
-            self.enter(line, incoming, place);
+            self.enter(size, incoming, place);
         }
     }
 
-    fn enter(self: &Arc<Self>, line: fn(&Desk) -> &Line<Incoming>, incoming: Incoming, place: Place) {
-        if line(self).enter(incoming, place) {
-            self.on_a_thread(move |desk| {
-                while let Some(incoming) = line(desk).next() {
-                    desk.answer(incoming);
-                }
-            });
+    fn enter(self: &Arc<Self>, size: Size, incoming: Incoming, place: Place) {
+        if !self.line(size).enter(incoming, place) {
+            return;
+        }
+        let all = move |desk: &Self| {
+            while let Some(incoming) = desk.line(size).next() {
+                desk.answer(incoming);
+            }
+        };
+        match size {
+            Size::Small => self.on_a_thread(all),
+            // The processors have more than enough to do then, and a ping asks for little of them.
+            Size::Large => {
+                let (desk, begun) = (self.clone(), self.tasks.token());
+                self.shared.stores.rt.behind_others(move || {
+                    let _begun = begun;
+                    all(&desk);
+                });
+            }
+        }
+    }
+
+    fn line(&self, size: Size) -> &Line<Incoming> {
+        match size {
+            Size::Small => &self.small,
+            Size::Large => &self.large,
         }
     }
 
@@ -218,14 +254,6 @@ fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
 
 fn is_sign_in(incoming: &Incoming) -> bool {
     matches!(&incoming.envelope, Ok(Envelope::Clear(clear)) if clear.load.get_str("cmd") == Some("_auth"))
-}
-
-/// The bytes of a sealed request; others are small.
-fn size(incoming: &Incoming) -> usize {
-    match &incoming.envelope {
-        Ok(Envelope::Sealed(sealed)) => sealed.load.len(),
-        _ => 0,
-    }
 }
 
 fn is_of_a_program(envelope: &Result<Envelope, wire::envelope::Error>) -> bool {
