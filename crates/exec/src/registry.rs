@@ -1,14 +1,28 @@
 //! Finding functions by name.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use value::Map;
 
 use crate::{Call, Context, Error, Function, Module, Result, bind};
 
-/// All modules, and which of them work on this machine.
+/// All modules, and which of them work on this machine. What works may change while the minion runs, when a package
+/// brings the program a module needs: see [`Registry::refresh`].
 #[derive(Default)]
 pub struct Registry {
+    /// What there is to choose from.
+    all: Vec<&'static Module>,
+    /// The option `providers`.
+    providers: Map,
+    /// The grains that were looked at last.
+    grains: RwLock<Arc<Map>>,
+    tables: RwLock<Arc<Tables>>,
+}
+
+/// Which modules work.
+#[derive(Default)]
+struct Tables {
     modules: BTreeMap<&'static str, &'static Module>,
     /// Others of the same name that work as well, which have what the first has not.
     others: BTreeMap<&'static str, Vec<&'static Module>>,
@@ -20,82 +34,41 @@ pub struct Registry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 
-impl Registry {
-    /// Takes up the modules that work on a machine with these grains. Of several modules with one name the first
-    /// that works is taken (the package managers are all `pkg`); as in Salt, functions it lacks are those of the next ones
-    /// (`service.offline` in a container). `disabled` holds names the option `disable_modules` turns off.
-    pub fn new(modules: &[&'static Module], grains: &Map, disabled: &[String]) -> Self {
-        let mut registry = Registry::default();
+impl Tables {
+    fn new(modules: &[&'static Module], grains: &Map) -> Self {
+        let mut tables = Tables::default();
         for module in modules {
-            if disabled.iter().any(|name| name == module.name) {
-                continue;
-            }
-            let known = registry.modules.contains_key(module.name);
+            let known = tables.modules.contains_key(module.name);
             match (module.virtual_)(grains) {
-                Ok(()) if known => registry.others.entry(module.name).or_default().push(module),
+                Ok(()) if known => tables.others.entry(module.name).or_default().push(module),
                 Err(_) if known => {}
                 Ok(()) => {
-                    registry.absent.remove(module.name);
-                    registry.modules.insert(module.name, module);
+                    tables.absent.remove(module.name);
+                    tables.modules.insert(module.name, module);
                 }
-                Err(reason) => drop(registry.absent.entry(module.name).or_insert(reason)),
+                Err(reason) => drop(tables.absent.entry(module.name).or_insert(reason)),
             }
         }
-        registry
+        tables
     }
 
-    /// The same, with what the option `providers` says: of modules with one name (`pkg`, `service`) only the one Salt calls so
-    /// (`aptpkg`) is taken, whatever the grains are. Names nobody knows are warned of and change nothing.
-    pub fn with_providers(modules: &[&'static Module], grains: &Map, disabled: &[String], providers: &Map) -> Self {
-        let mut registry = Registry::new(modules, grains, disabled);
+    fn with_providers(modules: &[&'static Module], grains: &Map, providers: &Map) -> Self {
+        let mut tables = Tables::new(modules, grains);
         for (name, wanted) in providers {
             let (name, wanted) = (name.to_string(), wanted.to_string());
             let found = modules.iter().find(|module| module.name == name && module.provider == Some(wanted.as_str()));
-            match found {
-                Some(_) if disabled.contains(&name) => {}
-                Some(module) => {
-                    registry.absent.remove(module.name);
-                    registry.others.remove(module.name);
-                    registry.modules.insert(module.name, module);
-                }
-                None => tracing::warn!("the option 'providers' names '{wanted}' for '{name}', which is not there"),
+            if let Some(module) = found {
+                tables.absent.remove(module.name);
+                tables.others.remove(module.name);
+                tables.modules.insert(module.name, module);
             }
         }
-        registry
+        tables
     }
 
-    /// Returns the function under a name such as `cmd.run`, or the reason there is none, in Salt's words.
-    pub fn find(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
-        let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
+    fn find(&self, module: &str, name: &str) -> Option<&'static Function> {
         let mut named = self.modules.get(module).into_iter().chain(self.others.get(module).into_iter().flatten());
-        let found = named.find_map(|module| module.function(name));
-        found.ok_or_else(|| Unavailable(self.reason(fun, module)))
-    }
-
-    /// Goes through all functions, each with the name of its module, by the latter.
-    pub fn functions(&self) -> impl Iterator<Item = (&'static str, &'static Function)> {
-        self.modules.values().flat_map(|first| {
-            let others = self.others.get(first.name).into_iter().flatten();
-            let more = others.flat_map(|other| other.functions).filter(|more| first.function(more.name).is_none());
-            first.functions.iter().chain(more).map(|function| (first.name, *function))
-        })
-    }
-
-    /// Goes through the modules that work, by name, the first of each.
-    pub fn modules(&self) -> impl Iterator<Item = &'static Module> {
-        self.modules.values().copied()
-    }
-
-    /// Goes through the modules that do not work here, by name, with the reason.
-    pub fn absent(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.absent.iter().map(|(name, reason)| (*name, reason.as_str()))
-    }
-
-    /// Calls a function by name within a job.
-    pub async fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<value::Value> {
-        let function = self.find(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind(function, call, &ctx.job.published())?;
-        (function.call)(ctx, bound).await
+        named.find_map(|module| module.function(name))
     }
 
     fn reason(&self, fun: &str, module: &str) -> String {
@@ -103,6 +76,96 @@ impl Registry {
             Some(reason) => format!("'{module}' __virtual__ returned False: {reason}"),
             None => format!("'{fun}' is not available."),
         }
+    }
+}
+
+impl Registry {
+    /// Takes up the modules that work on a machine with these grains. Of several modules with one name the first
+    /// that works is taken (the package managers are all `pkg`); as in Salt, functions it lacks are those of the next ones
+    /// (`service.offline` in a container). `disabled` holds names the option `disable_modules` turns off.
+    pub fn new(modules: &[&'static Module], grains: &Map, disabled: &[String]) -> Self {
+        Registry::with_providers(modules, grains, disabled, &Map::new())
+    }
+
+    /// The same, with what the option `providers` says: of modules with one name (`pkg`, `service`) only the one Salt calls so
+    /// (`aptpkg`) is taken, whatever the grains are. Names nobody knows are warned of and change nothing.
+    pub fn with_providers(modules: &[&'static Module], grains: &Map, disabled: &[String], providers: &Map) -> Self {
+        for (name, wanted) in providers {
+            let (name, wanted) = (name.to_string(), wanted.to_string());
+            if !modules.iter().any(|module| module.name == name && module.provider == Some(wanted.as_str())) {
+                tracing::warn!("the option 'providers' names '{wanted}' for '{name}', which is not there");
+            }
+        }
+        let enabled = |module: &&&'static Module| !disabled.iter().any(|name| name == module.name);
+        let all: Vec<&'static Module> = modules.iter().filter(enabled).copied().collect();
+        let tables = Tables::with_providers(&all, grains, providers);
+        Registry {
+            all,
+            providers: providers.clone(),
+            grains: RwLock::new(Arc::new(grains.clone())),
+            tables: RwLock::new(Arc::new(tables)),
+        }
+    }
+
+    /// Looks anew which modules work on a machine with these grains: programs may have come or gone.
+    pub fn refresh(&self, grains: &Map) {
+        *self.grains.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grains.clone());
+        self.look_again();
+    }
+
+    fn look_again(&self) -> Arc<Tables> {
+        let grains = self.grains.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let tables = Arc::new(Tables::with_providers(&self.all, &grains, &self.providers));
+        *self.tables.write().unwrap_or_else(PoisonError::into_inner) = tables.clone();
+        tables
+    }
+
+    fn tables(&self) -> Arc<Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the function under a name such as `cmd.run`, or the reason there is none, in Salt's words. A module that did
+    /// not work when it was looked at last is looked at again, as a new job of Salt does.
+    pub fn find(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
+        let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
+        let mut tables = self.tables();
+        if tables.absent.contains_key(module) && self.works_now(module) {
+            tables = self.look_again();
+        }
+        tables.find(module, name).ok_or_else(|| Unavailable(tables.reason(fun, module)))
+    }
+
+    fn works_now(&self, name: &str) -> bool {
+        let grains = self.grains.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.all.iter().any(|module| module.name == name && (module.virtual_)(&grains).is_ok())
+    }
+
+    /// Goes through all functions, each with the name of its module, by the latter.
+    pub fn functions(&self) -> impl Iterator<Item = (&'static str, &'static Function)> {
+        let tables = self.tables();
+        let of = |first: &&'static Module| {
+            let others = tables.others.get(first.name).into_iter().flatten();
+            let more = others.flat_map(|other| other.functions).filter(|more| first.function(more.name).is_none());
+            first.functions.iter().chain(more).map(|function| (first.name, *function)).collect::<Vec<_>>()
+        };
+        tables.modules.values().flat_map(of).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Goes through the modules that work, by name, the first of each.
+    pub fn modules(&self) -> impl Iterator<Item = &'static Module> {
+        self.tables().modules.values().copied().collect::<Vec<_>>().into_iter()
+    }
+
+    /// Goes through the modules that do not work here, by name, with the reason.
+    pub fn absent(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.tables().absent.iter().map(|(name, reason)| (*name, reason.clone())).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Calls a function by name within a job.
+    pub async fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<value::Value> {
+        let function = self.find(fun).map_err(|why| Error::NotAvailable(why.0))?;
+        let bound = bind(function, call, &ctx.job.published())?;
+        (function.call)(ctx, bound).await
     }
 }
 
@@ -153,5 +216,37 @@ mod tests {
         let chosen = |name: &str| Registry::with_providers(&ALL, &grains, &[], &map! { "service" => name });
         assert_eq!(docs(&chosen("scripts")), [("start", "of scripts")]);
         assert_eq!(docs(&chosen("units")), [("offline", "of units"), ("start", "of units")]);
+    }
+
+    /// Stands for a program that a package brings.
+    static INSTALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    static QUERY: Function = function("query", "");
+    static LATE: Module = Module::new("late", "", &[&QUERY]).only_if(|_| {
+        let there = INSTALLED.load(std::sync::atomic::Ordering::Relaxed);
+        if there { Ok(()) } else { Err("no program".into()) }
+    });
+
+    #[test]
+    fn what_comes_while_the_minion_runs_is_found() {
+        let registry = Registry::new(&[&LATE], &Map::new(), &[]);
+        let missing = registry.find("late.query").err().unwrap();
+        assert_eq!(missing.0, "'late' __virtual__ returned False: no program");
+        assert_eq!(registry.absent().collect::<Vec<_>>(), [("late", "no program".to_owned())]);
+        INSTALLED.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(registry.functions().count(), 0, "nobody has asked for it yet");
+        assert_eq!(registry.find("late.query").unwrap().name, "query");
+        assert_eq!(registry.find("late.other").err().unwrap().0, "'late.other' is not available.");
+        assert_eq!((registry.functions().count(), registry.absent().count()), (1, 0));
+        INSTALLED.store(false, std::sync::atomic::Ordering::Relaxed);
+        registry.refresh(&Map::new());
+        assert!(registry.find("late.query").is_err());
+    }
+
+    #[test]
+    fn other_grains_bring_other_modules() {
+        let registry = Registry::new(&[&UNITS], &Map::new(), &[]);
+        assert!(registry.find("service.offline").is_err());
+        registry.refresh(&map! { "units" => true });
+        assert!(registry.find("service.offline").is_ok());
     }
 }

@@ -119,9 +119,21 @@ impl World {
         }
         match what {
             Refresh::Grains | Refresh::Pillar => self.refresh_pillars().await,
-            // Functions are part of the program, and there is nothing else to reload.
-            Refresh::Modules | Refresh::Matchers | Refresh::Beacons => true,
+            // Functions are part of the program; which of them work here may have changed.
+            Refresh::Modules => {
+                self.refresh_modules();
+                true
+            }
+            // These are part of the program, and there is nothing else to reload.
+            Refresh::Matchers | Refresh::Beacons => true,
         }
+    }
+
+    /// Looks anew which modules work here.
+    pub fn refresh_modules(&self) {
+        let grains = self.grains();
+        self.registry.refresh(&grains);
+        self.states.refresh(&grains);
     }
 
     async fn refresh_pillars(&self) -> bool {

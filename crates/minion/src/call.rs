@@ -368,7 +368,10 @@ impl Agent for LocalAgent {
         self.world.running.signal(jid, signal)
     }
 
-    fn refresh<'a>(&'a self, _what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
+    fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
+        if what == Refresh::Modules {
+            self.world.refresh_modules();
+        }
         Box::pin(async { Ok(true) })
     }
 

@@ -150,10 +150,11 @@ impl Run {
         }
     }
 
-    /// Loads anew what a state asks for.
+    /// Loads anew what a state asks for, and the modules after what may have brought programs.
     async fn reload(&mut self, low: &Map, ret: &Map) {
         let asks = |key: &str| low.get(key).is_some_and(Value::truthy);
-        let mut modules = asks("reload_modules") && ret.get("changes").is_some_and(Value::truthy);
+        let changed = ret.get("changes").is_some_and(Value::truthy);
+        let mut modules = if changed { asks("reload_modules") || may_bring(low) } else { asks("force_reload_modules") };
         if asks("reload_grains") {
             if let Some(grains) = self.world.grains(&self.ctx).await {
                 self.ctx.grains = std::sync::Arc::new(grains);
@@ -169,6 +170,17 @@ impl Run {
         if modules && let Err(error) = self.ctx.agent.refresh(Refresh::Modules).await {
             tracing::warn!("modules could not be loaded anew: {error}");
         }
+    }
+}
+
+/// Says whether a state that changed something may have brought a program that modules need.
+fn may_bring(low: &Map) -> bool {
+    let text = |key: &str| low.get(key).map(Value::to_string).unwrap_or_default();
+    match (text("state").as_str(), text("fun").as_str()) {
+        ("pkg" | "ports" | "pip", _) | ("file", "recurse") => true,
+        ("file", "managed") => [".py", ".pyx", ".pyo", ".pyc", ".so"].iter().any(|end| text("name").ends_with(end)),
+        ("file", "symlink") => text("name").contains("bin"),
+        _ => false,
     }
 }
 
@@ -332,5 +344,19 @@ pub(super) async fn wait(ctx: &Context, seconds: u64) -> bool {
     tokio::select! {
         () = tokio::time::sleep(std::time::Duration::from_secs(seconds)) => true,
         () = ctx.job.cancel.cancelled() => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_and_links_to_programs_may_bring_what_modules_need() {
+        let may =
+            |state: &str, fun: &str, name: &str| may_bring(&map! { "state" => state, "fun" => fun, "name" => name });
+        assert!(may("pkg", "installed", "apache2") && may("pip", "installed", "x") && may("file", "recurse", "/srv"));
+        assert!(may("file", "symlink", "/usr/local/bin/x") && may("file", "managed", "/srv/x.py"));
+        assert!(!may("file", "symlink", "/srv/x") && !may("file", "managed", "/srv/x") && !may("cmd", "run", "x"));
     }
 }
