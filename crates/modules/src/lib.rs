@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod acl;
 pub mod aliases;
 pub mod alternatives;
+pub mod apache;
 pub mod archive;
 pub mod at;
 pub mod beacons;
@@ -86,6 +87,7 @@ pub mod timezone;
 pub mod user;
 pub mod util;
 pub mod virtualenv;
+pub mod webutil;
 pub mod x509;
 
 /// All modules. Of several with one name the first that works on the machine is taken.
@@ -94,6 +96,9 @@ pub static ALL: &[&exec::Module] = &[
     &acl::MODULE,
     &aliases::MODULE,
     &alternatives::MODULE,
+    &apache::MODULE,
+    &apache::debian::MODULE,
+    &apache::suse::MODULE,
     &archive::MODULE,
     &at::MODULE,
     &beacons::MODULE,
@@ -173,6 +178,7 @@ pub static ALL: &[&exec::Module] = &[
     &timezone::MODULE,
     &user::MODULE,
     &virtualenv::MODULE,
+    &webutil::MODULE,
     &x509::MODULE,
 ];
 

@@ -274,6 +274,7 @@ macro_rules! recordings {
 recordings! {
     acl_cases 80
     alternatives_cases 40
+    apache_cases 200
     at_cases 50
     debconf_cases 20
     dig_cases 40

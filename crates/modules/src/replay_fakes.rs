@@ -16,4 +16,6 @@ fakes! {
     "mount.get_device_from_path"
     "mount.swaps"
     "postgres.psql_query"
+    "webutil.useradd"
+    "webutil.userdel"
 }

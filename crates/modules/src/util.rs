@@ -50,6 +50,11 @@ pub fn which(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| is_executable(path))
 }
 
+/// Says whether a module has the program it needs. In tests all programs are there.
+pub fn is_installed(program: &str) -> bool {
+    cfg!(test) || which(program).is_some()
+}
+
 /// Finds a program for a function that runs it. In tests all programs are there but those that the test takes away.
 pub fn program(ctx: &Context, name: &str) -> Option<String> {
     if cfg!(test)

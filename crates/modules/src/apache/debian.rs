@@ -1,0 +1,201 @@
+//! What Debian's package adds: sites, modules and configurations are turned on by links.
+
+use std::path::Path;
+
+use exec::{Context, Module, Result, function};
+use value::Map;
+
+use super::switch::{What, turn};
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "apache",
+    "Functions that turn sites, modules and configurations of Apache on and off.",
+    &[
+        &A2DISCONF,
+        &A2DISMOD,
+        &A2DISSITE,
+        &A2ENCONF,
+        &A2ENMOD,
+        &A2ENSITE,
+        &CHECK_CONF_ENABLED,
+        &CHECK_MOD_ENABLED,
+        &CHECK_SITE_ENABLED,
+    ],
+)
+.only_if(|grains| match grains.get_str("os_family") == Some("Debian") && util::is_installed("apache2ctl") {
+    true => Ok(()),
+    false => Err("apache execution module not loaded: apache not installed.".into()),
+})
+.provided_by("deb_apache");
+
+/// Whether there is a link of this name below /etc/apache2.
+fn is_linked(ctx: &Context, folder: &str, name: &str) -> bool {
+    let root = ctx.opts.get_str("__root").unwrap_or_default();
+    Path::new(&format!("{root}/etc/apache2/{folder}/{name}")).is_symlink()
+}
+
+fn with_ending(name: &str) -> String {
+    if name.ends_with(".conf") { name.to_owned() } else { format!("{name}.conf") }
+}
+
+/// Says whether a site is turned on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.check_site_enabled example.com
+///     salt '*' apache.check_site_enabled example.com.conf
+#[function]
+fn check_site_enabled(ctx: &Context, site: String) -> Result<bool> {
+    let file = with_ending(&site);
+    let is = |name: &str| is_linked(ctx, "sites-enabled", name);
+    Ok(is(&file) || (site == "default" && is(&format!("000-{file}"))))
+}
+
+/// Turns a site on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2ensite example.com
+#[function]
+async fn a2ensite(ctx: &Context, site: String) -> Result<Map> {
+    turn(ctx, What::Site, true, &site).await
+}
+
+/// Turns a site off.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2dissite example.com
+#[function]
+async fn a2dissite(ctx: &Context, site: String) -> Result<Map> {
+    turn(ctx, What::Site, false, &site).await
+}
+
+/// Says whether a module is turned on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.check_mod_enabled status
+///     salt '*' apache.check_mod_enabled status.load
+///     salt '*' apache.check_mod_enabled status.conf
+#[function]
+fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
+    let whole = r#mod.ends_with(".load") || r#mod.ends_with(".conf");
+    let file = if whole { r#mod } else { format!("{}.load", r#mod) };
+    Ok(is_linked(ctx, "mods-enabled", &file))
+}
+
+/// Turns a module on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2enmod vhost_alias
+#[function]
+async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
+    turn(ctx, What::Mod, true, &r#mod).await
+}
+
+/// Turns a module off.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2dismod vhost_alias
+#[function]
+async fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
+    turn(ctx, What::Mod, false, &r#mod).await
+}
+
+/// Says whether a configuration is turned on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.check_conf_enabled security
+///     salt '*' apache.check_conf_enabled security.conf
+#[function]
+fn check_conf_enabled(ctx: &Context, conf: String) -> Result<bool> {
+    Ok(is_linked(ctx, "conf-enabled", &with_ending(&conf)))
+}
+
+/// Turns a configuration on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2enconf security
+#[function]
+async fn a2enconf(ctx: &Context, conf: String) -> Result<Map> {
+    util::needs(ctx, "a2enconf")?;
+    turn(ctx, What::Conf, true, &conf).await
+}
+
+/// Turns a configuration off.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2disconf security
+#[function]
+async fn a2disconf(ctx: &Context, conf: String) -> Result<Map> {
+    util::needs(ctx, "a2disconf")?;
+    turn(ctx, What::Conf, false, &conf).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{Value, map};
+
+    #[tokio::test]
+    async fn links_tell_what_is_on() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join("etc/apache2").join(path);
+        for folder in ["sites-enabled", "mods-enabled", "conf-enabled"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        for link in
+            ["sites-enabled/000-default.conf", "sites-enabled/a.conf", "mods-enabled/mime.load", "conf-enabled/c.conf"]
+        {
+            std::os::unix::fs::symlink("/nowhere", at(link)).unwrap();
+        }
+        std::fs::write(at("sites-enabled/file.conf"), "").unwrap();
+        static ALWAYS: Module =
+            Module::new("apache", "", &[&CHECK_CONF_ENABLED, &CHECK_MOD_ENABLED, &CHECK_SITE_ENABLED]);
+        let opts = map! { "__root" => root.path().to_str().unwrap() };
+        let (ctx, _agent) = exec::testing::context(&[&ALWAYS], opts, map! {}, map! {});
+        for (kind, name, on) in [
+            ("site", "default", true),
+            ("site", "000-default", true),
+            ("site", "a", true),
+            ("site", "a.conf", true),
+            ("site", "file", false),
+            ("site", "b", false),
+            ("mod", "mime", true),
+            ("mod", "mime.load", true),
+            ("mod", "mime.conf", false),
+            ("conf", "c", true),
+            ("conf", "c.conf", true),
+            ("conf", "default", false),
+        ] {
+            let found = ctx.call(&format!("apache.check_{kind}_enabled"), vec![name.into()]).await.unwrap();
+            assert_eq!(found, Value::from(on), "{kind} {name}");
+        }
+    }
+}

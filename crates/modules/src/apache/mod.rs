@@ -1,0 +1,185 @@
+//! `apache` — the web server: what it is made of, its virtual hosts, its configuration.
+//!
+//! What all systems have is here; [`debian`] and [`suse`] add the programs with which their packages turn sites, modules and
+//! configurations on and off.
+
+mod config;
+pub mod debian;
+mod report;
+mod status;
+pub mod suse;
+mod switch;
+
+use exec::{Call, Context, Module, Result, function};
+use value::{Map, Value};
+
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "apache",
+    "Functions that look at the web server Apache and write its configuration.",
+    &[
+        &config::CONFIG,
+        &DIRECTIVES,
+        &FULLVERSION,
+        &MODULES,
+        &status::SERVER_STATUS,
+        &SERVERMODS,
+        &SIGNAL,
+        &USERADD,
+        &USERDEL,
+        &VERSION,
+        &VHOSTS,
+    ],
+)
+.only_if(|grains| match util::is_installed(program(grains)) {
+    true => Ok(()),
+    false => Err("The apache execution module cannot be loaded: apache is not installed.".into()),
+});
+
+/// The program that controls the server. Packages give it different names.
+pub fn program(grains: &Map) -> &'static str {
+    match grains.get_str("os_family") {
+        Some("Debian" | "Suse") => "apache2ctl",
+        _ => "apachectl",
+    }
+}
+
+/// Runs the program with a flag, and returns what it printed.
+async fn ask(ctx: &Context, flag: &str) -> Result<String> {
+    let line = format!("{} {flag}", program(&ctx.grains));
+    Ok(ctx.call("cmd.run", vec![line.into()]).await?.to_string())
+}
+
+/// Returns the version of the server.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.version
+#[function]
+async fn version(ctx: &Context) -> Result<String> {
+    report::version(&ask(ctx, "-v").await?)
+}
+
+/// Returns the version of the server and how it was compiled.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.fullversion
+#[function]
+async fn fullversion(ctx: &Context) -> Result<Map> {
+    Ok(report::full_version(&ask(ctx, "-V").await?))
+}
+
+/// Returns the modules of the server, those that are part of it and those it loads.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.modules
+#[function]
+async fn modules(ctx: &Context) -> Result<Map> {
+    Ok(report::modules(&ask(ctx, "-M").await?))
+}
+
+/// Returns the modules that are compiled into the server.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.servermods
+#[function]
+async fn servermods(ctx: &Context) -> Result<Vec<String>> {
+    Ok(report::compiled_in(&ask(ctx, "-l").await?))
+}
+
+/// Returns the directives the server knows, each with its arguments and the places where it may stand.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.directives
+#[function]
+async fn directives(ctx: &Context) -> Result<Map> {
+    Ok(report::directives(&ask(ctx, "-L").await?))
+}
+
+/// Returns the virtual hosts of the configuration.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt -t 10 '*' apache.vhosts
+#[function]
+async fn vhosts(ctx: &Context) -> Result<Map> {
+    report::virtual_hosts(&ask(ctx, "-S").await?)
+}
+
+/// What the control program takes as signals, and what without `-k`.
+const SIGNALS: [&str; 5] = ["start", "stop", "restart", "graceful", "graceful-stop"];
+const REQUESTS: [&str; 3] = ["configtest", "status", "fullstatus"];
+
+/// Starts, stops or restarts the server, or asks about it: start, stop, restart, graceful, graceful-stop, configtest, status,
+/// fullstatus. Returns what was said.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.signal restart
+#[function]
+async fn signal(ctx: &Context, signal: Option<String>) -> Result<Option<String>> {
+    let flag = match signal.as_deref() {
+        Some(signal) if SIGNALS.contains(&signal) => format!("-k {signal}"),
+        Some(request) if REQUESTS.contains(&request) => request.to_owned(),
+        _ => return Ok(None),
+    };
+    let line = format!("{} {flag}", program(&ctx.grains));
+    let said = ctx.call("cmd.run_all", vec![line.as_str().into()]).await?;
+    let text = |name: &str| said.get(name).map(Value::to_string).filter(|text| !text.is_empty());
+    // A test of the configuration tells on stderr that all is well, too.
+    let told = text("stderr").or_else(|| text("stdout")).map(|text| text.trim().to_owned());
+    Ok(Some(told.unwrap_or_else(|| format!("Command: \"{line}\" completed successfully!"))))
+}
+
+/// Adds a user to a file of passwords, or gives it another password. ``opts`` are letters for ``htpasswd``: n (show, do not
+/// write), m (MD5), d (crypt), p (plain text), s (SHA1).
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.useradd /etc/httpd/htpasswd larry badpassword
+///     salt '*' apache.useradd /etc/httpd/htpasswd larry badpass opts=ns
+#[function]
+async fn useradd(
+    ctx: &Context,
+    pwfile: String,
+    user: String,
+    password: String,
+    #[default("")] opts: String,
+) -> Result<Value> {
+    let args = [pwfile, user, password, opts].into_iter().map(Value::from).collect();
+    ctx.call_with("webutil.useradd", Call { args, kwargs: Map::new() }).await
+}
+
+/// Removes a user from a file of passwords.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.userdel /etc/httpd/htpasswd larry
+#[function]
+async fn userdel(ctx: &Context, pwfile: String, user: String) -> Result<Value> {
+    ctx.call("webutil.userdel", vec![pwfile.into(), user.into()]).await
+}

@@ -1,0 +1,118 @@
+//! What the server tells of itself: `apache.server_status`.
+
+use exec::{Call, Context, Error, Result, function};
+use value::{Map, Value, map};
+
+/// States a worker can be in.
+const WORKERS: &str = "_SRWKDCLGI.";
+
+/// Returns what the handler ``server-status`` tells: numbers, and on the ``Scoreboard`` how many workers are in which state;
+/// ``error`` if nobody answers. Pillar, grains or options name the address and who asks:
+///
+/// .. code-block:: yaml
+///
+///     apache.server-status:
+///       default:
+///         url: http://localhost/server-status
+///         user: someuser
+///         pass: password
+///         timeout: 5
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.server_status
+///     salt '*' apache.server_status other-profile
+#[function]
+async fn server_status(ctx: &Context, #[default("default")] profile: String) -> Result<Value> {
+    let settings = Settings::of(ctx, &profile).await?;
+    let Some(answer) = settings.ask(ctx).await? else { return Ok("error".into()) };
+    Ok(read(&answer)?.into())
+}
+
+struct Settings {
+    url: String,
+    user: String,
+    password: String,
+    timeout: Value,
+}
+
+impl Settings {
+    async fn of(ctx: &Context, profile: &str) -> Result<Self> {
+        let setting = async |name: &str, default: Value| {
+            let key = format!("apache.server-status:{profile}:{name}");
+            ctx.call("config.get", vec![key.into(), default]).await
+        };
+        Ok(Settings {
+            url: setting("url", "http://localhost/server-status".into()).await?.to_string(),
+            user: setting("user", "".into()).await?.to_string(),
+            password: setting("pass", "".into()).await?.to_string(),
+            timeout: setting("timeout", 5.into()).await?,
+        })
+    }
+
+    /// The answer; none if there is none.
+    async fn ask(&self, ctx: &Context) -> Result<Option<String>> {
+        let mut kwargs = map! { "decode" => false };
+        if !self.user.is_empty() && !self.password.is_empty() {
+            kwargs.update(map! { "username" => self.user.as_str(), "password" => self.password.as_str() });
+        }
+        let url = Value::from(format!("{}?auto", self.url));
+        let seconds = self.timeout.as_f64().or_else(|| self.timeout.to_string().parse().ok());
+        let wait = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+        let wait =
+            wait.ok_or_else(|| Error::invocation(format!("timeout {} is no number of seconds", self.timeout)))?;
+        let asking = ctx.call_with("http.query", Call { args: vec![url], kwargs });
+        let Ok(answer) = tokio::time::timeout(wait, asking).await else { return Ok(None) };
+        let answer = answer?;
+        let failed = answer.get("error").is_some_and(Value::truthy);
+        Ok(answer.get("body").filter(|_| !failed).map(Value::to_string))
+    }
+}
+
+/// A whole number, a number, or a text that is none.
+fn number(text: &str) -> Value {
+    let whole = text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let any = || text.parse::<f64>().ok().map(Value::from);
+    whole.map(Value::from).or_else(any).unwrap_or_else(|| text.into())
+}
+
+fn read(answer: &str) -> Result<Map> {
+    let mut counts = WORKERS.chars().map(|state| (state.to_string(), 0_i64)).collect::<Vec<_>>();
+    let mut found = map! { "Scoreboard" => () };
+    for line in answer.lines() {
+        // The first line may be the name of the server alone.
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let (name, value) = (name.trim(), value.trim());
+        if name != "Scoreboard" {
+            found.insert(name, number(value));
+            continue;
+        }
+        for state in value.chars() {
+            let known = counts.iter_mut().find(|(known, _)| known.starts_with(state));
+            let unknown = || Error::execution(format!("apache tells of a worker in a state nobody knows: {state:?}"));
+            known.ok_or_else(unknown)?.1 += 1;
+        }
+    }
+    let counts: Map = counts.into_iter().map(|(state, count)| (Value::from(state), Value::from(count))).collect();
+    found.insert("Scoreboard", counts);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_counted() {
+        let text = "localhost\nServerVersion: Apache/2.4.6\nTotal Accesses: 12\nCPULoad: .25\nScoreboard: __W_K..\nUptime: 7\n";
+        let found = read(text).unwrap();
+        assert_eq!(found.get_str("ServerVersion"), Some("Apache/2.4.6"));
+        assert_eq!((found.get("Total Accesses"), found.get("CPULoad")), (Some(&12.into()), Some(&0.25.into())));
+        let board = found.get("Scoreboard").unwrap();
+        let counts = ["_", "W", "K", ".", "S"].map(|state| board.get(state).and_then(Value::as_i64));
+        assert_eq!(counts, [Some(3), Some(1), Some(1), Some(2), Some(0)]);
+        assert!(read("Scoreboard: _?").unwrap_err().to_string().contains("'?'"));
+    }
+}

@@ -1,0 +1,58 @@
+//! What SUSE's package adds: modules are turned on by a word in a file of settings.
+
+use exec::{Call, Context, Module, Result, function};
+use value::{Map, map};
+
+use super::switch::{What, turn};
+use crate::util;
+
+/// The module.
+pub static MODULE: Module = Module::new(
+    "apache",
+    "Functions that turn modules of Apache on and off.",
+    &[&A2DISMOD, &A2ENMOD, &CHECK_MOD_ENABLED],
+)
+.only_if(|grains| match grains.get_str("os_family") == Some("Suse") && util::is_installed("apache2ctl") {
+    true => Ok(()),
+    false => Err("apache execution module not loaded: apache not installed.".into()),
+})
+.provided_by("suse_apache");
+
+/// Says whether a module is turned on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.check_mod_enabled status
+#[function]
+async fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
+    let name = r#mod.strip_suffix(".load").or_else(|| r#mod.strip_suffix(".conf")).unwrap_or(&r#mod);
+    let call = Call { args: vec!["a2enmod -l".into()], kwargs: map! { "python_shell" => false } };
+    let on = ctx.call_with("cmd.run", call).await?.to_string();
+    Ok(on.split(' ').any(|known| known == name))
+}
+
+/// Turns a module on.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2enmod vhost_alias
+#[function]
+async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
+    turn(ctx, What::Mod, true, &r#mod).await
+}
+
+/// Turns a module off.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' apache.a2dismod vhost_alias
+#[function]
+async fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
+    turn(ctx, What::Mod, false, &r#mod).await
+}
