@@ -58,6 +58,7 @@ pub mod postgres;
 mod providers;
 pub mod ps;
 pub mod publish;
+pub mod rabbitmq;
 pub mod random;
 #[cfg(test)]
 mod recorded;
@@ -154,6 +155,7 @@ pub static ALL: &[&exec::Module] = &[
     &postgres::MODULE,
     &ps::MODULE,
     &publish::MODULE,
+    &rabbitmq::MODULE,
     &random::MODULE,
     &salt_version::MODULE,
     &saltern::MODULE,

@@ -287,5 +287,6 @@ recordings! {
     nftables_cases 500
     out_cases 80
     postgres_cases 300
+    rabbitmq_cases 450
     selinux_cases 100
 }

@@ -15,6 +15,7 @@ fakes! {
     "mount.active"
     "mount.get_device_from_path"
     "mount.swaps"
+    "pkg.version"
     "postgres.psql_query"
     "webutil.useradd"
     "webutil.userdel"

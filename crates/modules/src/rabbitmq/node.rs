@@ -1,0 +1,136 @@
+//! The node itself, the cluster it is part of, and its queues.
+
+use exec::{Context, Result, VarArgs, function};
+use value::{Map, Value};
+
+use super::answer;
+use super::tool::{control, control_with, words};
+
+/// Returns what the node tells of itself.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.status
+#[function]
+async fn status(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["status"], &runas).await?.output()
+}
+
+/// Returns what the node tells of its cluster.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.cluster_status
+#[function]
+async fn cluster_status(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["cluster_status"], &runas).await?.output()
+}
+
+/// Joins the cluster of another node, which ``user`` and ``host`` name; stops the broker for it. Returns what was printed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.join_cluster rabbit.example.com rabbit
+#[function]
+async fn join_cluster(
+    ctx: &Context,
+    host: String,
+    #[default("rabbit")] user: String,
+    #[default(Value::Null)] ram_node: Value,
+    runas: Option<String>,
+) -> Result<Map> {
+    let node = format!("{user}@{host}");
+    let mut command = vec!["join_cluster"];
+    if ram_node.truthy() {
+        command.push("--ram");
+    }
+    command.push(&node);
+    control(ctx, ["stop_app"], &runas).await?.output()?;
+    let joined = control(ctx, command, &runas).await?;
+    control(ctx, ["start_app"], &runas).await?.output()?;
+    joined.under("Join")
+}
+
+/// Stops the broker, not the runtime it is in.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.stop_app
+#[function]
+async fn stop_app(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["stop_app"], &runas).await?.output()
+}
+
+/// Starts the broker.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.start_app
+#[function]
+async fn start_app(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["start_app"], &runas).await?.output()
+}
+
+/// Makes the node forget all it has.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.reset
+#[function]
+async fn reset(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["reset"], &runas).await?.output()
+}
+
+/// Makes the node forget all it has, whatever state it and its cluster are in.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.force_reset
+#[function]
+async fn force_reset(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["force_reset"], &runas).await?.output()
+}
+
+async fn queues(ctx: &Context, mut command: Vec<Value>, items: VarArgs, runas: &Option<String>) -> Result<Map> {
+    command.extend(items.0);
+    let listed = control_with(ctx, command, runas, Map::new()).await?.output()?;
+    Ok(answer::by_name(&listed, answer::columns))
+}
+
+/// Returns the queues of the virtual host ``/``, each with the facts that were asked for.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.list_queues messages consumers
+#[function]
+async fn list_queues(ctx: &Context, runas: Option<String>, args: VarArgs) -> Result<Map> {
+    queues(ctx, words(["list_queues", "-q"]), args, &runas).await
+}
+
+/// Returns the queues of a virtual host, each with the facts that were asked for.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.list_queues_vhost myvhost root messages consumers
+#[function]
+async fn list_queues_vhost(ctx: &Context, vhost: String, runas: Option<String>, args: VarArgs) -> Result<Map> {
+    queues(ctx, words(["list_queues", "-q", "-p", &vhost]), args, &runas).await
+}

@@ -1,0 +1,90 @@
+//! Commands that need a password.
+//!
+//! Since 3.8 `rabbitmqctl` reads a password from its standard input, where other users of the machine do not see it; older
+//! ones, which have no command `version` either, take it as an argument.
+
+use std::sync::Mutex;
+
+use exec::{Context, Result};
+use render::python::splitlines;
+use value::{Map, map};
+
+use super::answer;
+use super::tool::{Said, control_with, unlogged, words};
+
+/// What `rabbitmqctl` prints when it waits for a password.
+const PROMPT: &str = "Password: ";
+
+/// Whether `rabbitmqctl` reads passwords, once that is known.
+#[derive(Default)]
+struct Reads(Mutex<Option<bool>>);
+
+async fn reads_passwords(ctx: &Context, runas: &Option<String>) -> Result<bool> {
+    let known = ctx.memo.get::<Reads>();
+    let lock = || known.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(reads) = *lock() {
+        return Ok(reads);
+    }
+    let mut more = unlogged();
+    more.insert("ignore_retcode", true);
+    let said = control_with(ctx, words(["version"]), runas, more).await?;
+    let version = splitlines(&said.stdout).last().and_then(|line| answer::version(line));
+    let reads = said.code == 0 && version.is_some_and(|version| version >= vec![3, 8]);
+    *lock() = Some(reads);
+    Ok(reads)
+}
+
+/// Runs a command about a user with a password.
+pub(super) async fn control(
+    ctx: &Context,
+    command: &str,
+    name: &str,
+    password: &str,
+    runas: &Option<String>,
+) -> Result<Said> {
+    // Nothing, or more than a line, cannot be read from the standard input.
+    let readable = !password.is_empty() && !password.contains(['\n', '\r']);
+    if !readable || !reads_passwords(ctx, runas).await? {
+        return control_with(ctx, words([command, name, password]), runas, unlogged()).await;
+    }
+    let mut more = unlogged();
+    more.update(map! { "stdin" => password, "stdin_raw_newlines" => true });
+    let mut said = control_with(ctx, words([command, name]), runas, more).await?;
+    said.stdout = without_prompt(&said.stdout);
+    Ok(said)
+}
+
+/// What a command with the password among its arguments would have printed.
+fn without_prompt(printed: &str) -> String {
+    let lines = splitlines(printed).into_iter();
+    let told = lines.map(|line| line.strip_prefix(PROMPT).unwrap_or(line)).filter(|line| *line != PROMPT.trim_end());
+    let told: Vec<&str> = told.filter(|line| !line.is_empty()).collect();
+    told.join("\n")
+}
+
+/// Evaluates the check of a password within the broker, for versions before 3.5.7.
+pub(super) async fn evaluate(ctx: &Context, name: &str, password: &str, runas: &Option<String>) -> Result<Map> {
+    let quoted = |text: &str| text.replace('"', "\\\"");
+    let check = format!(
+        "rabbit_auth_backend_internal:check_user_login(<<\"{}\">>, [{{password, <<\"{}\">>}}]).",
+        quoted(name),
+        quoted(password)
+    );
+    let said = control_with(ctx, words(["eval", &check]), runas, unlogged()).await?;
+    said.under("password-check")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_for_a_password_is_not_told() {
+        assert_eq!(without_prompt("Adding user \"ann\" ...\nPassword: \nDone."), "Adding user \"ann\" ...\nDone.");
+        assert_eq!(
+            without_prompt("Changing password for user \"ann\" ...\nPassword:"),
+            "Changing password for user \"ann\" ..."
+        );
+        assert_eq!(without_prompt("Password: Done."), "Done.");
+    }
+}

@@ -1,0 +1,55 @@
+//! What users may do in virtual hosts.
+
+use exec::{Context, Result, function};
+use value::Map;
+
+use super::answer;
+use super::tool::control;
+
+/// Says which resources of a virtual host a user may configure, write and read, as patterns of their names. Returns what was
+/// printed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.set_permissions myvhost myuser
+#[function]
+async fn set_permissions(
+    ctx: &Context,
+    vhost: String,
+    user: String,
+    #[default(".*")] conf: String,
+    #[default(".*")] write: String,
+    #[default(".*")] read: String,
+    runas: Option<String>,
+) -> Result<Map> {
+    let command = ["set_permissions", "-p", &vhost, &user, &conf, &write, &read];
+    control(ctx, command, &runas).await?.under("Permissions Set")
+}
+
+/// Returns what users may do in a virtual host.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.list_permissions /myvhost
+#[function]
+async fn list_permissions(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
+    let said = control(ctx, ["list_permissions", "--formatter=json", "-p", &vhost], &runas).await?;
+    answer::keyed(&said.stdout, "user")
+}
+
+/// Returns what a user may do, by virtual host.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.list_user_permissions user
+#[function]
+async fn list_user_permissions(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    let said = control(ctx, ["list_user_permissions", &name, "--formatter=json"], &runas).await?;
+    answer::keyed(&said.stdout, "vhost")
+}

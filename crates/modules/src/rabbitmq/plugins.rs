@@ -1,0 +1,91 @@
+//! Plug-ins, through `rabbitmq-plugins`.
+
+use exec::{Context, Result, function};
+use value::Map;
+
+use super::answer;
+use super::tool::{Said, run, words};
+use crate::util;
+
+/// The program. Packages that do not put it where programs are found have it below the folder of the version.
+async fn program(ctx: &Context) -> Result<String> {
+    if let Some(path) = util::program(ctx, "rabbitmq-plugins") {
+        return Ok(path);
+    }
+    let version = ctx.call("pkg.version", vec!["rabbitmq-server".into()]).await?.to_string();
+    let version = version.split('-').next().unwrap_or_default();
+    Ok(format!("/usr/lib/rabbitmq/lib/rabbitmq_server-{version}/sbin/rabbitmq-plugins"))
+}
+
+async fn plugins<'a>(
+    ctx: &Context,
+    command: impl IntoIterator<Item = &'a str>,
+    runas: &Option<String>,
+) -> Result<Said> {
+    let command = words(command);
+    run(ctx, program(ctx).await?, command, runas, Map::new()).await
+}
+
+async fn enabled(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
+    Ok(answer::all_words(&plugins(ctx, ["list", "-m", "-e"], runas).await?.output()?))
+}
+
+/// Returns the names of all plug-ins there are, enabled or not.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.list_available_plugins
+#[function]
+async fn list_available_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
+    Ok(answer::all_words(&plugins(ctx, ["list", "-m"], &runas).await?.output()?))
+}
+
+/// Returns the names of the plug-ins that are enabled.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.list_enabled_plugins
+#[function]
+async fn list_enabled_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
+    enabled(ctx, &runas).await
+}
+
+/// Says whether a plug-in is enabled.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.plugin_is_enabled rabbitmq_plugin_name
+#[function]
+async fn plugin_is_enabled(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
+    Ok(enabled(ctx, &runas).await?.contains(&name))
+}
+
+/// Enables a plug-in, and returns what was printed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.enable_plugin foo
+#[function]
+async fn enable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    plugins(ctx, ["enable", &name], &runas).await?.under("Enabled")
+}
+
+/// Disables a plug-in, and returns what was printed.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt '*' rabbitmq.disable_plugin foo
+#[function]
+async fn disable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    plugins(ctx, ["disable", &name], &runas).await?.under("Disabled")
+}
