@@ -7,6 +7,7 @@
 pub mod acl;
 pub mod alias;
 pub mod alternatives;
+pub mod apache;
 pub mod archive;
 pub mod at;
 pub mod beacon;
@@ -71,6 +72,10 @@ pub static ALL: &[&exec::Module] = &[
     &acl::MODULE,
     &alias::MODULE,
     &alternatives::MODULE,
+    &apache::MODULE,
+    &apache::conf::MODULE,
+    &apache::module::MODULE,
+    &apache::site::MODULE,
     &archive::MODULE,
     &at::MODULE,
     &beacon::MODULE,

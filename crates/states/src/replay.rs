@@ -179,6 +179,7 @@ recordings! {
     account_cases 150
     acl_cases 500
     alternatives_cases 40
+    apache_cases 60
     at_cases 150
     debconf_cases 40
     disk_cases 150

@@ -1,0 +1,27 @@
+//! `apache_conf`: configurations of Apache that are turned on.
+
+use exec::{Context, Module, Result, function};
+
+use super::switch::Switch;
+use crate::Ret;
+
+/// The module.
+pub static MODULE: Module =
+    Module::new("apache_conf", "Configurations of Apache are on or off.", &[&DISABLED, &ENABLED]).only_if(|grains| {
+        super::switches(grains, &["Debian"])?;
+        crate::support::needs(&["a2enconf"], super::NOT_LOADED)
+    });
+
+const SWITCH: Switch = Switch { kind: "conf", short: "conf" };
+
+/// Makes sure that a configuration is off.
+#[function]
+async fn disabled(ctx: &Context, name: String) -> Result<Ret> {
+    SWITCH.turn(ctx, &name, false).await
+}
+
+/// Makes sure that a configuration is on.
+#[function]
+async fn enabled(ctx: &Context, name: String) -> Result<Ret> {
+    SWITCH.turn(ctx, &name, true).await
+}
