@@ -41,6 +41,7 @@ pub mod pkg;
 pub mod pkgrepo;
 pub mod postgres;
 pub mod process;
+pub mod rabbitmq;
 #[cfg(test)]
 mod replay;
 mod ret;
@@ -117,6 +118,12 @@ pub static ALL: &[&exec::Module] = &[
     &postgres::tablespace::MODULE,
     &postgres::user::MODULE,
     &process::MODULE,
+    &rabbitmq::cluster::MODULE,
+    &rabbitmq::plugin::MODULE,
+    &rabbitmq::policy::MODULE,
+    &rabbitmq::upstream::MODULE,
+    &rabbitmq::user::MODULE,
+    &rabbitmq::vhost::MODULE,
     &saltmod::MODULE,
     &saltutil::MODULE,
     &schedule::MODULE,

@@ -194,6 +194,7 @@ recordings! {
     pkg_cases 400
     pkgrepo_cases 100
     postgres_cases 400
+    rabbitmq_cases 400
     saltutil_cases 90
     selinux_cases 150
     service_cases 200

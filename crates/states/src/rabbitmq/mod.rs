@@ -1,0 +1,32 @@
+//! States of the message broker RabbitMQ: `rabbitmq_user`, `rabbitmq_vhost` and so on, one file each.
+
+pub mod cluster;
+pub mod plugin;
+pub mod policy;
+pub mod upstream;
+pub mod user;
+pub mod vhost;
+
+use exec::{Error, Result};
+use value::{Map, Value};
+
+use crate::Ret;
+use crate::support::{caught, needs};
+
+/// Whether the functions of RabbitMQ are there.
+fn installed(_grains: &Map) -> std::result::Result<(), String> {
+    needs(&["rabbitmqctl"], "Command not found: rabbitmqctl")
+}
+
+/// What a function failed with, as the comment of the state; other errors go on.
+fn failed(ret: Ret, error: Error) -> Result<Ret> {
+    Ok(ret.fail(format!("Error: {}", caught(error)?.text)))
+}
+
+/// What a function told under a name, or that it failed.
+fn told(ret: Ret, answer: &Value, name: &str) -> Ret {
+    match answer.get("Error") {
+        Some(error) => ret.fail(error.clone()),
+        None => ret.ok(answer.get(name).cloned().unwrap_or_else(|| "".into())),
+    }
+}
