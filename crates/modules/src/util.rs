@@ -1,5 +1,6 @@
 //! Small things several modules need: Salt's ways to read an argument, to merge, to find an option.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -46,8 +47,16 @@ pub fn which(name: &str) -> Option<PathBuf> {
         let path = PathBuf::from(name);
         return is_executable(&path).then_some(path);
     }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin:/sbin:/usr/sbin:/usr/local/bin".into());
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| is_executable(path))
+    search_path(std::env::var_os("PATH")).map(|folder| folder.join(name)).find(|path| is_executable(path))
+}
+
+/// The folders of a search path, and the usual ones it lacks: daemons and `cron` often have a short one.
+fn search_path(path: Option<OsString>) -> impl Iterator<Item = PathBuf> {
+    let mut folders: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
+    let usual = ["/sbin", "/bin", "/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"].map(PathBuf::from);
+    let lacking: Vec<PathBuf> = usual.into_iter().filter(|folder| !folders.contains(folder)).collect();
+    folders.extend(lacking);
+    folders.into_iter()
 }
 
 /// Says whether a module has the program it needs. In tests all programs are there.
@@ -256,5 +265,9 @@ mod tests {
         assert!(which("sh").is_some_and(|path| path.is_absolute()));
         assert_eq!(which("no-such-program-here"), None);
         assert_eq!(which("/bin/sh"), Some("/bin/sh".into()));
+        let folders: Vec<_> = search_path(Some("/opt/bin:/usr/bin".into())).collect();
+        let expected = ["/opt/bin", "/usr/bin", "/sbin", "/bin", "/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
+        assert_eq!(folders, expected.map(PathBuf::from));
+        assert_eq!(search_path(None).count(), 6);
     }
 }
