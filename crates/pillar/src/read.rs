@@ -126,13 +126,17 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
     Error::new(format!("failed to read {}: {error}", path.display()))
 }
 
-/// Says whether a text renders to the same for every minion: only data formats, and no marks of a template.
+/// Says whether a text renders to the same for every minion: only data formats, and no marks of a template. A line `#jinja2:`
+/// may name marks of the file's own.
 pub(crate) fn is_static(text: &str, default: &str, limits: &Limits) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let Ok(steps) = render::pipeline(first, default, limits) else { return true };
-    let templates = steps.iter().any(|step| step.name == "jinja");
-    let marked = ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark));
-    steps.iter().all(|step| step.name != "gpg") && !(templates && marked)
+    let marked = ["{{", "{%", "{#", "#jinja2:"].iter().any(|mark| text.contains(mark));
+    steps.iter().all(|step| match step.name.as_str() {
+        "jinja" => !marked,
+        "yaml" | "json" => true,
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -145,7 +149,17 @@ mod tests {
         for text in ["a: 1", "#!yaml\na: '{{ x }}'", "#!json\n{}", "#!py\n", ""] {
             assert!(is_static(text), "{text}");
         }
-        for text in ["a: {{ x }}", "{% set x = 1 %}", "{# note #}", "#!yaml|gpg\na: 1", "#!jinja|yaml|gpg\na: 1"] {
+        let with_marks =
+            "#jinja2: {\"variable_start_string\": \"<<\", \"variable_end_string\": \">>\"}\na: << grains.id >>\n";
+        for text in [
+            "a: {{ x }}",
+            "{% set x = 1 %}",
+            "{# note #}",
+            "#!yaml|gpg\na: 1",
+            "#!jinja|yaml|gpg\na: 1",
+            "#!stateconf yaml . jinja\na: {{ x }}",
+            with_marks,
+        ] {
             assert!(!is_static(text), "{text}");
         }
     }
