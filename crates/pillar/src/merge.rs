@@ -20,7 +20,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Returns the strategy by its name; `smart` depends on the renderer, and an unknown one is `recurse` after a
+    /// Returns the strategy by its name; `smart`, or none, depends on the renderer, and an unknown one is `recurse` after a
     /// warning.
     pub fn from_name(name: &str, renderer: &str) -> Self {
         match name {
@@ -29,10 +29,10 @@ impl Strategy {
             "overwrite" => Strategy::Overwrite,
             "list" => Strategy::List,
             "none" => Strategy::None,
-            "smart" if renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_") => {
+            "" | "smart" if renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_") => {
                 Strategy::Aggregate
             }
-            "smart" => Strategy::Recurse,
+            "" | "smart" => Strategy::Recurse,
             other => {
                 tracing::warn!("Unknown merging strategy '{other}', fallback to recurse");
                 Strategy::None
@@ -78,4 +78,16 @@ fn pairs(first: Map, second: &Map) -> Map {
         None => (key, old),
     };
     first.into_iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_name_is_smart() {
+        assert_eq!(Strategy::from_name("", "jinja|yaml"), Strategy::Recurse);
+        assert_eq!(Strategy::from_name("", "jinja|yamlex"), Strategy::Aggregate);
+        assert_eq!(Strategy::from_name("bogus", "jinja|yaml"), Strategy::None);
+    }
 }
