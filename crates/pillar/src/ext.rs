@@ -55,6 +55,15 @@ impl ExternalCall<'_> {
         Compilation::new(self.compiler, &request).of_roots(roots).run_files()
     }
 
+    /// Returns the options as external pillars see them: `id` is that of the master itself.
+    pub(crate) fn options(&self) -> Map {
+        let mut options = (*self.ctx.opts).clone();
+        if let Some(id) = self.compiler.options.get("id") {
+            options.insert("id", id.clone());
+        }
+        options
+    }
+
     /// Merges what one source says into what was said before.
     pub(crate) fn merged(&self, first: Map, second: &Map) -> Map {
         let settings = &self.compiler.settings;

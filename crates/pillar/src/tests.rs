@@ -156,21 +156,24 @@ fn listed_files_are_laid_over_each_other() {
                prev: {{ stack.users.root.uid }}\n";
     let tree = map! {
         "stack.cfg" => list, "core/1.yml" => one, "core/2.yml" => two, "Debian.yml" => "k: debian", "none.yml" => "tr: 1",
-        "x.yml" => "x: 1", "second.cfg" => "third.yml\n", "third.yml" => "third: {{ 1 + 2 }}", "base/none.sls" => "a: 1",
+        "x.yml" => "x: 1", "second.cfg" => "third.yml\n", "third.yml" => "third: {{ 1 + 2 }}",
+        "fourth.cfg" => "fourth.yml\n", "fourth.yml" => "fourth: {{ __opts__.id }} {{ __opts__.minion_id }}", "base/none.sls" => "a: 1",
     };
     write(&tree, dir.path());
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let cases = map! { "Debian" => vec![at("second.cfg")], "Other" => "/x" };
+    let own = map! { "web1" => at("stack.cfg"), "master1" => at("fourth.cfg") };
     let sources = vec![
         Value::from(map! { "stack" => at("stack.cfg") }),
-        map! { "stack" => map! { "grains:os" => cases } }.into(),
+        map! { "stack" => map! { "grains:os" => cases, "opts:id" => own } }.into(),
     ];
     let grains = map! { "os" => "Debian" };
     let request = Request { id: "web1", grains: Some(&grains), ..Request::default() };
-    let pillar = compiler(dir.path(), &map! { "ext_pillar" => sources }, &map! {}).compile(&request);
+    let pillar = compiler(dir.path(), &map! { "id" => "master1", "ext_pillar" => sources }, &map! {}).compile(&request);
     let expected = map! {
         "users" => map! { "root" => map! { "uid" => 0 }, "tom" => map! { "uid" => 1 } },
         "list" => vec![0, 1, 2], "who" => "web1 hi", "prev" => 0, "k" => "debian", "tr" => 1, "third" => 3,
+        "fourth" => "master1 web1",
     };
     assert_eq!(pillar, expected);
 }

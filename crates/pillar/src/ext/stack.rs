@@ -62,16 +62,16 @@ fn listed(call: &ExternalCall) -> Result<Vec<String>, String> {
                 let (place, key) =
                     matcher.split_once(':').ok_or_else(|| format!("stack: {matcher} names no place and key"))?;
                 let place = match place {
-                    "pillar" => &call.ctx.pillar,
-                    "grains" => &call.ctx.grains,
-                    "opts" => &call.ctx.opts,
+                    "pillar" => (*call.ctx.pillar).clone(),
+                    "grains" => (*call.ctx.grains).clone(),
+                    "opts" => call.options(),
                     other => {
                         return Err(format!(
                             "Unknown traverse option \"{other}\", should be one of dict_keys(['pillar', 'grains', 'opts'])"
                         ));
                     }
                 };
-                let found = Value::Map((**place).clone()).traverse(key, ":").cloned().unwrap_or_default();
+                let found = Value::Map(place).traverse(key, ":").cloned().unwrap_or_default();
                 let is_case = |case: &Value| {
                     if case.as_str() == Some("__env__") { found.as_str() == Some(&pillarenv) } else { *case == found }
                 };
@@ -144,7 +144,7 @@ impl<'a> Stack<'a> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         let ctx = self.call.ctx;
         let mut context = map! {
-            "__opts__" => (*ctx.opts).clone(), "__grains__" => (*ctx.grains).clone(),
+            "__opts__" => self.call.options(), "__grains__" => (*ctx.grains).clone(),
             "__stack__" => map! { "cfg_path" => self.cfg.display().to_string() },
             "minion_id" => self.call.id, "pillar" => (*ctx.pillar).clone(), "pillarenv" => self.call.pillarenv,
             "stack" => stack.clone(),
