@@ -99,8 +99,13 @@ fn a_remote_that_is_away_harms_only_itself() {
     let remotes = list!["master file://ROOT/dead", "master file://ROOT/alive"];
     let compiler = compiler(options(&remotes, &Map::new(), &root, "cache"));
     let request = Request { id: "m", ..Request::default() };
-    assert_eq!(compiler.compile(&request), map! { "there" => 1 });
+    let dead = root.join("dead").display().to_string();
+    let error = format!(
+        "Failed to load ext_pillar git: remote 'master file://{dead}' could not be fetched. Please see master log for details."
+    );
+    let expected = map! { "there" => 1, "_errors" => list![error] };
+    assert_eq!(compiler.compile(&request), expected);
     // The remote that was there goes, what was fetched stays.
     std::fs::rename(root.join("alive"), root.join("gone")).unwrap();
-    assert_eq!(compiler.compile(&request), map! { "there" => 1 });
+    assert_eq!(compiler.compile(&request), expected);
 }

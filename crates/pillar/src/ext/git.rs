@@ -120,6 +120,13 @@ fn is_empty(repository: &Repository) -> bool {
     repository.snapshot().names().next().is_none()
 }
 
+/// Without this entry in `_errors` the minion would apply states with half a pillar.
+fn unreadable(repository: &Repository) -> Value {
+    let id = repository.id();
+    format!("Failed to load ext_pillar git: remote '{id}' could not be fetched. Please see master log for details.")
+        .into()
+}
+
 impl External for GitExternal {
     fn name(&self) -> &str {
         "git"
@@ -127,6 +134,8 @@ impl External for GitExternal {
 
     fn load(&self, call: &ExternalCall) -> Result<Map, String> {
         let source = self.ready(call.arguments)?;
+        let unread: Vec<Value> =
+            source.group().repositories().iter().filter(|repo| is_empty(repo)).map(unreadable).collect();
         let directories = source.directories(&Wanted { pillarenv: call.pillarenv, saltenv: call.saltenv });
         let mut pillar = Map::new();
         for (number, directory) in directories.iter().enumerate() {
@@ -137,6 +146,11 @@ impl External for GitExternal {
             let roots = roots_of(&directories, number, source.includes);
             let own = call.compile(Roots::new([(directory.env.clone(), roots)]), call.pillarenv);
             pillar = call.merged(pillar, &own);
+        }
+        if !unread.is_empty()
+            && let Value::List(errors) = pillar.entry_or_insert_with("_errors", || Value::List(Vec::new()))
+        {
+            errors.extend(unread);
         }
         Ok(pillar)
     }
