@@ -227,6 +227,24 @@ impl<'a> Compilation<'a> {
         options.insert("saltenv", self.saltenv.clone());
         options.insert("pillarenv", self.pillarenv.clone());
         options.insert("file_client", "local");
+        options.insert("state_top", top_address(&self.compiler.state_top));
         options
+    }
+}
+
+/// The address of the top file, which the option may give as a path.
+fn top_address(top: &str) -> String {
+    if top.starts_with("salt://") { top.to_owned() } else { format!("salt://{}", top.trim_start_matches('/')) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_becomes_an_address() {
+        for (top, address) in
+            [("top.sls", "salt://top.sls"), ("/a/top.sls", "salt://a/top.sls"), ("salt://x.sls", "salt://x.sls")]
+        {
+            assert_eq!(super::top_address(top), address);
+        }
     }
 }
