@@ -1,7 +1,7 @@
 //! Options that name Python plug-ins, which cannot be loaded: one warning for each, and everything else works.
 
 use config::Master;
-use value::Value;
+use value::{Map, Value};
 
 /// Says which options have no effect.
 pub fn warn(config: &Master) {
@@ -11,10 +11,9 @@ pub fn warn(config: &Master) {
 }
 
 /// Options whose values are Python plug-ins, with what they would do. Any value but an empty one is a complaint.
-const PLUGINS: [(&str, &str); 5] = [
+const PLUGINS: [(&str, &str); 4] = [
     ("engines", "engines are Python plug-ins"),
     ("reactor", "reactions to events need Python renderers"),
-    ("master_tops", "master tops are Python plug-ins"),
     ("external_auth", "external authentication is not supported yet; requests that use it are refused"),
     ("cluster_id", "master clusters are not supported yet"),
 ];
@@ -34,6 +33,11 @@ fn complaints(config: &Master) -> Vec<String> {
     let unknown =
         config.files.fileserver_backend.iter().filter(|name| !["roots", "gitfs", "minionfs"].contains(&name.as_str()));
     all.extend(unknown.map(|name| format!("option 'fileserver_backend': {name} is not supported; it is passed over")));
+    for name in option("master_tops").and_then(Value::as_map).into_iter().flat_map(Map::keys) {
+        if name.as_str() != Some(modules::tops::EXT_NODES) {
+            all.push(format!("option 'master_tops': {name} is not supported; it is passed over"));
+        }
+    }
     for (name, built_in) in BUILT_IN {
         let Some(value) = option(name).and_then(Value::as_str).filter(|value| !built_in.contains(value)) else {
             continue;
@@ -70,10 +74,11 @@ mod tests {
             "cache" => "mysql",
             "reactor" => list![],
             "fileserver_backend" => list!["roots", "git", "hg"],
+            "master_tops" => map! { "ext_nodes" => "nodes", "cobbler" => true },
         };
         let found = complaints(&Master::from_options(options).unwrap());
-        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[0].contains("'engines' (http_logstash)"), "{found:?}");
-        assert!(found[1].contains("hgfs") && found[2].contains("mysql"), "{found:?}");
+        assert!(found[1].contains("hgfs") && found[2].contains("cobbler") && found[3].contains("mysql"), "{found:?}");
     }
 }

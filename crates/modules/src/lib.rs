@@ -85,6 +85,7 @@ pub mod temp;
 pub mod templates;
 pub mod test;
 pub mod timezone;
+pub mod tops;
 pub mod user;
 pub mod util;
 pub mod virtualenv;

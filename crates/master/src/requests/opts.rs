@@ -37,7 +37,8 @@ pub fn options(ask: Ask) -> Answer {
     told.into()
 }
 
-/// Top files from other sources are Python plug-ins of the master, of which there are none.
-pub fn tops(_: Ask) -> Answer {
-    super::nothing()
+/// Names the SLS files that a minion gets from other sources than top files.
+pub fn tops(ask: Ask) -> Answer {
+    let Some(id) = &ask.id else { return super::nothing() };
+    modules::tops::tops(ask.shared.stores.config.raw.get("master_tops"), id.as_str()).into()
 }

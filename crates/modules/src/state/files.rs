@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use render::{Renderer, Request};
 use value::{Map, Value, map};
 
-use crate::{cp, templates};
+use crate::{cp, templates, tops};
 
 /// SLS files through the file client and the renderer, for one run.
 pub struct Files {
@@ -102,7 +102,9 @@ impl Sources for Files {
     fn master_tops(&self) -> BoxFuture<'_, std::result::Result<Map, String>> {
         Box::pin(async move {
             if self.ctx.is_local() {
-                return Ok(Map::new());
+                let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
+                let work = move || tops::tops(option.as_ref(), &id);
+                return self.ctx.blocking(work).await.map_err(|error| error.to_string());
             }
             let mut opts = (*self.ctx.opts).clone();
             opts.insert("grains", (*self.ctx.grains).clone());
