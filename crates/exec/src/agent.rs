@@ -79,7 +79,10 @@ pub enum Refresh {
     /// The grains, and then the pillar.
     Grains,
     /// The pillar of every connection.
-    Pillar,
+    Pillar {
+        /// Masters compile it anew also where they keep what they compiled before (option `pillar_cache`).
+        clean: bool,
+    },
     /// Modules, as far as there is something to reload.
     Modules,
     /// The beacons' settings.

@@ -118,7 +118,8 @@ impl World {
             self.refresh_grains().await;
         }
         match what {
-            Refresh::Grains | Refresh::Pillar => self.refresh_pillars().await,
+            Refresh::Grains => self.refresh_pillars(false).await,
+            Refresh::Pillar { clean } => self.refresh_pillars(clean).await,
             // Functions are part of the program; which of them work here may have changed.
             Refresh::Modules => {
                 self.refresh_modules();
@@ -136,9 +137,9 @@ impl World {
         self.states.refresh(&grains);
     }
 
-    async fn refresh_pillars(&self) -> bool {
+    async fn refresh_pillars(&self, clean: bool) -> bool {
         let live = self.links.iter().filter(|link| link.is_live());
-        let came = futures_util::future::join_all(live.map(|link| link.refresh_pillar(PATIENCE))).await;
+        let came = futures_util::future::join_all(live.map(|link| link.refresh_pillar(PATIENCE, clean))).await;
         let all = came.iter().all(|came| *came);
         if !all {
             warn!("not every master has sent its pillar in time");

@@ -147,11 +147,34 @@ async fn ask_remote(world: &World, tag: &str, data: Map, answer: &str) -> Result
     Ok(answers.next().await?.data().clone())
 }
 
+/// The event that tells a minion what to load anew.
+pub fn refresh_event(what: Refresh) -> (&'static str, Map) {
+    match what {
+        Refresh::Pillar { clean } => ("pillar_refresh", map! { "clean_cache" => clean }),
+        Refresh::Grains => ("grains_refresh", Map::new()),
+        Refresh::Modules => ("module_refresh", Map::new()),
+        Refresh::Beacons => ("beacons_refresh", Map::new()),
+        Refresh::Matchers => ("matchers_refresh", Map::new()),
+    }
+}
+
+/// What an event of [`refresh_event`] tells, whoever fired it.
+fn refresh_wanted(tag: &str, data: &Map) -> Option<Refresh> {
+    Some(match tag {
+        "pillar_refresh" => Refresh::Pillar { clean: data.get("clean_cache").is_some_and(Value::truthy) },
+        "grains_refresh" => Refresh::Grains,
+        "module_refresh" => Refresh::Modules,
+        "beacons_refresh" => Refresh::Beacons,
+        "matchers_refresh" => Refresh::Matchers,
+        _ => return None,
+    })
+}
+
 async fn obey(world: &Arc<World>, event: &Event) {
     let data = event.data();
     let refresh = |what: Refresh| async move {
         let came = world.refresh(what).await;
-        if what == Refresh::Pillar && data.get("notify").is_some_and(Value::truthy) {
+        if matches!(what, Refresh::Pillar { .. }) && data.get("notify").is_some_and(Value::truthy) {
             let tag = "/salt/minion/minion_pillar_refresh_complete";
             if let Err(reason) = world.bus.fire(tag, map! { "complete" => came }) {
                 debug!("an event was not fired: {reason}");
@@ -166,12 +189,10 @@ async fn obey(world: &Arc<World>, event: &Event) {
         "__beacons_return" => drop(world.tell_all(&beacons_found(world, data))),
         "_salt_error" => drop(world.tell_all(&world.event_load("_salt_error", Value::Map(data.clone())))),
         knowledge::ASK => tell_masters(world, data),
-        "pillar_refresh" => refresh(Refresh::Pillar).await,
-        "grains_refresh" => refresh(Refresh::Grains).await,
-        "module_refresh" => refresh(Refresh::Modules).await,
-        "beacons_refresh" => refresh(Refresh::Beacons).await,
-        "matchers_refresh" => refresh(Refresh::Matchers).await,
-        other => debug!("the event {other} is none of ours"),
+        other => match refresh_wanted(other, data) {
+            Some(what) => refresh(what).await,
+            None => debug!("the event {other} is none of ours"),
+        },
     }
 }
 
@@ -201,4 +222,21 @@ fn fire_master(world: &World, data: &Map) -> Map {
         }
     }
     load
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_tells_what_is_to_be_loaded_anew() {
+        use Refresh::{Beacons, Grains, Matchers, Modules, Pillar};
+        for what in [Grains, Modules, Beacons, Matchers, Pillar { clean: true }, Pillar { clean: false }] {
+            let (tag, data) = refresh_event(what);
+            assert_eq!(refresh_wanted(tag, &data), Some(what));
+            assert!(TAGS.contains(&tag), "{tag}");
+        }
+        assert_eq!(refresh_wanted("pillar_refresh", &Map::new()), Some(Pillar { clean: false }));
+        assert_eq!(refresh_wanted("other", &Map::new()), None);
+    }
 }

@@ -368,11 +368,14 @@ impl Agent for LocalAgent {
         self.world.running.signal(jid, signal)
     }
 
+    /// The minion that runs here, if one does, loads it anew, too; all else than modules only there: this program ends too
+    /// soon for that.
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
         if what == Refresh::Modules {
             self.world.refresh_modules();
         }
-        Box::pin(async { Ok(true) })
+        let (tag, data) = crate::bus::refresh_event(what);
+        Box::pin(crate::bus::fire(&self.world, tag, data))
     }
 
     fn masters(&self) -> Vec<MasterStatus> {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use channel::client::MasterChannel;
 use exec::{MasterRole, MasterState, MasterStatus};
 use tokio::sync::{Notify, watch};
-use value::Map;
+use value::{Map, map};
 
 use super::LinkSettings;
 
@@ -35,6 +35,8 @@ pub struct Link {
     pillar: RwLock<Option<Arc<Map>>>,
     /// Woken when the pillar is to be compiled anew.
     pub refresh: Notify,
+    /// The master shall not answer the next time with a pillar that it kept.
+    clean: AtomicBool,
     /// Counts the compiled pillars, so that a refresh can be waited for.
     compiled: watch::Sender<u64>,
 }
@@ -80,6 +82,7 @@ impl Link {
             channel: RwLock::default(),
             pillar: RwLock::default(),
             refresh: Notify::new(),
+            clean: AtomicBool::new(false),
             compiled: watch::Sender::new(0),
         }
     }
@@ -110,12 +113,23 @@ impl Link {
         self.compiled.send_modify(|count| *count += 1);
     }
 
-    /// Asks for a new pillar and waits until it is there; false when it does not come in time.
-    pub async fn refresh_pillar(&self, patience: Duration) -> bool {
+    /// Asks for a new pillar and waits until it is there; false when it does not come in time. With `clean` the master
+    /// compiles it anew, whatever it kept.
+    pub async fn refresh_pillar(&self, patience: Duration, clean: bool) -> bool {
         let mut compiled = self.compiled.subscribe();
         compiled.mark_unchanged();
+        self.clean.fetch_or(clean, Ordering::Relaxed);
         self.refresh.notify_one();
         tokio::time::timeout(patience, compiled.changed()).await.is_ok_and(|changed| changed.is_ok())
+    }
+
+    /// Says what a request for the pillar tells beside what it always does.
+    pub fn take_pillar_terms(&self) -> Map {
+        if self.clean.swap(false, Ordering::Relaxed) {
+            map! { "clean_cache" => true }
+        } else {
+            Map::new()
+        }
     }
 
     /// Changes whenever a pillar was compiled.

@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use transport::{Heartbeat, Subscription, Target};
-use value::Map;
 
 use super::connect::{self, CONNECT, open_channel, reachable, resolve, subscribe, target};
 use super::{AcceptanceWait, Link, LinkSettings};
@@ -301,7 +300,7 @@ async fn sign_in_anywhere(world: &World, link: &Arc<Link>) -> Result<(Arc<Master
 }
 
 async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
-    match world.ask_pillar(link, channel, Map::new()).await {
+    match world.ask_pillar(link, channel, link.take_pillar_terms()).await {
         Ok(pillar) => link.set_pillar(pillar),
         Err(reason) => error!(master = %link.settings.address, "Pillar data could not be refreshed: {reason}"),
     }

@@ -90,14 +90,19 @@ pub static MODULE: Module = Module::new(
 #[function]
 async fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
     let mut given = kwargs.given();
-    given.remove("refresh_pillar");
-    given.remove("clean_pillar_cache");
+    let with_pillar = given.remove("refresh_pillar").is_none_or(|wanted| wanted.truthy());
+    let clean = given.remove("clean_pillar_cache").is_some_and(|wanted| wanted.truthy());
     if let Some((name, value)) = given.iter().next() {
         let text = format!("The following keyword arguments are not valid: {name}={value}");
         return Err(Error::Invocation(text));
     }
     remove_grains_cache(ctx);
-    ctx.agent.refresh(Refresh::Grains).await
+    ctx.agent.refresh(Refresh::Grains).await?;
+    if with_pillar && clean {
+        ctx.agent.refresh(Refresh::Pillar { clean }).await?;
+    }
+    // Salt tells nothing of what became of it either.
+    Ok(true)
 }
 
 /// With the option `grains_cache` old grains would be read back.
@@ -111,7 +116,8 @@ fn remove_grains_cache(ctx: &Context) {
     }
 }
 
-/// Compiles the pillar anew at every master. With ``wait=True`` no longer than ``timeout`` seconds are waited.
+/// Compiles the pillar anew at every master. With ``wait=True`` no longer than ``timeout`` seconds are waited. With
+/// ``clean_cache=False`` a master that has the option ``pillar_cache`` may answer with what it compiled before.
 ///
 /// CLI Example:
 ///
@@ -126,8 +132,7 @@ async fn refresh_pillar(
     #[default(30)] timeout: u64,
     #[default(true)] clean_cache: bool,
 ) -> Result<bool> {
-    let _ = clean_cache;
-    new_pillar(ctx, wait.then_some(timeout)).await
+    new_pillar(ctx, wait.then_some(timeout), clean_cache).await
 }
 
 /// The same as ``saltutil.refresh_pillar``.
@@ -144,12 +149,11 @@ async fn pillar_refresh(
     #[default(30)] timeout: u64,
     #[default(true)] clean_cache: bool,
 ) -> Result<bool> {
-    let _ = clean_cache;
-    new_pillar(ctx, wait.then_some(timeout)).await
+    new_pillar(ctx, wait.then_some(timeout), clean_cache).await
 }
 
-async fn new_pillar(ctx: &Context, seconds: Option<u64>) -> Result<bool> {
-    let refresh = ctx.agent.refresh(Refresh::Pillar);
+async fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> {
+    let refresh = ctx.agent.refresh(Refresh::Pillar { clean });
     let Some(seconds) = seconds else { return refresh.await };
     match tokio::time::timeout(Duration::from_secs(seconds), refresh).await {
         Ok(done) => done,

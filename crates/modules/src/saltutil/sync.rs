@@ -197,7 +197,12 @@ async fn by_table(ctx: &Context, form: &'static str, given: Map, after: After) -
         whitelist: some("extmod_whitelist"),
         blacklist: some("extmod_blacklist"),
     };
-    let after = if some("refresh").is_some() { after } else { After::Nothing };
+    let clean = some("clean_pillar_cache").is_some();
+    let after = match after {
+        _ if some("refresh").is_none() => After::Nothing,
+        After::Refresh(Refresh::Pillar { .. }) => After::Refresh(Refresh::Pillar { clean }),
+        after => after,
+    };
     Ok(one_kind(ctx, sync, after).await?.into())
 }
 
@@ -237,7 +242,7 @@ macro_rules! sync {
 }
 
 const MODULES: After = After::Refresh(Refresh::Modules);
-const PILLAR: After = After::Refresh(Refresh::Pillar);
+const PILLAR: After = After::Refresh(Refresh::Pillar { clean: false });
 
 sync!(SYNC_BEACONS, "sync_beacons", "beacons", [true], After::Refresh(Refresh::Beacons));
 sync!(SYNC_CLOUDS, "sync_clouds", "clouds", [true], MODULES);
@@ -314,7 +319,6 @@ pub async fn sync_all(
     extmod_blacklist: Option<Value>,
     #[default(false)] clean_pillar_cache: bool,
 ) -> Result<Map> {
-    let _ = clean_pillar_cache;
     let mut changed = Map::new();
     for (name, form) in ALL_KINDS {
         if check_masterless(ctx, form).is_err() {
@@ -324,7 +328,7 @@ pub async fn sync_all(
         changed.insert(name, Sync { form, saltenv, whitelist, blacklist }.run(ctx).await?);
     }
     if refresh {
-        PILLAR.run(ctx).await?;
+        After::Refresh(Refresh::Pillar { clean: clean_pillar_cache }).run(ctx).await?;
     }
     Ok(changed)
 }

@@ -118,7 +118,13 @@ async fn custom_modules_are_kept_like_the_servers() {
     let all = place.call("sync_all", list![], map! {}).await.into_map().unwrap();
     assert_eq!(all.len(), 21);
     assert_eq!((all.get("modules"), all.get("grains")), (Some(&list!["modules.sub.bar"]), Some(&list!["grains.g"])));
-    assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar));
+    assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar { clean: false }));
+    place.call("sync_all", list![], map! { "clean_pillar_cache" => true }).await;
+    assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar { clean: true }));
+    for (kwargs, clean) in [(map! {}, true), (map! { "clean_cache" => false }, false)] {
+        place.call("refresh_pillar", list![], kwargs).await;
+        assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar { clean }));
+    }
 }
 
 #[tokio::test]
@@ -136,8 +142,12 @@ async fn things_are_loaded_anew() {
     {
         assert_eq!(place.call(fun, list![], map! {}).await, true.into(), "{fun}");
     }
-    use Refresh::{Beacons, Grains, Matchers, Modules, Pillar};
-    assert_eq!(place.agent.refreshed.lock().unwrap().as_slice(), [Grains, Pillar, Pillar, Modules, Beacons, Matchers]);
+    use Refresh::{Beacons, Grains, Matchers, Modules};
+    let new_pillar = Refresh::Pillar { clean: true };
+    assert_eq!(
+        place.agent.refreshed.lock().unwrap().as_slice(),
+        [Grains, new_pillar, new_pillar, Modules, Beacons, Matchers]
+    );
     let wrong = Call { args: vec![], kwargs: map! { "nope" => 1 } };
     assert!(place.ctx.call_with("saltutil.refresh_grains", wrong).await.is_err());
     assert_eq!(place.call("revoke_auth", list![], map! {}).await, true.into());
