@@ -31,10 +31,16 @@ pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
         }
         return Ok(Map::new());
     };
-    if let Some(namespace) = arguments.get_str("namespace").filter(|name| !name.is_empty()) {
-        return Ok(map! { namespace => found });
+    placed(found, arguments.get_str("namespace"))
+}
+
+/// What an answer adds to the pillar: an empty one nothing.
+fn placed(found: Value, namespace: Option<&str>) -> Result<Map, String> {
+    match namespace.filter(|name| !name.is_empty()) {
+        Some(namespace) => Ok(map! { namespace => found }),
+        None if !found.truthy() => Ok(Map::new()),
+        None => found.into_map().ok_or_else(|| "the answer is not a map".to_owned()),
     }
-    found.into_map().ok_or_else(|| "the answer is not a map".to_owned())
 }
 
 /// Puts grains in the place of `<name>`; `None` when one is missing.
@@ -80,6 +86,14 @@ fn without_secrets(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_answer_adds_nothing() {
+        assert_eq!(placed(Value::Null, None), Ok(Map::new()));
+        assert_eq!(placed(Value::Null, Some("n")), Ok(map! { "n" => Value::Null }));
+        assert_eq!(placed(map! { "a" => 1 }.into(), Some("")), Ok(map! { "a" => 1 }));
+        assert!(placed("text".into(), None).is_err());
+    }
 
     #[test]
     fn addresses_are_quoted_and_shown_without_secrets() {
