@@ -196,7 +196,8 @@ pub fn specification(function: &Function) -> Map {
 #[function]
 async fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: Option<Value>) -> Result<bool> {
     let _ = (initial_load, context);
-    ctx.agent.refresh(Refresh::Modules).await
+    ctx.agent.refresh(Refresh::Modules).await?;
+    Ok(true)
 }
 
 /// Returns the names of the renderers, or of those that fit a glob.
