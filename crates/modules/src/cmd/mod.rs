@@ -6,7 +6,7 @@
 mod calls;
 mod child;
 mod chroot;
-mod encoding;
+pub mod encoding;
 mod options;
 pub(crate) mod process;
 mod run;

@@ -6,6 +6,7 @@ use exec::{Error, Result};
 use value::{Map, Value};
 
 use super::request::Request;
+use crate::cmd::encoding::Encoding;
 
 /// What curl left behind.
 #[derive(Debug)]
@@ -38,7 +39,11 @@ impl Answer {
             return Ok(result);
         }
         let (status, reason, headers) = last_head(&self.head);
-        let text = String::from_utf8_lossy(&self.body).into_owned();
+        let kind = headers.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case("content-type"));
+        let kind = kind.map_or_else(|| "application/json".into(), |(_, value)| value.to_string());
+        // curl writes the headers there when there is no body by definition.
+        let body = if request.method == "HEAD" { Vec::new() } else { self.body };
+        let text = encoding(&kind).decode(body);
         if status >= 400 && wants.raise_error {
             result.update(
                 value::map! { "status" => status, "error" => format!("HTTP {status}: {reason}"), "body" => text },
@@ -52,8 +57,6 @@ impl Answer {
         if wants.status {
             result.insert("status", status);
         }
-        let kind = headers.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case("content-type"));
-        let kind = kind.map_or_else(|| "application/json".into(), |(_, value)| value.to_string());
         if wants.headers {
             result.insert("headers", headers);
         }
@@ -81,6 +84,17 @@ impl Answer {
             _ => self.error.clone(),
         }
     }
+}
+
+/// What the type of a text says of its encoding; UTF-8 when it names none, or one we cannot read.
+fn encoding(content_type: &str) -> Encoding {
+    let mut parts = content_type.split(';').map(str::trim);
+    if !parts.next().is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/")) {
+        return Encoding::Utf8;
+    }
+    let charset =
+        parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    Encoding::named(charset.map(|(_, name)| name.trim().trim_matches('"'))).unwrap_or_default()
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -115,7 +129,7 @@ fn decode(result: &mut Map, wanted: &str, content_type: &str, text: &str) -> Res
     let by_type = || kinds.into_iter().find(|kind| content_type.contains(kind)).unwrap_or("plain");
     match if wanted == "auto" { by_type() } else { wanted } {
         "json" => {
-            let data: Value = serde_json::from_str(text).map_err(|error| Error::execution(error.to_string()))?;
+            let data: Value = render::python::json::loads(text).map_err(Error::execution)?;
             result.insert("dict", data);
         }
         "yaml" => {
@@ -130,4 +144,24 @@ fn decode(result: &mut Map, wanted: &str, content_type: &str, text: &str) -> Res
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_of_a_text_names_its_encoding() {
+        assert_eq!(encoding("text/plain; charset=ISO-8859-1"), Encoding::Latin1);
+        assert_eq!(encoding("Text/HTML;Charset=\"windows-1252\""), Encoding::Cp1252);
+        for utf8 in ["text/plain", "application/json; charset=latin-1", "text/plain; charset=koi8-r", ""] {
+            assert_eq!(encoding(utf8), Encoding::Utf8, "{utf8}");
+        }
+    }
+
+    #[test]
+    fn json_that_is_none_is_told_in_the_words_of_python() {
+        let error = decode(&mut Map::new(), "json", "", "<html>").unwrap_err().to_string();
+        assert_eq!(error, "Expecting value: line 1 column 1 (char 0)");
+    }
 }

@@ -107,15 +107,15 @@ mod tests {
     use value::{list, map};
 
     /// Answers one request after the other and returns what was asked.
-    fn server(answers: Vec<&'static str>) -> (u16, std::thread::JoinHandle<Vec<String>>) {
+    fn server(answers: Vec<Vec<u8>>) -> (u16, std::thread::JoinHandle<Vec<String>>) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let thread = std::thread::spawn(move || {
-            let serve = |answer: &str| {
+            let serve = |answer: Vec<u8>| {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut request = [0; 4096];
                 let length = stream.read(&mut request).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
+                stream.write_all(&answer).unwrap();
                 String::from_utf8_lossy(&request[..length]).into_owned()
             };
             answers.into_iter().map(serve).collect()
@@ -131,7 +131,7 @@ mod tests {
         }
         let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\nConnection: close\r\n\r\n{\"a\": 1}";
         let gone = "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnope";
-        let (port, asked) = server(vec![json, gone]);
+        let (port, asked) = server(vec![json.into(), gone.into()]);
         let (ctx, _) = context(&[&MODULE, &crate::cmd::MODULE], map! { "id" => "m" }, map! {}, map! {});
         let url = format!("http://127.0.0.1:{port}/x");
         let kwargs = map! {
@@ -148,6 +148,25 @@ mod tests {
         assert_eq!(answer, expected.into());
         let asked = asked.join().unwrap();
         assert!(asked[0].starts_with("GET /x?k=v+w HTTP/1.1\r\n") && asked[0].contains("X-Mine: yes\r\n"), "{asked:?}");
+        assert!(!asked[0].contains("Accept:"), "{asked:?}");
+    }
+
+    #[tokio::test]
+    async fn texts_have_their_encoding_and_heads_no_body() {
+        if crate::util::which("curl").is_none() {
+            // Nothing to ask with on this machine.
+            return;
+        }
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=latin-1\r\nContent-Length: 4\r\nConnection: close\r\n\r\n";
+        let (port, asked) = server(vec![[head.as_bytes(), b"h\xfc!\n"].concat(), head.into(), head.into()]);
+        let (ctx, _) = context(&[&MODULE, &crate::cmd::MODULE], map! { "id" => "m" }, map! {}, map! {});
+        let url = || Value::from(format!("http://127.0.0.1:{port}/"));
+        assert_eq!(ctx.call("http.query", vec![url()]).await.unwrap(), map! { "body" => "hü!\n" }.into());
+        let with = |kwargs: Map| ctx.call_with("http.query", exec::Call { args: vec![url()], kwargs });
+        assert_eq!(with(map! { "method" => "HEAD" }).await.unwrap(), map! { "body" => "" }.into());
+        let _cut_short = with(map! { "method" => "PUT", "data" => "x" }).await.unwrap();
+        let asked = asked.join().unwrap();
+        assert!(asked[2].starts_with("PUT / ") && !asked[2].contains("Content-Type:"), "{asked:?}");
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use crate::cmd;
 #[derive(Debug)]
 pub(super) struct Request {
     url: String,
-    method: String,
+    pub(super) method: String,
     data: Option<String>,
     headers: Vec<(String, String)>,
     login: Option<(String, String)>,
@@ -177,6 +177,13 @@ impl Request {
             lines.push(line("data-raw", data));
         }
         lines.extend(self.headers.iter().map(|(name, value)| line("header", &format!("{name}: {value}"))));
+        // What curl would add by itself.
+        let form = self.data.is_some() && self.method == "POST";
+        for (name, stays) in [("Accept", false), ("Content-Type", form)] {
+            if !stays && !self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
+                lines.push(line("header", &format!("{name}:")));
+            }
+        }
         if let Some((user, password)) = &self.login {
             lines.push(line("user", &format!("{user}:{password}")));
         }
