@@ -70,6 +70,15 @@ fn quoted(value: &str) -> String {
     out
 }
 
+/// What ssh asks for the passphrase. It asks other things the same way, and whether a host is to be trusted again and again until
+/// it is told yes or no.
+const PASSPHRASE_HELPER: &str = "#!/bin/sh
+case $1 in
+    *assphrase*) printf '%s\\n' \"$SALTERN_GIT_PASSPHRASE\" ;;
+    *) exit 1 ;;
+esac
+";
+
 /// Returns the variables a fetch needs.
 pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static str, Secret)>> {
     let login = &remote.login;
@@ -88,8 +97,7 @@ pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static 
         if !login.passphrase.is_empty() {
             let helper = work.join("passphrase");
             disk::make_directory(work)?;
-            let script = b"#!/bin/sh\nprintf '%s\\n' \"$SALTERN_GIT_PASSPHRASE\"\n";
-            disk::write(&helper, script, Writing { mode: 0o700, sync: false })?;
+            disk::write(&helper, PASSPHRASE_HELPER.as_bytes(), Writing { mode: 0o700, sync: false })?;
             variables.push(("SSH_ASKPASS", Secret::new(helper.to_string_lossy())));
             variables.push(("DISPLAY", Secret::new(":0")));
             variables.push(("SALTERN_GIT_PASSPHRASE", login.passphrase.clone()));
@@ -126,6 +134,20 @@ mod tests {
         let variables = environment(&remote, Path::new("/none")).unwrap();
         assert_eq!(variables[1].1.reveal(), "geheim");
         assert!(!format!("{variables:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn only_the_question_for_the_passphrase_is_answered() {
+        let asked = |question: &str| {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", PASSPHRASE_HELPER, "sh", question]).env("SALTERN_GIT_PASSPHRASE", "a 'b\\n");
+            let output = shell.output().unwrap();
+            (output.status.success(), String::from_utf8(output.stdout).unwrap())
+        };
+        assert_eq!(asked("Enter passphrase for key '/etc/salt/id': "), (true, "a 'b\\n\n".to_owned()));
+        let host = "The authenticity of host 'h' can't be established. Are you sure you want to continue connecting (yes/no)? ";
+        assert_eq!(asked(host), (false, String::new()));
+        assert_eq!(asked("me@h's password: "), (false, String::new()));
     }
 
     #[test]
