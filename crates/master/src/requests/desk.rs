@@ -94,6 +94,7 @@ impl Desk {
             () = serving => {}
         }
         // What has begun is finished, so that what a minion was told is true; the daemon bounds the time.
+        self.sign_ins.close();
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -53,6 +53,13 @@ impl<T> Latest<T> {
         next
     }
 
+    /// Sends away all who wait.
+    pub fn clear(&self) {
+        // What is dropped may take its time.
+        let waiting = std::mem::take(&mut self.standing().waiting);
+        drop(waiting);
+    }
+
     fn standing(&self) -> MutexGuard<'_, Standing<T>> {
         // Nothing in here panics between two changes that belong together.
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -72,6 +79,15 @@ mod tests {
         assert!(!latest.enter(3).start, "the thread is still there");
         assert_eq!([latest.next(), latest.next(), latest.next()], [Some(3), Some(0), None]);
         assert!(latest.enter(4).start, "it has gone");
+    }
+
+    #[test]
+    fn who_is_sent_away_is_not_served() {
+        let latest = Latest::new(1, 10);
+        assert!(latest.enter(0).start && !latest.enter(1).start);
+        latest.clear();
+        assert_eq!(latest.next(), None);
+        assert!(latest.enter(2).start && latest.next() == Some(2));
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl SignIns {
         }
     }
 
+    /// Ends with what is being answered: the others try again, here or at another master.
+    pub fn close(&self) {
+        self.line.clear();
+    }
+
     /// The minion will try again.
     fn pass_over(&self, shared: &Shared, peer: SocketAddr) {
         shared.metrics.sign_ins.count("dropped");
