@@ -103,7 +103,7 @@ fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
 ///
 ///     salt '*' apache.a2enmod vhost_alias
 #[function]
-async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
+pub(super) async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
     turn(ctx, What::Mod, true, &r#mod).await
 }
 
@@ -115,7 +115,7 @@ async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
 ///
 ///     salt '*' apache.a2dismod vhost_alias
 #[function]
-async fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
+pub(super) async fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
     turn(ctx, What::Mod, false, &r#mod).await
 }
 

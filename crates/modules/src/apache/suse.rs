@@ -1,9 +1,9 @@
 //! What SUSE's package adds: modules are turned on by a word in a file of settings.
 
 use exec::{Call, Context, Module, Result, function};
-use value::{Map, map};
+use value::map;
 
-use super::switch::{What, turn};
+use super::debian::{A2DISMOD, A2ENMOD};
 use crate::util;
 
 /// The module.
@@ -31,28 +31,4 @@ async fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
     let call = Call { args: vec!["a2enmod -l".into()], kwargs: map! { "python_shell" => false } };
     let on = ctx.call_with("cmd.run", call).await?.to_string();
     Ok(on.split(' ').any(|known| known == name))
-}
-
-/// Turns a module on.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' apache.a2enmod vhost_alias
-#[function]
-async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
-    turn(ctx, What::Mod, true, &r#mod).await
-}
-
-/// Turns a module off.
-///
-/// CLI Example:
-///
-/// .. code-block:: bash
-///
-///     salt '*' apache.a2dismod vhost_alias
-#[function]
-async fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
-    turn(ctx, What::Mod, false, &r#mod).await
 }

@@ -64,19 +64,29 @@ fn without_prompt(printed: &str) -> String {
 
 /// Evaluates the check of a password within the broker, for versions before 3.5.7.
 pub(super) async fn evaluate(ctx: &Context, name: &str, password: &str, runas: &Option<String>) -> Result<Map> {
-    let quoted = |text: &str| text.replace('"', "\\\"");
-    let check = format!(
+    let said = control_with(ctx, words(["eval", &check(name, password)]), runas, unlogged()).await?;
+    said.under("password-check")
+}
+
+/// The check as Erlang has it, in which names and passwords stay texts whatever stands in them.
+fn check(name: &str, password: &str) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!(
         "rabbit_auth_backend_internal:check_user_login(<<\"{}\">>, [{{password, <<\"{}\">>}}]).",
         quoted(name),
         quoted(password)
-    );
-    let said = control_with(ctx, words(["eval", &check]), runas, unlogged()).await?;
-    said.under("password-check")
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_stays_a_text() {
+        let expected = r#"rabbit_auth_backend_internal:check_user_login(<<"ann">>, [{password, <<"a\\\"b">>}])."#;
+        assert_eq!(check("ann", r#"a\"b"#), expected);
+    }
 
     #[test]
     fn the_question_for_a_password_is_not_told() {

@@ -1,6 +1,6 @@
 //! `rabbitmq_cluster`: the cluster a node is part of.
 
-use exec::{Context, Module, Result, function};
+use exec::{Context, Function, Module, Result, function};
 use value::{Map, Value, map};
 
 use super::{installed, told};
@@ -10,33 +10,6 @@ use crate::{Ret, args};
 /// The module.
 pub static MODULE: Module =
     Module::new("rabbitmq_cluster", "The cluster a node is part of.", &[&JOIN, &JOINED]).only_if(installed);
-
-struct Join {
-    host: String,
-    user: String,
-    ram_node: Value,
-    runas: Value,
-}
-
-impl Join {
-    async fn carry_out(self, ctx: &Context, name: &str) -> Result<Ret> {
-        let Join { host, user, ram_node, runas } = self;
-        let ret = Ret::new(name);
-        let node = format!("{user}@{host}");
-        let status = call(ctx, "rabbitmq.cluster_status", Vec::new(), Map::new()).await?.to_string();
-        if status.contains(&node) {
-            return Ok(ret.ok("Already in cluster"));
-        }
-        let changes = map! { "old" => "", "new" => node.as_str() };
-        if ctx.is_test() {
-            return Ok(ret.would(format!("Node is set to join cluster {node}")).changed(changes));
-        }
-        let join = args![host, user, ram_node];
-        let answer = call(ctx, "rabbitmq.join_cluster", join, map! { "runas" => runas }).await?;
-        let ret = told(ret, &answer, "Join");
-        Ok(if ret.result == Some(true) { ret.changed(changes) } else { ret })
-    }
-}
 
 /// Makes sure that the node is in a cluster with another one, which ``user`` and ``host`` name.
 #[function]
@@ -48,17 +21,20 @@ async fn joined(
     #[default(Value::Null)] ram_node: Value,
     #[default("root")] runas: Value,
 ) -> Result<Ret> {
-    Join { host, user, ram_node, runas }.carry_out(ctx, &name).await
+    let ret = Ret::new(name);
+    let node = format!("{user}@{host}");
+    let status = call(ctx, "rabbitmq.cluster_status", Vec::new(), Map::new()).await?.to_string();
+    if status.contains(&node) {
+        return Ok(ret.ok("Already in cluster"));
+    }
+    let changes = map! { "old" => "", "new" => node.as_str() };
+    if ctx.is_test() {
+        return Ok(ret.would(format!("Node is set to join cluster {node}")).changed(changes));
+    }
+    let join = args![host, user, ram_node];
+    let answer = call(ctx, "rabbitmq.join_cluster", join, map! { "runas" => runas }).await?;
+    let ret = told(ret, &answer, "Join");
+    Ok(if ret.result == Some(true) { ret.changed(changes) } else { ret })
 }
-/// The same as ``joined``, by an older name.
-#[function]
-async fn join(
-    ctx: &Context,
-    name: String,
-    host: String,
-    #[default("rabbit")] user: String,
-    #[default(Value::Null)] ram_node: Value,
-    #[default("root")] runas: Value,
-) -> Result<Ret> {
-    Join { host, user, ram_node, runas }.carry_out(ctx, &name).await
-}
+
+static JOIN: Function = Function { name: "join", doc: "The same as ``joined``, by an older name.", ..JOINED };
