@@ -60,7 +60,7 @@ where
             let in_background = plan.options.get("daemon").is_some_and(Value::truthy);
             if in_background || !tracing::dispatcher::has_been_set() {
                 // The log does not reach the person who started this.
-                eprintln!("{}: error: {error:#}", plan.program.name());
+                prepare::complain(plan.program.name(), &error);
             }
             let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
             ExitCode::from(u8::try_from(status).unwrap_or(exit_codes::GENERIC))

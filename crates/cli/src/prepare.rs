@@ -205,9 +205,14 @@ fn read_theme(path: &Path) -> anyhow::Result<Value> {
     Ok(yaml::load(&text, &path.display().to_string())?)
 }
 
+/// Prints an error. It may quote what a peer said, so nothing in it may command the terminal.
+pub fn complain(program: &str, error: &anyhow::Error) {
+    eprintln!("{program}: error: {}", value::shown::for_terminal(&format!("{error:#}")));
+}
+
 /// Prints an error and returns the exit code for it.
 pub fn fail(program: Program, error: &anyhow::Error) -> ExitCode {
-    eprintln!("{}: error: {error:#}", program.name());
+    complain(program.name(), error);
     ExitCode::from(exit_codes::SOFTWARE)
 }
 

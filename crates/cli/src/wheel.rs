@@ -22,7 +22,7 @@ pub fn main(words: Vec<String>) -> ExitCode {
     match ready(words).and_then(|prepared| run(prepared).map_err(|error| format!("{error:#}"))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("{text}");
+            eprintln!("{}", value::shown::for_terminal(&text));
             ExitCode::from(exit_codes::GENERIC)
         }
     }

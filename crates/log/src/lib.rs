@@ -8,10 +8,13 @@
 //! The fields `jid` and `minion_id`, of an event or of a span around it, go into `%(jid)s` and `%(minion_id)s`; other
 //! fields follow the message in brackets. Lines are written by the thread that logs, whole and at once, so that
 //! nothing is lost when the process ends, and the log can be opened before a daemon forks.
+//!
+//! What strangers send cannot look like a line of its own, command a terminal or fill the disk (see [`tame`]).
 
 mod format;
 mod level;
 mod sink;
+mod tame;
 mod time;
 
 use std::fmt::{self, Write};
@@ -124,6 +127,8 @@ pub struct SaltLog {
     root: Level,
     format_jid: Option<String>,
     format_minion_id: Option<String>,
+    /// Whether a line shows the ids of the span around it.
+    shows_spans: bool,
 }
 
 #[derive(Debug)]
@@ -143,6 +148,7 @@ impl SaltLog {
         }
         Ok(SaltLog {
             root: outputs.iter().map(|output| output.level).min().unwrap_or(Level::QUIET),
+            shows_spans: outputs.iter().any(|output| output.format.shows_jid() || output.format.shows_minion_id()),
             outputs,
             granular: Granular::new(granular),
             format_jid: settings.log.log_fmt_jid.clone(),
@@ -156,11 +162,12 @@ impl SaltLog {
 
     fn write(&self, logger: &str, level: Level, metadata: &Metadata<'_>, facts: &Facts) {
         let (seconds, nanos) = time::now();
-        let jid = put_into(self.format_jid.as_deref(), "jid", &facts.jid);
-        let minion_id = put_into(self.format_minion_id.as_deref(), "minion_id", &facts.minion_id);
+        let jid = put_into(self.format_jid.as_deref(), "jid", facts.jid());
+        let minion_id = put_into(self.format_minion_id.as_deref(), "minion_id", facts.minion_id());
         let mut line = String::with_capacity(160);
         for output in self.outputs.iter().filter(|output| level >= output.level) {
             let message = facts.message(output.format.shows_jid(), output.format.shows_minion_id());
+            let message = tame::message(&message, level, output.sink.takes_lines());
             let record = Record {
                 name: logger,
                 level,
@@ -232,8 +239,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
             tracing::Level::DEBUG => Level::PROFILE,
             tracing::Level::TRACE => Level::TRACE,
         };
-        // Spans carry ids for the lines in them, whatever their own level.
-        metadata.is_span() || (highest >= self.root && highest >= self.threshold(&logger_name(metadata.target())))
+        // Spans carry ids for the lines in them, whatever their own level; they cost nothing where no line shows ids.
+        (metadata.is_span() && self.shows_spans)
+            || (metadata.is_event()
+                && highest >= self.root
+                && highest >= self.threshold(&logger_name(metadata.target())))
     }
 
     fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
@@ -297,6 +307,9 @@ struct Facts {
     others: String,
     jid: String,
     minion_id: String,
+    /// The ids of the span around; lines show them where the format asks for them.
+    around_jid: String,
+    around_minion_id: String,
     shift: Option<Level>,
 }
 
@@ -312,12 +325,20 @@ impl Facts {
     }
 
     fn inherit(&mut self, around: &Facts) {
-        if self.jid.is_empty() {
-            self.jid.clone_from(&around.jid);
+        if self.around_jid.is_empty() {
+            self.around_jid.clone_from(&around.jid);
         }
-        if self.minion_id.is_empty() {
-            self.minion_id.clone_from(&around.minion_id);
+        if self.around_minion_id.is_empty() {
+            self.around_minion_id.clone_from(&around.minion_id);
         }
+    }
+
+    fn jid(&self) -> &str {
+        if self.jid.is_empty() { &self.around_jid } else { &self.jid }
+    }
+
+    fn minion_id(&self) -> &str {
+        if self.minion_id.is_empty() { &self.around_minion_id } else { &self.minion_id }
     }
 
     /// The message with its fields; ids only where the format does not show them by itself.
@@ -335,9 +356,13 @@ impl Facts {
         }
     }
 
-    fn put(&mut self, field: &Field, value: String) {
+    fn put(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.text = value.to_owned();
+            return;
+        }
+        let value = tame::field(value);
         match field.name() {
-            "message" => self.text = value,
             "jid" => self.jid = value,
             "minion_id" => self.minion_id = value,
             "critical" | "profile" | "garbage" if value != "true" => {}
@@ -359,11 +384,11 @@ fn add_field(fields: &mut String, name: &str, value: &str) {
 
 impl Visit for Facts {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.to_owned());
+        self.put(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}"));
+        self.put(field, &format!("{value:?}"));
     }
 }
 
@@ -432,11 +457,36 @@ mod tests {
             tracing::warn!(jid = "7", "own");
         });
         assert_eq!(got, ["[JID: 2026][web1] in", "[JID: 7] own"]);
+        let unasked = lines(map! { "log_fmt_logfile" => "%(message)s" }, || {
+            tracing::info_span!("job", jid = "2026").in_scope(|| tracing::warn!("in"));
+        });
+        assert_eq!(unasked, ["in"]);
         let plain = lines(map! { "log_fmt_logfile" => "%(message)s" }, || {
             tracing::warn!(jid = "7", "lost");
             tracing::warn!(jid = "7", "job 7 lost");
         });
         assert_eq!(plain, ["lost (jid=7)", "job 7 lost"]);
+    }
+
+    #[test]
+    fn strangers_write_no_lines_and_no_commands() {
+        let options = map! { "log_fmt_logfile" => "%(levelname)s%(jid)s %(message)s" };
+        let got = lines(options, || {
+            let id = "web1\nWARNING Accepted the key of evil\x1b[2J\u{9b}\u{202e}";
+            tracing::warn!("Bad request from {id}");
+            tracing::warn!(minion = id, peer = %id, "refused");
+            tracing::warn!(jid = id, "lost");
+            tracing::warn!(text = %"x".repeat(1 << 20), "large");
+            tracing::warn!("{}", "y".repeat(1 << 20));
+        });
+        assert_eq!(got[0], "WARNING Bad request from web1");
+        assert_eq!(got[1], "    WARNING Accepted the key of evil\\x1b[2J\\x9b\\u202e");
+        let one_line = "web1\\nWARNING Accepted the key of evil\\x1b[2J\\x9b\\u202e";
+        assert_eq!(got[2], format!("WARNING refused (minion={one_line}, peer={one_line})"));
+        assert_eq!(got[3], format!("WARNING[JID: {one_line}] lost"));
+        assert!(got[4].len() < 1200 && got[4].contains("bytes more"), "{}", got[4].len());
+        assert!(got[5].len() < 70_000 && got[5].contains("bytes more"), "{}", got[5].len());
+        assert_eq!(got.len(), 6);
     }
 
     #[test]

@@ -42,6 +42,11 @@ impl Sink {
         }
     }
 
+    /// Whether a message may have several lines.
+    pub(crate) fn takes_lines(&self) -> bool {
+        !matches!(self, Sink::Syslog(_))
+    }
+
     pub(crate) fn colours(&self) -> bool {
         matches!(self, Sink::Console { colours: true })
     }

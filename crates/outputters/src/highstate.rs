@@ -9,7 +9,7 @@ use ::value::{Map, Value};
 
 use super::Unfit;
 use super::settings::Settings;
-use super::text::{fill, lines, strip_escapes, trim};
+use super::text::{fill, lines, trim};
 use changes::Changes;
 use summary::Counts;
 
@@ -67,7 +67,6 @@ fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -
         Value::Map(map) => report.states(host, map)?,
         _ => {}
     }
-    let host = if settings.strip_colors { strip_escapes(host) } else { host.to_owned() };
     report.lines.insert(0, format!("{}{host}:{end}", report.color));
     Ok((report.lines.join("\n"), report.counts.changes > 0))
 }
@@ -95,8 +94,6 @@ impl Report<'_> {
         self.color = colors.light_red.to_string();
         self.lines.push(format!("    {}Data failed to compile:{}", colors.light_red, colors.end));
         for error in errors {
-            let error = error.to_string();
-            let error = if self.settings.strip_colors { strip_escapes(&error) } else { error };
             self.lines.push(format!("{}----------\n    {error}{}", colors.light_red, colors.end));
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ::value::python::{repr, repr_float};
-use ::value::{Map, Value};
+use ::value::{Map, Value, shown};
 
 use super::Unfit;
 use super::settings::{Indent, Settings};
@@ -112,7 +112,8 @@ impl Writer {
                 '\t' => self.out.push_str("\\t"),
                 '\x08' => self.out.push_str("\\b"),
                 '\x0c' => self.out.push_str("\\f"),
-                '\0'..='\x1f' => drop(write!(self.out, "\\u{:04x}", letter as u32)),
+                // More than JSON asks for: what commands a terminal means the same when escaped.
+                _ if shown::is_command(letter) => drop(write!(self.out, "\\u{:04x}", letter as u32)),
                 _ => self.out.push(letter),
             }
         }

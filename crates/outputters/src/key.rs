@@ -1,12 +1,10 @@
 //! `key`: the lists of `salt-key`.
 
-use std::borrow::Cow;
-
 use ::value::Value;
 
 use super::Unfit;
 use super::settings::Settings;
-use super::text::{sorted, strip_escapes};
+use super::text::sorted;
 
 /// Returns a heading for each class of keys and a line for each key.
 pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
@@ -17,13 +15,13 @@ pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
         lines.push(format!("{}{} Keys:{end}", look.heading_color, look.heading));
         match keys {
             Value::List(ids) => {
-                let mut ids: Vec<String> = ids.iter().map(|id| shown(id, settings)).collect();
+                let mut ids: Vec<String> = ids.iter().map(Value::to_string).collect();
                 ids.sort_unstable();
                 lines.extend(ids.iter().map(|id| format!("{}{id}{end}", look.color)));
             }
             Value::Map(map) => {
                 for (id, content) in sorted(map)? {
-                    lines.push(format!("{}{}:  {content}{end}", look.color, shown(id, settings)));
+                    lines.push(format!("{}{id}:  {content}{end}", look.color));
                 }
             }
             _ => return Err(Unfit),
@@ -49,9 +47,4 @@ fn look<'a>(class: &str, settings: &'a Settings) -> Result<Look<'a>, Unfit> {
         _ => return Err(Unfit),
     };
     Ok(Look { heading, heading_color, color })
-}
-
-fn shown(id: &Value, settings: &Settings) -> String {
-    let text: Cow<str> = id.to_string().into();
-    if settings.strip_colors { strip_escapes(&text) } else { text.into_owned() }
 }

@@ -1,12 +1,10 @@
 //! `nested`: the usual form, by indentation.
 
-use std::borrow::Cow;
-
 use ::value::python::{repr, repr_float};
 use ::value::{Map, Value};
 
 use super::settings::Settings;
-use super::text::{lines, sorted, strip_escapes};
+use super::text::{lines, sorted};
 
 /// Returns the text of a value, each line indented by so many blanks.
 pub fn output(data: &Value, settings: &Settings, retcode: i64, indent: usize) -> String {
@@ -44,9 +42,8 @@ impl<'a> Display<'a> {
     fn text(&mut self, text: &str, indent: usize, prefix: &str) {
         let blank = " ".repeat(prefix.len());
         for (place, line) in lines(text).into_iter().enumerate() {
-            let line = if self.settings.strip_colors { Cow::Owned(strip_escapes(line)) } else { line.into() };
             let prefix = if place == 0 { prefix } else { &blank };
-            self.line(indent, &self.settings.colors.green, prefix, &line, "");
+            self.line(indent, &self.settings.colors.green, prefix, line, "");
         }
     }
 

@@ -37,8 +37,10 @@ pub enum Tabular {
 pub struct Settings {
     /// The colours in use.
     pub colors: Colors,
-    /// Replace escape characters in results, so that they cannot write to the terminal.
+    /// Replace all escape characters in results; without it those of colours stay.
     pub strip_colors: bool,
+    /// Whether the text goes to a terminal.
+    pub terminal: bool,
     /// The outputter of `--out` or of the configuration.
     pub output: Option<String>,
     /// The function is a state function and everything is printed at the end.
@@ -80,6 +82,7 @@ impl Settings {
         Settings {
             colors: if colored { Colors::on() } else { Colors::off() },
             strip_colors: flag("strip_colors", true),
+            terminal: terminal && options.get_str("output_file").is_none_or(str::is_empty),
             output: options.get_str("output").filter(|name| !name.is_empty()).map(str::to_owned),
             static_state: flag("static", false) && function.split('.').next() == Some("state"),
             progress: flag("progress", false),

@@ -50,11 +50,6 @@ pub fn trim(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Replaces the escape character, so that a result cannot command the terminal.
-pub fn strip_escapes(text: &str) -> String {
-    text.replace('\x1b', "?")
-}
-
 /// Returns the entries sorted by key as Python's `sorted` does, or nothing if the keys do not compare.
 pub fn sorted(map: &Map) -> Result<Vec<(&Value, &Value)>, Unfit> {
     let mut entries: Vec<(&Value, &Value)> = map.iter().collect();

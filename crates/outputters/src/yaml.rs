@@ -1,6 +1,6 @@
 //! `yaml`: block style, keys sorted, as PyYAML dumps it.
 
-use ::value::Value;
+use ::value::{Value, shown};
 use ::yaml::{Flow, Style};
 
 use super::Unfit;
@@ -15,8 +15,13 @@ pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
         Indent::Unset | Indent::Width(_) => Style { indent: 2, ..Style::from(Flow::Block) },
         Indent::OneLine | Indent::Pretty => return Err(Unfit),
     };
-    ::yaml::dump_with(data, style).map_err(|error| {
-        tracing::error!("{error}");
-        Unfit
-    })
+    let dump = |style| {
+        ::yaml::dump_with(data, style).map_err(|error| {
+            tracing::error!("{error}");
+            Unfit
+        })
+    };
+    let text = dump(style)?;
+    // YAML counts the marks of writing direction as printable; escaped they mean the same and command no terminal.
+    if text.contains(shown::is_command) { dump(Style { unicode: false, ..style }) } else { Ok(text) }
 }

@@ -9,6 +9,7 @@ mod datetime;
 mod map;
 pub mod python;
 mod serde_impl;
+pub mod shown;
 mod traverse;
 
 use std::hash::{Hash, Hasher};

@@ -90,8 +90,8 @@ fn message(step: &Step) -> String {
         Some(Value::Bool(false)) => "FAILED",
         _ => "would change",
     };
-    // Names come from minions; nothing but text may reach the terminal.
-    id.chars().map(|c| if c.is_control() { '?' } else { c }).chain(format!(" ({ended})").chars()).collect()
+    // Names come from minions; nothing but text may reach the terminal, and a line is a line.
+    format!("{} ({ended})", value::shown::for_terminal(id)).replace(['\n', '\t'], "?")
 }
 
 #[cfg(test)]
@@ -105,6 +105,7 @@ mod tests {
         let step = |done| Step { id: "a".into(), done, length: 3 };
         let done = map! { "__id__" => "nginx\u{1b}[2J", "name" => "x", "result" => false };
         assert_eq!(message(&step(done)), "nginx?[2J (FAILED)");
+        assert_eq!(message(&step(map! { "name" => "a\u{9b}2J\u{202e}b\nc", "result" => true })), "a?2J?b?c (done)");
         assert_eq!(message(&step(map! { "name" => "/etc/x", "result" => Value::Null })), "/etc/x (would change)");
     }
 

@@ -40,7 +40,7 @@ pub fn main(mut parsed: Parsed) -> ExitCode {
     match run(prepared) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("salt-call: error: {error:#}");
+            prepare::complain("salt-call", &error);
             ExitCode::from(exit_codes::GENERIC)
         }
     }
@@ -195,7 +195,7 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     let settings = prepare::output_settings(&options);
     let code = match Shown::of(function, &answer, || usage(function)) {
         Shown::Complaint { text, usage, code } => {
-            eprintln!("{text}");
+            eprintln!("{}", value::shown::for_terminal(&text));
             if let Some(usage) = usage {
                 outputters::print_line(&usage)?;
             }

@@ -49,7 +49,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
                 ExitCode::from(unusable.code())
             }
             None => {
-                eprintln!("salt-cp: error: {error:#}");
+                prepare::complain("salt-cp", &error);
                 ExitCode::from(exit_codes::GENERIC)
             }
         },

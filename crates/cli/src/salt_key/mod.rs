@@ -41,7 +41,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     match run(&prepared) {
         Ok(()) => ExitCode::from(exit_codes::OK),
         Err(error) => {
-            eprintln!("salt-key: error: {error:#}");
+            prepare::complain("salt-key", &error);
             ExitCode::from(exit_codes::GENERIC)
         }
     }

@@ -37,7 +37,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     match run(prepared) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("salt-run: error: {error:#}");
+            prepare::complain("salt-run", &error);
             let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
             ExitCode::from(u8::try_from(status).unwrap_or(exit_codes::GENERIC))
         }

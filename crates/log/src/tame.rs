@@ -1,0 +1,80 @@
+//! Makes harmless what strangers put into messages.
+//!
+//! A message is often of several lines: a rendered SLS, what a command wrote, a traceback. Its lines stay lines, so that
+//! people can read and copy them, but each after the first is indented: none can pass for a line of the log, which begins
+//! with its time or its level. Ids and fields are single values and stay on one line, with `\n` for a line end. A log
+//! server takes one line per message, since it stores each as a record. All other characters that command a terminal are
+//! written in Python's way, `\x1b`; so the log keeps what was sent, and can be looked at with `tail`.
+
+use std::borrow::Cow;
+
+use value::shown::{brief, escaped, is_command, push_escaped};
+
+use crate::level::Level;
+
+/// Most bytes of an id or a field.
+const FIELD: usize = 1024;
+
+/// Most bytes of a message that people see by default. What a command wrote fits.
+const MESSAGE: usize = 64 << 10;
+
+/// Most bytes of a message below `info`: rendered files.
+const DEBUG_MESSAGE: usize = 1 << 20;
+
+/// Before each line of a message but the first.
+const CONTINUED: &str = "    ";
+
+/// Returns an id or the value of a field on one line.
+pub(crate) fn field(value: &str) -> String {
+    escaped(&brief(value, FIELD)).into_owned()
+}
+
+/// Returns a message for a place that takes several lines, or for one that takes one.
+pub(crate) fn message(text: &str, level: Level, lines: bool) -> Cow<'_, str> {
+    let limit = if level < Level::INFO { DEBUG_MESSAGE } else { MESSAGE };
+    if text.len() <= limit && !text.contains(|letter| letter == '\n' || is_command(letter)) {
+        return text.into();
+    }
+    let text = brief(text, limit);
+    if !lines {
+        return escaped(&text).into_owned().into();
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\n' => {
+                out.push('\n');
+                // Nothing follows a line end that is the last character.
+                if letters.peek().is_some() {
+                    out.push_str(CONTINUED);
+                }
+            }
+            '\r' if letters.peek() == Some(&'\n') => {}
+            _ if is_command(letter) => push_escaped(&mut out, letter),
+            _ => out.push(letter),
+        }
+    }
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_message_stay_readable() {
+        let sls = "rendered:\nweb:\n  pkg.installed:\r\n\t- name: nginx\n";
+        let shown = message(sls, Level::DEBUG, true);
+        assert_eq!(shown, "rendered:\n    web:\n      pkg.installed:\n    \t- name: nginx\n");
+        assert_eq!(message(sls, Level::DEBUG, false), "rendered:\\nweb:\\n  pkg.installed:\\r\\n\\t- name: nginx\\n");
+        assert!(matches!(message("plain", Level::INFO, true), Cow::Borrowed("plain")));
+    }
+
+    #[test]
+    fn rendered_files_may_be_longer_than_warnings() {
+        let text = "x".repeat(200_000);
+        assert_eq!(message(&text, Level::DEBUG, true).len(), 200_000);
+        assert!(message(&text, Level::WARNING, true).ends_with("... (134464 bytes more)"));
+    }
+}
