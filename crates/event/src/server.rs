@@ -271,7 +271,13 @@ impl Senders {
         let mut decoder = ipc::Decoder::new(limit);
         let mut buffer = BytesMut::new();
         loop {
+            let mut all_in = false;
             while let Some(bytes) = decoder.decode(&mut buffer)? {
+                if !all_in {
+                    // The sender may wait at the other socket to hear what comes of this, and must not miss it.
+                    self.bus.let_in().await;
+                    all_in = true;
+                }
                 self.publish(&bytes);
             }
             buffer.reserve(4096);

@@ -88,6 +88,23 @@ async fn who_has_connected_misses_nothing_that_is_asked_for_afterwards() {
     bus.let_in().await;
 }
 
+/// More programs than a daemon lets in at one go.
+const CROWD: usize = 200;
+
+#[tokio::test]
+async fn who_has_connected_hears_what_another_program_fires_afterwards() {
+    let daemon = daemon(ServeOptions::default()).await;
+    let mut inside = daemon.bus.subscribe(Filter::all());
+    let mut remote = daemon.remote();
+    remote.fire("first", Map::new()).await.unwrap();
+    inside.next().await.unwrap();
+    let path = daemon.dir.path().join("master_event_pub.ipc");
+    let _programs: Vec<_> = (0..CROWD).map(|_| std::os::unix::net::UnixStream::connect(&path).unwrap()).collect();
+    remote.fire("second", Map::new()).await.unwrap();
+    inside.next().await.unwrap();
+    assert_eq!(daemon.bus.subscribers(), CROWD + 1, "all were in before the event went out");
+}
+
 #[tokio::test]
 async fn events_come_in_in_either_form_and_reach_everybody() {
     let daemon = daemon(ServeOptions::default()).await;
@@ -163,7 +180,10 @@ async fn garbage_ends_its_own_connection_only() {
 async fn the_end_of_the_daemon_is_noticed_and_its_return_too() {
     let daemon = daemon(ServeOptions::default()).await;
     let mut remote = daemon.remote();
+    let mut inside = daemon.bus.subscribe(Filter::all());
     remote.fire("first", Map::new()).await.unwrap();
+    inside.next().await.unwrap();
+    drop(inside);
     let mut listening = daemon.listen(Filter::all()).await;
     daemon.server.close().await;
     assert!(matches!(listening.next().await, Err(RemoteError::Closed { .. })));

@@ -16,8 +16,8 @@ pub const ASK: &str = "saltern/masters/ask";
 /// The answer's tag begins so.
 const ANSWER: &str = "saltern/masters/answer";
 
-/// A minion that runs answers at once; a call does not wait for one that does not.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// A minion that runs answers at once, unless the host is busy; a call does not wait long for one that hangs.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Asks the minion that runs on this machine with these options; nothing when there is none.
 pub async fn ask(rt: &Rt, config: &config::Minion) -> Option<Vec<MasterStatus>> {

@@ -106,7 +106,12 @@ pub struct Target {
     pub tls: Option<(Tls, String)>,
     /// Largest message accepted from the peer, in bytes.
     pub message_limit: usize,
+    /// Called whenever something is heard from the peer, a heartbeat included.
+    pub on_heard: Option<OnHeard>,
 }
+
+/// Is told that a peer was heard.
+pub type OnHeard = std::sync::Arc<dyn Fn() + Send + Sync>;
 
 impl Target {
     /// A plain connection with the usual settings.
@@ -119,6 +124,13 @@ impl Target {
             timeout: Duration::from_secs(5),
             tls: None,
             message_limit: 1 << 30,
+            on_heard: None,
+        }
+    }
+
+    pub(crate) fn note_heard(&self) {
+        if let Some(on_heard) = &self.on_heard {
+            on_heard();
         }
     }
 

@@ -16,7 +16,10 @@ pub async fn watch(rt: &Rt, target: &Target) -> Error {
     loop {
         let ping = Envelope::clear(map! { "cmd" => "ping" });
         match requester.ask(ping, patience).await {
-            Ok(_) => tokio::time::sleep(beat.every).await,
+            Ok(_) => {
+                target.note_heard();
+                tokio::time::sleep(beat.every).await;
+            }
             Err(Error::Timeout(time)) => return Error::Silent(time),
             Err(other) => return other,
         }

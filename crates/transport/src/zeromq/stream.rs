@@ -11,7 +11,7 @@ use wire::zmtp::{Command, Decoder, Handshake, Incoming, Peer, SocketType, Step};
 use crate::budget::Share;
 use crate::buffer::{ReadBuffer, write_once, write_patiently};
 use crate::pulse::Pulse;
-use crate::{Budget, Error, Heartbeat, Target};
+use crate::{Budget, Error, Heartbeat, OnHeard, Target};
 
 /// A connection to a peer that has introduced itself.
 pub(super) struct ZmtpStream {
@@ -21,6 +21,8 @@ pub(super) struct ZmtpStream {
     pulse: Pulse,
     /// What is left to write of a PING or PONG.
     outbox: Bytes,
+    /// Is told of each sign of life.
+    pub(super) on_heard: Option<OnHeard>,
 }
 
 /// What a stream is set up with.
@@ -55,7 +57,7 @@ impl ZmtpStream {
         // ZMTP 3.0 has no PING.
         let pulse = Pulse::new(setup.heartbeat.filter(|_| peer.minor > 0));
         let decoder = Decoder::new(setup.limit);
-        Ok((ZmtpStream { stream, buffer, decoder, pulse, outbox: Bytes::new() }, peer))
+        Ok((ZmtpStream { stream, buffer, decoder, pulse, outbox: Bytes::new(), on_heard: None }, peer))
     }
 
     /// Waits for the next message or subscription. Heartbeats are sent and answered meanwhile. May be dropped and called
@@ -90,6 +92,9 @@ impl ZmtpStream {
             read = self.buffer.fill(&mut self.stream, missing) => {
                 read?;
                 self.pulse.heard();
+                if let Some(on_heard) = &self.on_heard {
+                    on_heard();
+                }
             }
             due = self.pulse.due() => {
                 due?;

@@ -17,6 +17,8 @@ pub async fn watch(rt: &Rt, target: &Target) -> Error {
 
 async fn hold(rt: &Rt, target: &Target) -> Result<std::convert::Infallible, Error> {
     let mut stream = dial(rt, target, SocketType::Req, "").await?;
+    stream.on_heard.clone_from(&target.on_heard);
+    target.note_heard();
     loop {
         stream.next().await?;
     }

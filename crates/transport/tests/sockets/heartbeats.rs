@@ -1,11 +1,13 @@
 //! Silence is found, and only silence.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rt::Listen;
-use saltern_transport::{Audience, Error, Heartbeat, Limits, Requester, Target, tcp, zeromq};
+use saltern_transport::{Audience, Error, Heartbeat, Limits, OnHeard, Requester, Target, tcp, zeromq};
 use tokio::time::Instant;
 use wire::zmtp::{Command, Incoming, SocketType, encode_message};
 
@@ -60,7 +62,8 @@ async fn a_request_port_that_fell_silent_is_found_while_a_question_waits_and_whi
 async fn a_tcp_master_that_fell_silent_is_found_and_one_that_answers_is_not() {
     let net = MemoryNet::default();
     let server = tcp::serve(net.rt(), Listen::at(address()), Limits::default(), None).await.unwrap();
-    let (rt, target) = (net.rt(), Target::plain(address()));
+    let heard = Arc::new(AtomicUsize::new(0));
+    let (rt, target) = (net.rt(), Target { on_heard: Some(counter(&heard)), ..Target::plain(address()) });
     let watched = tokio::spawn(async move { (tcp::watch(&rt, &target).await, Instant::now()) });
     let answering = tokio::spawn(async move {
         let mut server = server;
@@ -75,6 +78,26 @@ async fn a_tcp_master_that_fell_silent_is_found_and_one_that_answers_is_not() {
     let (error, found) = watched.await.unwrap();
     assert!(matches!(error, Error::Silent(_)), "{error}");
     assert!(found - silent_since < BOUND, "{:?}", found - silent_since);
+    assert_eq!(heard.load(Ordering::Relaxed), 1000, "each answer is a sign of life");
+}
+
+fn counter(count: &Arc<AtomicUsize>) -> OnHeard {
+    let count = count.clone();
+    Arc::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_of_a_request_port_are_told() {
+    let (net, target, mut incoming) = by_hand();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let (rt, target) = (net.rt(), Target { on_heard: Some(counter(&heard)), ..target });
+    let watched = tokio::spawn(async move { zeromq::watch(&rt, &target).await });
+    let mut peer = Peer::over(incoming.recv().await.unwrap(), SocketType::Router).await;
+    lives_for(&mut peer, Duration::from_secs(30)).await;
+    assert!(!watched.is_finished());
+    assert!(heard.load(Ordering::Relaxed) >= 15, "{heard:?}");
 }
 
 #[tokio::test(start_paused = true)]
