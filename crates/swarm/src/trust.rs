@@ -48,7 +48,7 @@ impl Trust for SharedTrust {
     fn keep(&self, _: Keep, key: &str) -> Result<(), Distrust> {
         let key = clean_key(key);
         if *self.record.key.get_or_init(|| key.clone()) != key {
-            return Err(Distrust::Changed);
+            return Err(Distrust::Changed(None));
         }
         self.knows.store(true, Ordering::Relaxed);
         Ok(())
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(first.known(), Ok(Some(clean_key("KEY A"))));
         assert_eq!(second.known(), Ok(None), "it has not signed in");
         second.keep(Keep::First, "KEY A").unwrap();
-        assert_eq!(third.keep(Keep::First, "KEY B"), Err(Distrust::Changed));
+        assert_eq!(third.keep(Keep::First, "KEY B"), Err(Distrust::Changed(None)));
     }
 
     #[test]

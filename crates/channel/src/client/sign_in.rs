@@ -9,7 +9,7 @@ use rt::Rt;
 use value::Map;
 use wire::loads::{ABILITIES_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
 
-use super::{Credentials, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
+use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
 
 /// What a master answered to a sign-in.
 pub enum SignIn {
@@ -91,7 +91,7 @@ impl<'a> Attempt<'a> {
         };
         self.check_signature(judged.as_ref(), &load, &sig)?;
         if answer.nonce() != Some(&self.nonce) {
-            return Err(Error::Authentication("Invalid nonce".to_owned()));
+            return Err(Error::Authentication("The payload nonce did not validate".to_owned()));
         }
         match answer {
             AuthAnswer::Accepted(accepted) => self.take_keys(&accepted, judged.as_ref()),
@@ -108,17 +108,25 @@ impl<'a> Attempt<'a> {
             Shown { key: &accepted.pub_key, signature: accepted.pub_sig.as_deref(), token_sent: self.token.is_some() };
         let verify = |signature: &str| self.vouched(&accepted.pub_key, signature);
         let finger = || crypto::pem_finger(accepted.pub_key.as_bytes(), self.settings.hash_type);
-        let judgement = judge(&self.settings.trust, self.known.as_deref(), shown, verify, finger)?;
+        let judgement = judge(&self.settings.trust, self.known.as_deref(), shown, verify, finger);
+        let judgement = judgement.map_err(|distrust| self.explain(distrust, &accepted.pub_key))?;
         let key = self.trust.read(&accepted.pub_key).map_err(Error::crypto("read the master's key"))?;
         Ok((judgement, key))
     }
 
-    fn vouched(&self, key: &str, signature: &str) -> bool {
+    fn vouched(&self, key: &str, signature: &str) -> Result<(), Distrust> {
+        let signing = self.trust.signing_key()?;
         let signature: String = signature.split_whitespace().collect();
-        let (Ok(signing), Ok(signature)) = (self.trust.signing_key(), BASE64_STANDARD.decode(signature)) else {
-            return false;
-        };
-        signing.verify(self.settings.signing, crypto::clean_key(key).as_bytes(), &signature)
+        let signature = BASE64_STANDARD.decode(signature).ok();
+        let fits = signature.is_some_and(|signature| {
+            signing.verify(self.settings.signing, crypto::clean_key(key).as_bytes(), &signature)
+        });
+        self.trust.note_verified(fits);
+        if fits { Ok(()) } else { Err(Distrust::BadSignature) }
+    }
+
+    fn explain(&self, distrust: Distrust, shown: &str) -> Distrust {
+        self.trust.explain(distrust, self.known.as_deref(), shown, self.settings.hash_type)
     }
 
     /// The outer signature must be by the key shown, or for a refusal by the key on record.
@@ -135,12 +143,12 @@ impl<'a> Attempt<'a> {
         };
         match key.verify(self.settings.signing, load, sig) {
             true => Ok(()),
-            false => Err(Error::Authentication("Invalid signature".to_owned())),
+            false => Err(Error::Authentication("The payload signature did not validate".to_owned())),
         }
     }
 
     fn take_keys(&self, accepted: &AuthAccepted, judged: Option<&(Judgement, PublicKey)>) -> Result<SignIn, Error> {
-        let Some((judgement, master)) = judged else { return Err(super::Distrust::Proof.into()) };
+        let Some((judgement, master)) = judged else { return Err(Distrust::Proof.into()) };
         let private = &self.identity.key;
         let decrypt = |sealed: &[u8]| private.decrypt(self.settings.encryption, sealed);
         let key_string = |sealed: &[u8]| {
@@ -149,17 +157,18 @@ impl<'a> Attempt<'a> {
         };
         let aes = key_string(&accepted.aes)?;
         if !accepted.sig.as_deref().is_some_and(|sig| master.verify_key_string(&aes, sig)) {
-            return Err(super::Distrust::Proof.into());
+            return Err(Distrust::Proof.into());
         }
         if judgement.token {
             let returned = accepted.token.as_deref().and_then(|token| decrypt(token).ok());
             let sent = self.token.as_ref().map(|token| token.expose().as_bytes());
             if returned.as_deref() != sent {
-                return Err(super::Distrust::Proof.into());
+                return Err(Distrust::Token.into());
             }
         }
         let session = accepted.session.as_deref().map(key_string).transpose()?;
-        self.trust.keep(judgement.keep, &accepted.pub_key)?;
+        let kept = self.trust.keep(judgement.keep, &accepted.pub_key);
+        kept.map_err(|distrust| self.explain(distrust, &accepted.pub_key))?;
         let credentials = Credentials::new(aes, session, accepted.publish_port);
         let mut credentials = credentials.map_err(|error| Error::Malformed(error.to_string()))?;
         credentials.abilities = Abilities::find(&accepted.extra);

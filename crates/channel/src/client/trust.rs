@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crypto::clean_key;
+use crypto::{HashType, clean_key};
 
 /// What the minion's options say about trust.
 #[derive(Clone, Debug, Default)]
@@ -56,23 +56,50 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
     /// It differs from the key on record and nothing vouches for it.
-    #[error("The master key has changed, the salt master could have been subverted, verify salt master's public key")]
-    Changed,
+    #[error(
+        "The master key has changed, the salt master could have been subverted, verify salt master's public key{}",
+        .0.as_ref().map(ToString::to_string).unwrap_or_default()
+    )]
+    Changed(Option<Box<Change>>),
     /// The signature does not fit the key.
-    #[error("Failed to verify the signature of the master's public key with the signing key")]
+    #[error(
+        "The masters public could not be verified. Is the verification pubkey up to date? The signature that the master \
+         sent does not fit its public key"
+    )]
     BadSignature,
+    /// Signatures are to be verified, and the key to do it with is not there.
+    #[error(
+        "Verification public key {name} does not exist. You need to copy it from the master to the minions pki \
+         directory: to {}",
+        path.display()
+    )]
+    NoVerificationKey {
+        /// The name of the file, the same on the master.
+        name: String,
+        /// Where it belongs.
+        path: PathBuf,
+    },
     /// Signed keys are demanded and the master shows no signature.
-    #[error("Master did not send its public key signature, but verify_master_pubkey_sign is enabled")]
+    #[error(
+        "The master did not send its public-key signature, but signature verification is enabled on the minion. Either \
+         disable signature verification on the minion (verify_master_pubkey_sign) or enable signing the public key on the \
+         master (master_sign_pubkey)"
+    )]
     Unsigned,
     /// The master signs its key but this minion does not check signatures.
     #[error(
-        "The master sent its public-key signature, but signature verification is not enabled on the minion \
-         (set verify_master_pubkey_sign: True)"
+        "The masters sent its public-key signature, but signature verification is not enabled on the minion. Either enable \
+         signature verification on the minion (verify_master_pubkey_sign) or disable signing the public key on the master \
+         (master_sign_pubkey)"
     )]
     UnexpectedSignature,
+    /// The master did not return the token, so it has not the private half of the key on record.
+    #[error("The master failed to decrypt the random minion token")]
+    Token,
     /// The fingerprint is not the pinned one.
     #[error(
-        "The specified fingerprint in the master configuration file:\n{wanted}\nDoes not match the authenticating master's key:\n{shown}"
+        "The specified fingerprint in the master configuration file:\n{wanted}\nDoes not match the authenticating master's \
+         key:\n{shown}\nVerify that the configured fingerprint matches the fingerprint of the correct master"
     )]
     Fingerprint {
         /// What `master_finger` says.
@@ -95,7 +122,23 @@ pub enum Distrust {
     },
 }
 
-/// Decides about a key. `verify` says whether a signature by the signing key fits the key shown; `finger` is the key's
+/// What an operator needs to know to decide about a changed key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    ". {} holds the key {known}, and this master shows {shown}. Masters that are followed at the same time need the same key \
+     pair (master.pem, master.pub), or signed keys. If the change was intended, delete the file",
+    record.display()
+)]
+pub struct Change {
+    /// The fingerprint of the key on record.
+    pub known: String,
+    /// The fingerprint of the key that was shown.
+    pub shown: String,
+    /// The file of the record.
+    pub record: PathBuf,
+}
+
+/// Decides about a key. `verify` holds a signature by the signing key against the key shown; `finger` is the key's
 /// fingerprint.
 ///
 /// # Errors
@@ -104,13 +147,13 @@ pub fn judge(
     settings: &TrustSettings,
     known: Option<&str>,
     shown: Shown<'_>,
-    verify: impl Fn(&str) -> bool,
+    verify: impl Fn(&str) -> Result<(), Distrust>,
     finger: impl FnOnce() -> String,
 ) -> Result<Judgement, Distrust> {
     let signed = |check: bool| match (settings.verify_signature, shown.signature) {
         (true, None) => Err(Distrust::Unsigned),
         (false, Some(_)) => Err(Distrust::UnexpectedSignature),
-        (true, Some(signature)) if check && !verify(signature) => Err(Distrust::BadSignature),
+        (true, Some(signature)) if check => verify(signature),
         _ => Ok(()),
     };
     let compared = known.filter(|_| shown.token_sent && !settings.open_mode);
@@ -119,14 +162,13 @@ pub fn judge(
             signed(settings.always_verify)?;
             Judgement { keep: Keep::Nothing, token: true }
         }
-        Some(_) if settings.verify_signature => {
-            let good = shown.signature.is_some_and(&verify);
-            if !good {
-                return Err(Distrust::Changed);
+        Some(_) => {
+            signed(true)?;
+            if !settings.verify_signature {
+                return Err(Distrust::Changed(None));
             }
             Judgement { keep: Keep::Replace, token: false }
         }
-        Some(_) => return Err(Distrust::Changed),
         None => {
             signed(true)?;
             let keep = match (settings.verify_signature, known) {
@@ -161,6 +203,14 @@ pub trait Trust: Send + Sync {
     /// Returns the public half of the signing key.
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust>;
 
+    /// Is told that a master's key was held against its signature, and whether it fits.
+    fn note_verified(&self, _fits: bool) {}
+
+    /// Completes a verdict with what the record tells: which key is in which file.
+    fn explain(&self, distrust: Distrust, _known: Option<&str>, _shown: &str, _digest: HashType) -> Distrust {
+        distrust
+    }
+
     /// Reads a master's key, on record or just shown. Who signs in again and again may remember what was read.
     ///
     /// # Errors
@@ -185,6 +235,11 @@ impl FileTrust {
 }
 
 impl FileTrust {
+    /// The name of the file with the verification key.
+    pub fn signing_name(&self) -> String {
+        self.signing.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Writes a key beside the record, to be put in its place in one step.
     fn write(&self, text: &str) -> io::Result<tempfile::NamedTempFile> {
         let directory = self.record.parent().unwrap_or(Path::new("."));
@@ -215,15 +270,33 @@ impl Trust for FileTrust {
         match written {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match self.known()? {
                 Some(known) if clean_key(&known) == text => Ok(()),
-                _ => Err(Distrust::Changed),
+                _ => Err(Distrust::Changed(None)),
             },
             other => other.map_err(|error| failed("write", &self.record, error)),
         }
     }
 
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust> {
-        let text = std::fs::read(&self.signing).map_err(|error| failed("read", &self.signing, error))?;
+        let text = std::fs::read(&self.signing).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Distrust::NoVerificationKey { name: self.signing_name(), path: self.signing.clone() }
+            }
+            _ => failed("read", &self.signing, error),
+        })?;
         crypto::PublicKey::from_pem(&text).map_err(|error| failed("read", &self.signing, error))
+    }
+
+    fn explain(&self, distrust: Distrust, known: Option<&str>, shown: &str, digest: HashType) -> Distrust {
+        let Distrust::Changed(None) = distrust else { return distrust };
+        // Another link may have put its master's key on record since the question was asked.
+        let record = self.known().ok().flatten();
+        let Some(known) = known.or(record.as_deref()) else { return distrust };
+        let finger = |key: &str| crypto::pem_finger(clean_key(key).as_bytes(), digest);
+        Distrust::Changed(Some(Box::new(Change {
+            known: finger(known),
+            shown: finger(shown),
+            record: self.record.clone(),
+        })))
     }
 }
 
@@ -244,7 +317,13 @@ mod tests {
     }
 
     fn decide(settings: TrustSettings, known: Option<&str>, shown: Shown<'_>) -> Result<Judgement, Distrust> {
-        judge(&settings, known, shown, |signature| signature == "good", || "aa:bb".to_owned())
+        judge(
+            &settings,
+            known,
+            shown,
+            |signature| if signature == "good" { Ok(()) } else { Err(Distrust::BadSignature) },
+            || "aa:bb".to_owned(),
+        )
     }
 
     fn verifying() -> TrustSettings {
@@ -266,9 +345,10 @@ mod tests {
     #[test]
     fn a_changed_key_needs_a_good_signature() {
         let plain = TrustSettings::default;
-        assert_eq!(decide(plain(), Some(SAME), shown("b", None)), Err(Distrust::Changed));
-        assert_eq!(decide(plain(), Some(SAME), shown("b", Some("good"))), Err(Distrust::Changed));
-        assert_eq!(decide(verifying(), Some(SAME), shown("b", Some("bad"))), Err(Distrust::Changed));
+        assert_eq!(decide(plain(), Some(SAME), shown("b", None)), Err(Distrust::Changed(None)));
+        assert_eq!(decide(plain(), Some(SAME), shown("b", Some("good"))), Err(Distrust::UnexpectedSignature));
+        assert_eq!(decide(verifying(), Some(SAME), shown("b", Some("bad"))), Err(Distrust::BadSignature));
+        assert_eq!(decide(verifying(), Some(SAME), shown("b", None)), Err(Distrust::Unsigned));
         let good = decide(verifying(), Some(SAME), shown("b", Some("good")));
         assert_eq!(good, Ok(Judgement { keep: Keep::Replace, token: false }));
     }
@@ -310,9 +390,42 @@ mod tests {
         assert_eq!(trust.known(), Ok(None));
         trust.keep(Keep::First, "KEY A\n").unwrap();
         trust.keep(Keep::First, "KEY A").unwrap();
-        assert_eq!(trust.keep(Keep::First, "KEY C"), Err(Distrust::Changed), "another link was first");
+        assert_eq!(trust.keep(Keep::First, "KEY C"), Err(Distrust::Changed(None)), "another link was first");
         trust.keep(Keep::Replace, "KEY B\r\n").unwrap();
         assert_eq!(trust.known(), Ok(Some("KEY B".to_owned())));
+    }
+
+    #[test]
+    fn a_missing_verification_key_is_named_with_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let trust = FileTrust::new(dir.path(), "master_sign");
+        let text = trust.signing_key().unwrap_err().to_string();
+        assert!(
+            text.starts_with("Verification public key master_sign.pub does not exist. You need to copy it"),
+            "{text}"
+        );
+        assert!(text.contains(dir.path().join("master_sign.pub").to_str().unwrap()), "{text}");
+        std::fs::write(dir.path().join("master_sign.pub"), "nonsense").unwrap();
         assert!(matches!(trust.signing_key(), Err(Distrust::Record { .. })));
+    }
+
+    #[test]
+    fn a_changed_key_is_told_with_both_fingerprints_and_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let trust = FileTrust::new(dir.path(), "master_sign");
+        let pem = |text: &str| format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----");
+        let (old, new) = (pem("b2xk"), pem("bmV3"));
+        trust.keep(Keep::First, &old).unwrap();
+        let told = trust.explain(Distrust::Changed(None), Some(&old), &new, HashType::Sha256).to_string();
+        assert!(told.starts_with("The master key has changed, the salt master could have been subverted"), "{told}");
+        for part in [
+            crypto::pem_finger(old.as_bytes(), HashType::Sha256),
+            crypto::pem_finger(new.as_bytes(), HashType::Sha256),
+            dir.path().join("minion_master.pub").display().to_string(),
+            "same key pair".to_owned(),
+        ] {
+            assert!(told.contains(&part), "{part} in {told}");
+        }
+        assert_eq!(trust.explain(Distrust::Unsigned, None, &new, HashType::Sha256), Distrust::Unsigned);
     }
 }

@@ -146,7 +146,8 @@ impl Driver {
                     session.live = true;
                 }
                 if self.choice.current().is_some() {
-                    info!("Going back to the preferred master {}", self.link(place).settings.address.host);
+                    let master = &self.link(place).settings.address;
+                    info!(%master, "Going back to the preferred master {}", master.host);
                     self.fire(FAILBACK, place);
                 }
                 self.connected_once = true;
@@ -194,7 +195,7 @@ impl Driver {
         link.set_channel(None);
         link.set_state(MasterState::Idle, None, self.world.rt.now());
         if was_live {
-            info!("Leaving master {}", link.settings.address.host);
+            info!(master = %link.settings.address, "Leaving master {}", link.settings.address.host);
         }
     }
 
@@ -212,16 +213,20 @@ impl Driver {
         link.set_state(ended.state(), None, self.world.rt.now());
         if was_live {
             warn!(%master, "Connection to master {host} lost: {ended}");
-            info!("Trying to tune in to next master from master-list");
-            info!("Moving possibly failed master {host} to the end of the list of masters");
+            link.note_away(self.world.rt.now());
+            info!(%master, "Trying to tune in to next master from master-list");
+            info!(%master, "Moving possibly failed master {host} to the end of the list of masters");
             self.world.disconnected(link);
             return;
         }
         match ended {
             Ended::Unresolved(reason) => {
-                error!("DNS lookup or connection check of '{host}' failed. ({reason})");
+                error!(%master, "DNS lookup or connection check of '{host}' failed. ({reason})");
             }
-            Ended::Refused(_) | Ended::Channel(channel::client::Error::Distrust(_)) => error!(%master, "{ended}"),
+            Ended::Refused(_) | Ended::Channel(channel::client::Error::Distrust(_)) => {
+                error!(%master, "{ended}");
+                link.note_away(self.world.rt.now());
+            }
             _ => {}
         }
         info!(%master, "Master {host} could not be reached, trying next master (if any): {ended}");

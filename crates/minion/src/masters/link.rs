@@ -1,7 +1,7 @@
 //! What the rest of the minion sees of one master.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -22,6 +22,10 @@ pub struct Link {
     state: watch::Sender<LinkState>,
     role: RwLock<MasterRole>,
     heard: Mutex<Option<SystemTime>>,
+    /// The address the name had when it was looked up last.
+    resolved: Mutex<Option<IpAddr>>,
+    /// Since when the master is away, if an operator was told so.
+    away: Mutex<Option<SystemTime>>,
     /// How long the latest answers took.
     round_trips: Mutex<VecDeque<Duration>>,
     /// The fingerprint of the key the master proved to have.
@@ -74,6 +78,8 @@ impl Link {
             state: watch::Sender::new(state),
             role: RwLock::new(MasterRole::Hot),
             heard: Mutex::default(),
+            resolved: Mutex::default(),
+            away: Mutex::default(),
             round_trips: Mutex::default(),
             fingerprint: RwLock::default(),
             jobs: AtomicU64::new(0),
@@ -176,6 +182,11 @@ impl Link {
         *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
     }
 
+    /// What the master is to us.
+    pub fn role(&self) -> MasterRole {
+        *self.role.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes the fingerprint of the key the master proved to have.
     pub fn note_fingerprint(&self, fingerprint: String) {
         *self.fingerprint.write().unwrap_or_else(PoisonError::into_inner) = Some(fingerprint);
@@ -212,6 +223,28 @@ impl Link {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
+    /// Notes the addresses of the master's name. Returns the one before and the one now if the name leads elsewhere: the order
+    /// of several addresses may change at each look.
+    pub fn note_resolved(&self, found: &[SocketAddr]) -> Option<(IpAddr, IpAddr)> {
+        let now = found.first()?.ip();
+        let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = resolved.filter(|before| found.iter().any(|address| address.ip() == *before));
+        if before.is_some() {
+            return None;
+        }
+        resolved.replace(now).map(|before| (before, now))
+    }
+
+    /// Notes that an operator was told that the master is away.
+    pub fn note_away(&self, now: SystemTime) {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
+    }
+
+    /// The master is back: since when an operator was told that it is away, if so.
+    pub fn take_away(&self) -> Option<SystemTime> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Says whether the link is connected and signed in.
     pub fn is_live(&self) -> bool {
         self.state.borrow().state == MasterState::Live
@@ -246,7 +279,7 @@ impl Link {
         MasterStatus {
             address: self.address(),
             id: abilities.map(|abilities| abilities.id).filter(|id| !id.is_empty()),
-            role: *self.role.read().unwrap_or_else(PoisonError::into_inner),
+            role: self.role(),
             host: self.settings.address.host.clone(),
             ip: state.address.map(|address| address.ip()),
             state: state.state,
@@ -288,6 +321,31 @@ mod tests {
         assert_eq!(since(MasterState::Resolving, 4), at(3));
         assert_eq!(since(MasterState::Backoff, 5), at(3));
         assert_eq!(since(MasterState::Refused, 6), at(6));
+    }
+
+    #[test]
+    fn an_address_has_changed_when_the_name_does_not_lead_there_any_more() {
+        let link = link(SystemTime::UNIX_EPOCH);
+        let at = |ips: &[&str]| -> Vec<SocketAddr> {
+            ips.iter().map(|ip| SocketAddr::new(ip.parse().unwrap(), 4506)).collect()
+        };
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        assert_eq!(link.note_resolved(&at(&["172.16.0.1"])), None, "the first is no change");
+        assert_eq!(link.note_resolved(&at(&["127.0.0.1", "127.0.0.2"])), Some((ip("172.16.0.1"), ip("127.0.0.1"))));
+        assert_eq!(link.note_resolved(&at(&["127.0.0.2", "127.0.0.1"])), None, "in another order");
+        assert_eq!(link.note_resolved(&[]), None);
+        assert_eq!(link.note_resolved(&at(&["::1"])), Some((ip("127.0.0.1"), ip("::1"))));
+    }
+
+    #[test]
+    fn a_master_is_back_once_for_each_time_it_was_told_away() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let link = link(at(0));
+        assert_eq!(link.take_away(), None, "nobody was told");
+        link.note_away(at(3));
+        link.note_away(at(5));
+        assert_eq!(link.take_away(), Some(at(3)));
+        assert_eq!(link.take_away(), None);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use channel::client::{Distrust, Error as ChannelError, MasterChannel, SignIn};
 use config::MasterAddress;
-use exec::MasterState;
+use exec::{MasterRole, MasterState};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -25,7 +25,8 @@ const REJECTED: Duration = Duration::from_secs(60);
 const UNRESOLVABLE: Duration = Duration::from_secs(600);
 
 /// What a rejected minion is told.
-const REJECTION: &str = "The Salt Master has rejected this minion's public key!";
+const REJECTION: &str = "The Salt Master has rejected this minion's public key! To repair this issue, delete the public key for \
+                         this minion on the Salt Master (salt-key -d)";
 
 /// What a minion too many is told.
 const FULL: &str = "The Salt Master has as many minions as it allows";
@@ -133,17 +134,27 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
     let backoff = link.settings.backoff.wait(failures.all, &world.rt);
     match ended {
         Ended::Unresolved(reason) => {
+            let wait = wait_for_name(&link.settings, failures.unresolved, backoff);
             if failures.unresolved == 1 || failures.unresolved.is_power_of_two() {
-                error!("DNS lookup or connection check of '{}' failed. ({reason})", master.host);
+                error!(
+                    %master,
+                    "DNS lookup or connection check of '{host}' failed. ({reason}) Master hostname: '{host}' not found or not \
+                     responsive. Retrying in {} seconds",
+                    wait.as_secs(),
+                    host = master.host,
+                );
+                link.note_away(world.rt.now());
             }
-            wait_for_name(&link.settings, failures.unresolved, backoff)
+            wait
         }
         Ended::Refused(reason) => {
             error!(%master, "{reason}");
+            link.note_away(world.rt.now());
             if link.settings.rejected_retry { link.settings.acceptance_wait.0 } else { REJECTED }
         }
         Ended::Channel(ChannelError::Distrust(reason)) => {
             error!(%master, "{reason}");
+            link.note_away(world.rt.now());
             REJECTED
         }
         Ended::Goodbye(spread) => {
@@ -159,7 +170,8 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
             };
             // The first failure and then ever fewer are worth an operator's eye.
             if failures.all <= 1 || failures.all.is_power_of_two() {
-                warn!(%master, "{text}")
+                warn!(%master, "{text}");
+                link.note_away(world.rt.now());
             } else {
                 debug!(%master, "{text}")
             }
@@ -176,7 +188,7 @@ fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) ->
     match settings.retry_dns_count {
         Some(count) if unresolved >= count.max(1) => {
             if unresolved == count.max(1) {
-                error!("The name '{}' did not resolve {unresolved} times", settings.address.host);
+                error!(master = %settings.address, "The name '{}' did not resolve {unresolved} times", settings.address.host);
             }
             UNRESOLVABLE
         }
@@ -196,6 +208,9 @@ pub(crate) async fn session(world: &Arc<World>, link: &Arc<Link>, approach: Appr
 async fn begin(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Result<Box<dyn Subscription>, Ended> {
     link.set_state(MasterState::Resolving, None, world.rt.now());
     let addresses = resolve(world, link).await.map_err(Ended::Unresolved)?;
+    if let Some((before, now)) = link.note_resolved(&addresses) {
+        warn!(master = %link.settings.address, "Master ip address changed from {before} to {now}");
+    }
     link.set_state(MasterState::Connecting, None, world.rt.now());
     let addresses = reachable(world, link, addresses, approach.patience).await.map_err(Ended::Unreachable)?;
     let mut failure = Ended::Unreachable(std::io::ErrorKind::NotFound.into());
@@ -215,14 +230,15 @@ async fn begin_at(
     approach: Approach,
 ) -> Result<Box<dyn Subscription>, Ended> {
     link.set_state(MasterState::Connecting, Some(address), world.rt.now());
+    debug!(master = %link.settings.address, "Master URI: tcp://{address}");
     let channel = Arc::new(open_channel(world, link, address, approach.patience));
     let publish_port = sign_in(world, link, &channel, address).await?;
-    info!("Authentication with master at {} successful!", address.ip());
-    let host = &link.settings.address.host;
+    let (master, host) = (&link.settings.address, &link.settings.address.host);
+    info!(%master, "Authentication with master at {} successful!", address.ip());
     match approach.after {
         After::Start => {}
-        After::Loss => info!("Connection to master {host} re-established"),
-        After::Another => info!("Re-initialising subsystems for new master {host}"),
+        After::Loss => info!(%master, "Connection to master {host} re-established"),
+        After::Another => info!(%master, "Re-initialising subsystems for new master {host}"),
     }
     let port = link.settings.publish_port.unwrap_or(publish_port);
     let to = SocketAddr::new(address.ip(), port);
@@ -250,10 +266,13 @@ async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: S
                 link.set_state(MasterState::Pending, Some(address), world.rt.now());
                 let pause = wait.next();
                 error!(
+                    master = %link.settings.address,
                     "The Salt Master has cached the public key for this node, this salt minion will wait for {} seconds \
                      before attempting to re-authenticate",
                     pause.as_secs()
                 );
+                link.note_away(world.rt.now());
+                info!(master = %link.settings.address, "Waiting {} seconds before retry.", pause.as_secs());
                 tokio::time::sleep(pause).await;
             }
             SignIn::Rejected => return Err(Ended::Refused(REJECTION)),
@@ -276,27 +295,26 @@ pub async fn sign_in_once(world: &Arc<World>, link: &Arc<Link>) -> Result<(), St
 /// Signs in at a master once, on a connection of its own that the link knows nothing of. It closes with the channel.
 ///
 /// # Errors
-/// Why the master cannot be used, in words.
+/// Why the master cannot be used, in words: each address with its reason.
 pub async fn sign_in_apart(world: &World, link: &Arc<Link>) -> Result<(Arc<MasterChannel>, SocketAddr), String> {
-    let signed_in = sign_in_anywhere(world, link).await;
-    signed_in.map_err(|ended| ended.to_string())
-}
-
-async fn sign_in_anywhere(world: &World, link: &Arc<Link>) -> Result<(Arc<MasterChannel>, SocketAddr), Ended> {
-    let addresses = resolve(world, link).await.map_err(Ended::Unresolved)?;
-    let addresses = reachable(world, link, addresses, CONNECT).await.map_err(Ended::Unreachable)?;
-    let mut failure = Ended::Unreachable(std::io::ErrorKind::NotFound.into());
-    for address in addresses {
+    let addresses = resolve(world, link).await.map_err(|error| format!("its name cannot be resolved: {error}"))?;
+    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let reached = reachable(world, link, addresses, CONNECT).await;
+    let reached = reached.map_err(|error| format!("cannot connect to {}: {error}", names.join(", ")))?;
+    let mut failures = Vec::new();
+    for address in reached {
+        debug!(master = %link.settings.address, "Master URI: tcp://{address}");
         let channel = Arc::new(open_channel(world, link, address, CONNECT));
-        failure = match channel.sign_in().await {
+        let ended: Ended = match channel.sign_in().await {
             Ok(SignIn::Accepted(_)) => return Ok((channel, address)),
             Ok(SignIn::Pending) => Ended::Pending(link.settings.address.clone()),
             Ok(SignIn::Rejected) => Ended::Refused(REJECTION),
             Ok(SignIn::Full) => Ended::Refused(FULL),
             Err(error) => error.into(),
         };
+        failures.push(format!("at {address}: {ended}"));
     }
-    Err(failure)
+    Err(failures.join("; "))
 }
 
 async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
@@ -310,7 +328,8 @@ async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
 async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>) -> Ended {
     let Some(channel) = link.channel() else { return Ended::Refused("the channel is gone") };
     link.set_state(MasterState::Live, None, world.rt.now());
-    info!("Minion is ready to receive requests!");
+    info!(master = %link.settings.address, "Minion is ready to receive requests!");
+    say_who_is_followed(world, link);
     world.connected(link).await;
     let watched = watch_requests(world, link);
     let checked = check_now_and_then(world, link);
@@ -344,6 +363,29 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     }
 }
 
+/// Whoever was told that a master is away is told at the same level that it is back, and whom the minion follows now.
+fn say_who_is_followed(world: &World, link: &Link) {
+    let master = &link.settings.address;
+    let (live, away): (Vec<_>, Vec<_>) = world.links.iter().partition(|link| link.is_live());
+    let names = |links: &[&Arc<Link>]| links.iter().map(|link| link.address()).collect::<Vec<_>>().join(", ");
+    let away = match away.is_empty() {
+        true => String::new(),
+        false => format!("; not followed: {}", names(&away)),
+    };
+    let followed = names(&live);
+    let back = link.take_away();
+    // With one master followed at a time, this one takes the place of one that was lost.
+    let instead = link.role() != MasterRole::Hot && world.links.iter().filter_map(|link| link.take_away()).count() > 0;
+    match back {
+        Some(since) => {
+            let away_for = world.rt.now().duration_since(since).unwrap_or_default().as_secs_f32();
+            warn!(%master, "Master {master} is back after {away_for:.1} s; followed now: {followed}{away}");
+        }
+        None if instead => warn!(%master, "Master {master} is followed now{away}"),
+        None => info!(%master, "Following master {master}; followed now: {followed}{away}"),
+    }
+}
+
 /// How long what a master said before its request port closed may take on its way.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
@@ -367,9 +409,11 @@ async fn last_words(
 const STOCK_TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
 
 /// Waits for the loss of the master's request port, by closing or by silence.
-async fn watch_requests(world: &World, link: &Link) -> transport::Error {
+async fn watch_requests(world: &World, link: &Arc<Link>) -> transport::Error {
     let Some(address) = link.address_in_use() else { return std::future::pending().await };
-    let target = target(link, address, 0, CONNECT);
+    let (rt, heard) = (world.rt.clone(), link.clone());
+    let on_heard: transport::OnHeard = Arc::new(move || heard.note_heard(rt.now()));
+    let target = Target { on_heard: Some(on_heard), ..target(link, address, 0, CONNECT) };
     match link.settings.transport {
         transport::Kind::Zeromq => transport::zeromq::watch(&world.rt, &target).await,
         transport::Kind::Tcp => {
@@ -414,7 +458,9 @@ async fn take(
             None => world.start_job(link, load),
         },
         Ok(None) => {}
-        Err(ChannelError::Distrust(reason @ Distrust::Changed)) => error!(master = %link.settings.address, "{reason}"),
+        Err(ChannelError::Distrust(reason @ Distrust::Changed(_))) => {
+            error!(master = %link.settings.address, "{reason}")
+        }
         Err(reason) => {
             warn!(master = %link.settings.address, "a publication was not understood and is dropped: {reason}");
             // It may be older than the master's key, and then it is still to be had.

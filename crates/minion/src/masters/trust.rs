@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError, Weak};
 
 use channel::client::{Distrust, FileTrust, Keep, Trust};
 use crypto::{HashType, PublicKey};
+use tracing::{debug, error, info};
 
 use super::Link;
 
@@ -51,6 +52,24 @@ impl Trust for LinkTrust {
     fn signing_key(&self) -> Result<PublicKey, Distrust> {
         self.file.signing_key()
     }
+
+    fn note_verified(&self, fits: bool) {
+        let Some(link) = self.link.upgrade() else { return };
+        let (master, name) = (&link.settings.address, self.file.signing_name());
+        if fits {
+            debug!(
+                "Successfully verified signature of master public key with verification public key {name} (master {master})"
+            );
+            info!("Received signed and verified master pubkey from master {master}");
+        } else {
+            debug!("Failed to verify signature of public key (verification public key {name}, master {master})");
+            error!("Received signed public-key from master {master} but signature verification failed!");
+        }
+    }
+
+    fn explain(&self, distrust: Distrust, known: Option<&str>, shown: &str, digest: HashType) -> Distrust {
+        self.file.explain(distrust, known, shown, digest)
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +98,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (trust(dir.path(), false), trust(dir.path(), false));
         a.keep(Keep::First, "KEY A").unwrap();
-        assert_eq!(b.keep(Keep::First, "KEY B"), Err(Distrust::Changed));
+        assert_eq!(b.keep(Keep::First, "KEY B"), Err(Distrust::Changed(None)));
         assert_eq!(b.known().unwrap().as_deref(), Some("KEY A"));
     }
 }
