@@ -71,11 +71,11 @@ impl Agent for LinkAgent {
     }
 
     fn running(&self) -> Vec<RunningJob> {
-        self.world.running.list()
+        self.world.running_jobs()
     }
 
     fn signal_job(&self, jid: &str, signal: i32) -> bool {
-        self.world.running.signal(jid, signal)
+        self.world.signal_job(jid, signal)
     }
 
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>> {

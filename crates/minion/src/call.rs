@@ -131,7 +131,7 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
         .enumerate()
         .map(|(at, link)| async move { (at, link.clone(), masters::sign_in_once(world, link).await) })
         .collect();
-    let mut reason = "no master is configured".to_owned();
+    let mut failures: Vec<(usize, String)> = Vec::new();
     let mut open: BTreeSet<usize> = (0..order.len()).collect();
     let mut best: Option<(usize, Arc<Link>)> = None;
     let mut enough = std::pin::pin!(OptionFuture::from(None));
@@ -158,11 +158,24 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
             Err(why) => {
                 info!(master = %link.settings.address, "{why}");
                 link.set_state(MasterState::Backoff, None, world.rt.now());
-                reason = why;
+                failures.push((at, format!("master {}: {why}", link.settings.address)));
             }
         }
     }
-    best.map(|(_, link)| link).ok_or(Error::NoMaster(reason))
+    best.map(|(_, link)| link).ok_or_else(|| Error::NoMaster(all_failures(failures)))
+}
+
+/// Why no master could be used: each one that was tried, in the order of the list.
+fn all_failures(mut failures: Vec<(usize, String)>) -> String {
+    failures.sort();
+    match failures.as_slice() {
+        [] => "no master is configured".to_owned(),
+        [(_, only)] => only.clone(),
+        several => {
+            let lines = several.iter().map(|(_, why)| format!("\n  {why}")).collect::<String>();
+            format!("No master could be reached or all masters denied the minion's connection attempt.{lines}")
+        }
+    }
 }
 
 /// With masters of which one is followed at a time, the chosen one is that one.
@@ -200,10 +213,15 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     link.set_pillar(pillar);
     let job = publication(&world, &request);
     let ctx = world.context(&link, told(&job));
+    let note = note(&world, &ctx);
     let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
+    drop(note);
     store(&world, Some(&link), &request, &job, &outcome).await;
     if request.return_event && world.config.login.pub_ret {
-        let load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
+        let mut load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
+        // The master draws an id of its own for it and writes down for whom it was: the job was never published.
+        load.insert("jid", "req");
+        load.insert("fun_args", request.words.clone());
         info!("Returning information for job: {}", job.jid());
         world.tell(&link, load).await;
     }
@@ -225,7 +243,9 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         job: Arc::new(told(&job)),
         agent: Arc::new(LocalAgent::new(world.clone())),
     };
+    let note = note(&world, &ctx);
     let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
+    drop(note);
     store(&world, None, &request, &job, &outcome).await;
     Ok(answer(&world, &job, outcome))
 }
@@ -277,6 +297,22 @@ async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: 
     }
     ret.insert("success", true);
     returning::give(world, link, &names, &ret).await;
+}
+
+/// Notes for the minion that runs here, and for other calls, that this one runs, as long as the note lives.
+fn note(world: &World, ctx: &Context) -> Option<store::proc_dir::Running> {
+    let jid = ctx.job.jid().to_owned();
+    match world.proc_dir.enter(&jid, std::process::id(), &ctx.job.load) {
+        Ok(note) => Some(note),
+        Err(reason) => {
+            let place = world.config.paths.cachedir.join("proc").join(jid);
+            eprintln!(
+                "Cannot write to process directory. Do you have permissions to write to {} ? ({reason})",
+                place.display()
+            );
+            None
+        }
+    }
 }
 
 /// The job as a function sees it: a call tells it everything but its arguments.
@@ -361,11 +397,11 @@ impl Agent for LocalAgent {
     }
 
     fn running(&self) -> Vec<RunningJob> {
-        self.world.running.list()
+        self.world.running_jobs()
     }
 
     fn signal_job(&self, jid: &str, signal: i32) -> bool {
-        self.world.running.signal(jid, signal)
+        self.world.signal_job(jid, signal)
     }
 
     /// The minion that runs here, if one does, loads it anew, too; all else than modules only there: this program ends too
@@ -409,4 +445,20 @@ pub fn arg_list(call: Call) -> Vec<Value> {
         list.push(marked.into());
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_master_that_was_tried_is_named_in_order() {
+        let one = (0, "master a:4506: at 127.0.0.1:4506: no answer".to_owned());
+        let two = (1, "master b:4506: its name cannot be resolved".to_owned());
+        assert_eq!(all_failures(vec![one.clone()]), one.1);
+        let text = all_failures(vec![two.clone(), one.clone()]);
+        assert!(text.starts_with("No master could be reached"), "{text}");
+        let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
+        assert_eq!(lines, [one.1.as_str(), two.1.as_str()]);
+    }
 }

@@ -93,6 +93,9 @@ pub async fn run(
     let links = new_links(&config, settings, now);
     let world = Arc::new(World::new(Parts { rt, config, id, identity, grains, links, told: None }));
     world.remember_jobs();
+    if let Err(reason) = world.proc_dir.tidy() {
+        warn!("notes of jobs that ended long ago stay: {reason}");
+    }
     let sockets = bus::open(&world).await?;
     returns::start(&world);
     follow_masters(&world, plan);

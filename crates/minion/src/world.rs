@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use channel::client::{MasterChannel, MinionIdentity};
 use event::Bus;
-use exec::{Context, Job, MasterStatus, Registry};
+use exec::{Context, Job, MasterStatus, Registry, RunningJob};
 use rt::Rt;
 use store::proc_dir::ProcDir;
 use targeting::{Compiled, Facts, TargetType};
@@ -185,6 +185,27 @@ impl World {
         load.update(extra);
         let answer = channel.request_private(load, "pillar", None).await.map_err(|error| error.to_string())?;
         answer.into_map().ok_or_else(|| "Got a bad pillar from master".to_owned())
+    }
+
+    /// The jobs that run on this machine: here, and in programs beside this one.
+    pub fn running_jobs(&self) -> Vec<RunningJob> {
+        let mut running = self.running.list();
+        let others = self.proc_dir.of_others().unwrap_or_else(|reason| {
+            warn!("what runs beside this process is not known: {reason}");
+            Vec::new()
+        });
+        let now = self.rt.now();
+        running.extend(others.into_iter().map(|load| RunningJob { load, since: now }));
+        running
+    }
+
+    /// Sends a signal to a job, here or in a program beside this one. Says whether there is such a job.
+    pub fn signal_job(&self, jid: &str, signal: i32) -> bool {
+        if self.running.signal(jid, signal) {
+            return true;
+        }
+        let others = self.proc_dir.of_others().unwrap_or_default();
+        others.iter().any(|note| note.get_str("jid") == Some(jid) && jobs::signal_process(note, signal))
     }
 
     /// Remembers on the disk which jobs ran, so that none runs again after a restart.

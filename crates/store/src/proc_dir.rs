@@ -30,6 +30,44 @@ impl ProcDir {
         Ok(Running { path })
     }
 
+    /// Returns the notes of other processes that still run. Those of processes that are gone are removed.
+    pub fn of_others(&self) -> Result<Vec<Map>> {
+        let mut running = Vec::new();
+        for (path, note) in self.notes()? {
+            match process_of(&note) {
+                Some(pid) if pid.cast_unsigned() == std::process::id() => {}
+                Some(pid) if is_running(pid) => running.push(note),
+                _ => drop(disk::remove(&path)?),
+            }
+        }
+        Ok(running)
+    }
+
+    /// Removes the notes of processes that are gone. Of those in this process none is true at its start, even if an earlier
+    /// one had the same id.
+    pub fn tidy(&self) -> Result<()> {
+        for (path, note) in self.notes()? {
+            let alive =
+                process_of(&note).is_some_and(|pid| pid.cast_unsigned() != std::process::id() && is_running(pid));
+            if !alive {
+                disk::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn notes(&self) -> Result<Vec<(PathBuf, Map)>> {
+        let mut notes = Vec::new();
+        for name in disk::names(&self.directory)? {
+            let path = self.directory.join(name);
+            match self.read(&path) {
+                Ok(found) => notes.extend(found.map(|note| (path, note))),
+                Err(error) => tracing::debug!("{error}"),
+            }
+        }
+        Ok(notes)
+    }
+
     /// Returns the note of a job.
     pub fn get(&self, jid: &str) -> Result<Option<Map>> {
         self.read(&disk::join_name(&self.directory, jid, "jid")?)
@@ -37,14 +75,7 @@ impl ProcDir {
 
     /// Returns all notes. Those that cannot be read are skipped, those that are empty removed.
     pub fn all(&self) -> Result<Vec<Map>> {
-        let mut running = Vec::new();
-        for name in disk::names(&self.directory)? {
-            match self.read(&self.directory.join(name)) {
-                Ok(found) => running.extend(found),
-                Err(error) => tracing::debug!("{error}"),
-            }
-        }
-        Ok(running)
+        Ok(self.notes()?.into_iter().map(|(_, note)| note).collect())
     }
 
     /// Removes a note, as for a process that is gone, and says whether there was one.
@@ -68,6 +99,16 @@ impl ProcDir {
         }
         Ok(disk::read_value(path)?.and_then(Value::into_map))
     }
+}
+
+/// The process of a note.
+fn process_of(note: &Map) -> Option<i32> {
+    note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0)
+}
+
+/// Says whether there is such a process, whoever it belongs to.
+fn is_running(pid: i32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// The mark of a running job; dropping it removes the note.
@@ -103,6 +144,25 @@ mod tests {
         drop(running);
         assert_eq!(proc.all().unwrap(), []);
         assert!(proc.enter("../x", 1, &load).is_err());
+    }
+
+    #[test]
+    fn notes_of_other_processes_count_while_these_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = ProcDir::new(dir.path());
+        let load = |jid: &str| value::map! { "jid" => jid, "fun" => "test.sleep" };
+        let _mine = proc.enter("1", std::process::id(), &load("1")).unwrap();
+        // The process that started this one runs, and no process has the last id there can be.
+        let _other = proc.enter("2", std::os::unix::process::parent_id(), &load("2")).unwrap();
+        let _gone = proc.enter("3", i32::MAX.unsigned_abs(), &load("3")).unwrap();
+        let jids: Vec<_> =
+            proc.of_others().unwrap().iter().map(|note| note.get_str("jid").unwrap().to_owned()).collect();
+        assert_eq!(jids, ["2"]);
+        assert!(!dir.path().join("proc/3").exists(), "the note of a dead process goes");
+        assert!(dir.path().join("proc/1").exists());
+        proc.tidy().unwrap();
+        assert!(!dir.path().join("proc/1").exists(), "an earlier process had this id");
+        assert!(dir.path().join("proc/2").exists());
     }
 
     #[test]

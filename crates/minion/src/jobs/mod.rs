@@ -11,5 +11,5 @@ pub use outcome::{Outcome, return_load};
 pub use publication::{FunctionCall, Publication};
 pub use recent::RecentJids;
 pub use run::{run, run_alone};
-pub use running::Running;
+pub use running::{Running, signal_process};
 pub use twins::{APART, Outlet, Returned, Seen, Twins};

@@ -8,7 +8,7 @@ use exec::{Job, RunningJob};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tracing::{debug, warn};
-use value::Map;
+use value::{Map, Value};
 
 /// The jobs that run on this minion, over all masters.
 #[derive(Debug, Default)]
@@ -60,6 +60,13 @@ impl Running {
         // The map is whole after any panic: each change is one insert or one remove.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sends a signal to a process that runs a job beside this one, a `salt-call`. Says whether it could be sent.
+pub fn signal_process(note: &Map, signal: i32) -> bool {
+    let pid = note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+    let Some((pid, signal)) = pid.zip(Signal::try_from(signal).ok()) else { return false };
+    kill(Pid::from_raw(pid), signal).is_ok()
 }
 
 fn signal_children(job: &Job, signal: i32) {
