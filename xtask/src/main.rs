@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask test`, `demo`, `release`, `bench`, `outage`, `fuzz`.
+//! Chores of the project: `cargo xtask test`, `demo`, `release`, `bench`, `attack`, `outage`, `fuzz`.
 //!
 //! Each sets up what it needs on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
 //! standard library is used, so the chores themselves are built in a moment.
@@ -26,6 +26,7 @@ Usage: cargo xtask <CHORE>
                              measure against the real Salt on this machine: three masters and a minion, state runs, or
                              hundreds and thousands of minions (scale --help)
   outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
+  attack [WORD]              attacks on a running master and its minions: all, or those whose names contain the word
   storm [--seeds N] [--from S]  run simulated clusters through a storm each; --trace SEED tells the story of one
   fuzz [TARGET] [SECONDS]    run the fuzz targets (60 seconds each by default)
   instructions [--record]    count what the hot paths take, against recorded figures
@@ -61,6 +62,7 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
             build_optimised()?;
             measured("outage", &[], rest)
         }
+        "attack" => attack(rest),
         "storm" => storm(rest),
         "fuzz" => fuzz::chore(rest),
         "instructions" => instructions::chore(rest),
@@ -71,6 +73,19 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
         }
         _ => Err(Failure::new(format!("no such chore: {chore}\n\n{HELP}"))),
     }
+}
+
+/// Floods are measured, so the program is the optimised one.
+fn attack(rest: &[String]) -> Result<(), Failure> {
+    build_optimised()?;
+    attack_step(optimised_program()).args(rest).run()
+}
+
+/// The program that attacks; it reaches the master as its own library would not.
+fn attack_step(program: std::path::PathBuf) -> run::Step {
+    let step =
+        cargo(&["run", "--quiet", "--package", "saltern-interop", "--features", "attack", "--bin", "attack", "--"]);
+    step.env("SALTERN_BIN", program)
 }
 
 /// Thousands of storms are worth optimising for.

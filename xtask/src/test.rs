@@ -16,7 +16,15 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     // Installing waits for the network most of the time, so the rest need not wait for it.
     let real_salt = packages::ensure(&[packages::REAL_SALT]).map(|()| std::thread::spawn(install_real_salt));
     tally.check("cargo fmt", checked(cargo(&["fmt", "--all", "--check"])));
-    let lints = ["--workspace", "--all-targets", "--features", "saltern-interop/bench", "--", "-D", "warnings"];
+    let lints = [
+        "--workspace",
+        "--all-targets",
+        "--features",
+        "saltern-interop/bench,saltern-interop/attack",
+        "--",
+        "-D",
+        "warnings",
+    ];
     tally.check("cargo clippy", checked(cargo(&["clippy"]).args(lints)));
     follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
     tally.check("instructions", counted_instructions());
@@ -30,6 +38,9 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     // Whole runs use the program with its checks for overflows and assertions; it is built already, in most parts.
     let built = checked(cargo(&["build", "--package", "saltern-cli"]));
     tally.check("cargo build", built);
+    if built {
+        follow(&mut tally, crate::attack_step(checked_program()))?;
+    }
     if fuzzing {
         fuzz::all(fuzz::SECONDS, &mut tally)?;
     }

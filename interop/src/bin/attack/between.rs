@@ -1,0 +1,106 @@
+//! A place on the path between a minion and its master: connections are passed on, watched, and added to.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::stranger::{Wire, head};
+
+/// Both ports of a master, at another address.
+pub struct Between {
+    subscribers: Arc<Mutex<Vec<TcpStream>>>,
+    requests: Arc<Mutex<Vec<TcpStream>>>,
+    swallowing: Arc<AtomicBool>,
+}
+
+impl Between {
+    /// Passes on what comes to `address` to the master, and the other way.
+    pub fn open(address: Ipv4Addr, master: Ipv4Addr) -> Result<Self> {
+        let between = Between { subscribers: Arc::default(), requests: Arc::default(), swallowing: Arc::default() };
+        for port in [4505, 4506] {
+            let listener = TcpListener::bind((address, port)).context("failed to listen")?;
+            let kept = if port == 4505 { between.subscribers.clone() } else { between.requests.clone() };
+            let swallowing = between.swallowing.clone();
+            std::thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    if port == 4506 && swallowing.load(Ordering::Relaxed) {
+                        keep(&kept, &stream);
+                        std::thread::spawn(move || answer_nothing(stream, master));
+                    } else if let Ok(other) = TcpStream::connect((master, port)) {
+                        pass_on(stream, other, &kept);
+                    }
+                }
+            });
+        }
+        Ok(between)
+    }
+
+    /// From now on requests get an empty answer that nobody sealed, and do not reach the master.
+    pub fn swallow(&self, swallowing: bool) {
+        self.swallowing.store(swallowing, Ordering::Relaxed);
+    }
+
+    /// Sends a message to all subscribers as if it came from the master.
+    pub fn inject(&self, message: &[u8]) {
+        for stream in self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            let _ = stream.write_all(&head(message.len())).and_then(|()| stream.write_all(message));
+        }
+    }
+
+    /// Ends all connections for requests, so that the next ones are new.
+    pub fn cut_requests(&self) {
+        for stream in self.requests.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+fn keep(all: &Mutex<Vec<TcpStream>>, stream: &TcpStream) {
+    if let Ok(copy) = stream.try_clone() {
+        all.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
+    }
+}
+
+fn pass_on(near: TcpStream, far: TcpStream, kept: &Mutex<Vec<TcpStream>>) {
+    keep(kept, &near);
+    let clone = |stream: &TcpStream| stream.try_clone().ok();
+    let (Some(near_out), Some(far_out)) = (clone(&near), clone(&far)) else { return };
+    for (from, to) in [(near, far_out), (far, near_out)] {
+        std::thread::spawn(move || copy(from, to));
+    }
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = [0; 65536];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+    let _ = from.shutdown(std::net::Shutdown::Both);
+}
+
+/// Passes on sign-ins, whose answers are signed, and answers all that is sealed itself.
+fn answer_nothing(stream: TcpStream, master: Ipv4Addr) {
+    let (Ok(mut minion), Ok(mut master)) = (Wire::greet(stream, b"REP"), Wire::connect(master, 4506)) else { return };
+    let _ = minion.0.set_read_timeout(Some(Duration::from_secs(60)));
+    // What looks like a receipt: an empty map, nothing, no, no bytes.
+    let mut receipts = [&b"\x80"[..], b"\xc0", b"\xc2", b"\xc4\x00"].into_iter().cycle();
+    while let Ok(request) = minion.receive() {
+        let sealed = request.windows(4).take(200).any(|bytes| bytes == b"\xa3aes");
+        let answered = if sealed {
+            minion.send(receipts.next().unwrap_or_default())
+        } else {
+            let answer = master.send(&request).ok().and_then(|()| master.receive().ok());
+            minion.send(&answer.unwrap_or_default())
+        };
+        if answered.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Attacks on a running master and its minions, one line each: what was tried, and what the attacker got.
+//!
+//! `cargo xtask attack [WORD]` builds the optimised program and runs the attacks whose name contains the word. Floods also
+//! tell what they cost: the master's memory, and the pings of an honest minion meanwhile. An attack that succeeds, or an
+//! honest peer that is harmed, makes the whole fail.
+
+mod between;
+mod floods;
+mod honest;
+mod hosts;
+mod insiders;
+mod scene;
+mod stranger;
+mod strangers;
+mod users;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use interop::{Sandbox, Slot};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use scene::Scene;
+
+/// One attack: its name, and what does it and tells what it got.
+type Attack = (&'static str, fn(&mut Scene<'_>) -> Result<String>);
+
+const ATTACKS: &[Attack] = &[
+    ("chosen nonces are signed", strangers::chosen_nonces),
+    ("weak keys", strangers::weak_keys),
+    ("requests without credentials", strangers::requests_without_credentials),
+    ("control characters and megabytes in the log", strangers::log_of_strangers),
+    ("forged publication on the path", strangers::forged_publication),
+    ("forged receipt on the path", strangers::forged_receipts),
+    ("listed user: runner and wheel", users::runners_and_wheels),
+    ("listed user: publications", users::publications),
+    ("peer with a returner", insiders::peer_with_returner),
+    ("events in the name of others", insiders::forged_events),
+    ("requests in the name of another", insiders::name_of_another),
+    ("version 2 without a token", insiders::name_of_another_without_token),
+    ("replayed request", insiders::replayed_request),
+    ("forged jobs", insiders::forged_jobs),
+    ("shell in an id", insiders::shell_in_an_id),
+    ("escape sequences on the terminal", insiders::escapes_on_the_terminal),
+    ("link in an archive", hosts::link_in_an_archive),
+    ("core files", hosts::core_files),
+    ("flood: messages of many values", floods::messages_of_many_values),
+    ("flood: false master of many values", floods::false_master_of_many_values),
+    ("flood: dripping messages", floods::dripping_messages),
+    ("flood: idle connections", floods::idle_connections),
+    ("flood: pending keys", floods::pending_keys),
+    ("flood: targets of strangers", floods::targets_of_strangers),
+    ("flood: disk", floods::full_disk),
+    // Last: it looks at what all of the above left behind.
+    ("files others can read", hosts::readable_files),
+];
+
+fn main() -> ExitCode {
+    let word = std::env::args().nth(1).unwrap_or_default();
+    match attack(&word) {
+        Ok((passed, failed)) => {
+            // In the words of Rust's own test runner, which those who count tests understand.
+            let result = if failed == 0 { "ok" } else { "FAILED" };
+            println!("test result: {result}. {passed} passed; {failed} failed; 0 ignored");
+            if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the attacks whose names contain a word; tells how many were withstood and how many succeeded.
+fn attack(word: &str) -> Result<(usize, usize)> {
+    let _alone = Slot::all()?;
+    // The daemons begin with what a careless shell allows.
+    let (_, most) = getrlimit(Resource::RLIMIT_CORE)?;
+    setrlimit(Resource::RLIMIT_CORE, most, most)?;
+    let sandbox = Sandbox::new()?;
+    let mut scene = Scene::start(&sandbox).inspect_err(|_| sandbox.show_logs())?;
+    let (mut passed, mut failed) = (0, 0);
+    for (name, run) in ATTACKS.iter().filter(|(name, _)| name.contains(word)) {
+        let begin = Instant::now();
+        // Afterwards the honest ones must be as well as before.
+        let outcome = run(&mut scene).and_then(|told| scene.healthy().map(|()| told));
+        let took = begin.elapsed().as_secs_f64();
+        match outcome {
+            Ok(told) => {
+                passed += 1;
+                println!("withstood  {name}: {told} ({took:.1} s)");
+            }
+            Err(error) => {
+                failed += 1;
+                println!("BROKEN     {name}: {error:#} ({took:.1} s)");
+            }
+        }
+    }
+    Ok((passed, failed))
+}

@@ -1,0 +1,111 @@
+//! The master under attack, its honest minion, and the accepted one whose key the attacker has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use interop::{Master, Minion, Salt, Sandbox, measure, until};
+use serde_json::json;
+
+use crate::honest::Pings;
+use crate::stranger::Stranger;
+
+/// The minion that must not be harmed.
+pub const VICTIM: &str = "victim";
+/// The accepted minion whose key the attacker has.
+pub const MALLORY: &str = "mallory";
+/// The local user `publisher_acl` lets do little.
+pub const LISTED: &str = "nobody";
+
+/// How much memory a flood may leave behind, in bytes.
+const GROWTH: u64 = 16 << 20;
+/// What 99 of 100 pings of an honest minion must stay below during a flood.
+const P99: Duration = Duration::from_millis(20);
+/// The same for programs that are not optimised, whose floods only show that nobody is shut out.
+const P99_UNOPTIMISED: Duration = Duration::from_millis(400);
+
+/// Everything an attack may use.
+pub struct Scene<'a> {
+    pub sandbox: &'a Sandbox,
+    pub master: Master,
+    pub victim: Minion,
+    pub mallory: Minion,
+    pub ours: Salt,
+}
+
+impl<'a> Scene<'a> {
+    /// Starts master and minions.
+    pub fn start(sandbox: &'a Sandbox) -> Result<Self> {
+        let ours = Salt::ours()?;
+        let master = Master::build(&ours, "m")
+            .option("publisher_acl", json!({LISTED: ["test.*"]}))
+            .option("peer", json!({MALLORY: ["test.ping"]}))
+            .option("ext_pillar", json!([{"cmd_yaml": "echo 'asked_for: %s'"}]))
+            .option("request_server_ttl", 30)
+            .start(sandbox)?;
+        let victim = Minion::build(&ours, VICTIM).master(&master).start(sandbox)?;
+        let mallory = Minion::build(&ours, MALLORY).master(&master).start(sandbox)?;
+        master.accept(&[VICTIM, MALLORY])?;
+        master.wait_answering(&[VICTIM, MALLORY])?;
+        Ok(Scene { sandbox, master, victim, mallory, ours })
+    }
+
+    /// The attacker with the key of the accepted minion.
+    pub fn insider(&self) -> Result<Stranger> {
+        Stranger::with_key_of(self.master.address(), &self.mallory)
+    }
+
+    /// A stranger nobody accepted.
+    pub fn stranger(&self, id: &str) -> Result<Stranger> {
+        Stranger::new(self.master.address(), id)
+    }
+
+    /// A path the attack tries to bring into being.
+    pub fn trophy(&self, name: &str) -> PathBuf {
+        self.sandbox.root().join(format!("trophy-{name}"))
+    }
+
+    /// The text the listed user proves themself with.
+    pub fn key_of_listed(&self) -> Result<String> {
+        let path = self.master.cache().join(format!(".{LISTED}_key"));
+        std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
+    }
+
+    /// Fails when the honest minion does not answer.
+    pub fn healthy(&mut self) -> Result<()> {
+        ensure!(self.master.daemon()?.alive(), "the master ended: {}", self.master.printed());
+        ensure!(self.victim.daemon()?.alive(), "the minion ended");
+        ensure!(self.master.ask(VICTIM, &["test.ping"])? == json!(true), "the honest minion does not answer");
+        Ok(())
+    }
+
+    /// Runs a flood while an honest minion is pinged; tells memory and pings, and fails when they suffered.
+    pub fn flood(&mut self, flood: impl FnOnce(&Self) -> Result<String>) -> Result<String> {
+        self.healthy()?;
+        let pid = self.master.daemon()?.pid();
+        let before = measure::rss(pid)?;
+        let pings = Pings::begin(&self.master.conf().join("master"), VICTIM);
+        let told = flood(self);
+        let measured = pings.end();
+        let told = told?;
+        let (count, p99) = measured?;
+        ensure!(self.master.daemon()?.alive(), "the master ended: {}", self.master.printed());
+        // What a message held is given back when its connection ends, a moment later.
+        let grown = || measure::rss(pid).map_or(u64::MAX, |now| now.saturating_sub(before));
+        let settled = until("the master's memory to be given back", Duration::from_secs(10), || grown() < GROWTH);
+        let told = format!(
+            "{told}; memory +{:.1} MiB, {count} pings, p99 {:.1} ms",
+            grown() as f64 / f64::from(1 << 20),
+            p99.as_secs_f64() * 1000.0
+        );
+        ensure!(settled.is_ok(), "{told}: more than {} MiB", GROWTH >> 20);
+        let limit = if optimised()? { P99 } else { P99_UNOPTIMISED };
+        ensure!(p99 < limit, "{told}: slower than {limit:?}");
+        Ok(told)
+    }
+}
+
+/// Whether the program under test was built for use rather than for debugging.
+fn optimised() -> Result<bool> {
+    Ok(!Salt::saltern()?.components().any(|part| part.as_os_str() == "debug"))
+}
