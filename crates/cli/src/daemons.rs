@@ -90,6 +90,10 @@ fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
         work();
     }
     daemon::switch_user(plan.user)?;
+    daemon::keep_memory_private(match plan.program {
+        Program::SaltMaster => daemon::Children::Own,
+        _ => daemon::Children::Anything,
+    });
     Ok(pidfile)
 }
 

@@ -1,7 +1,7 @@
 //! What makes a program a daemon: the background, its process id file, user, limits, signals, directories.
 //!
 //! The order in which a daemon calls these, as Salt does: [`verify_env`], [`PidFile::check`], [`go_to_background`],
-//! [`PidFile::write`], [`raise_open_files`], [`switch_user`]; then the runtime is made, everything is opened,
+//! [`PidFile::write`], [`raise_open_files`], [`switch_user`], [`keep_memory_private`]; then the runtime is made, everything is opened,
 //! [`notify_ready`] is said, and [`Shutdown::wait`] waits for the end, which [`notify_stopping`] announces.
 //! [`go_to_background`] forks and so must come before any thread exists.
 
@@ -11,6 +11,7 @@ mod limits;
 mod memory;
 mod notify;
 mod pidfile;
+mod secrets;
 mod signals;
 mod user;
 
@@ -22,6 +23,7 @@ pub use limits::{check_open_files, raise_open_files};
 pub use memory::{map_only_what_is_used, share_one_heap};
 pub use notify::{notify_ready, notify_stopping};
 pub use pidfile::PidFile;
+pub use secrets::{Children, keep_memory_private};
 pub use signals::{Shutdown, Signal};
 pub use user::{current_user, switch_user};
 
