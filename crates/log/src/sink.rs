@@ -85,6 +85,7 @@ impl LogFile {
                 let _ = nix::unistd::chown(path, Some(owner.uid), None);
             }
         }
+        close(&file);
         let identity = identity(&file).map_err(fail)?;
         Ok(LogFile { path: path.to_owned(), file, identity, max_bytes, backups })
     }
@@ -135,6 +136,18 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
+/// An older file may be open to all. A place that is no file, such as `/dev/null`, is not ours.
+fn close(file: &File) {
+    use std::os::unix::fs::PermissionsExt;
+    if let Ok(found) = file.metadata()
+        && found.is_file()
+        && found.mode() & 0o027 != 0
+    {
+        // Only its owner may; others write to it as before.
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(found.mode() & 0o750));
+    }
+}
+
 fn identity(file: &File) -> io::Result<(u64, u64)> {
     file.metadata().map(|found| (found.dev(), found.ino()))
 }
@@ -158,8 +171,15 @@ fn create_directories(path: &Path) -> io::Result<()> {
 pub(crate) struct Syslog {
     facility: u32,
     address: Address,
-    socket: Socket,
+    /// None as long as nobody takes messages at the address.
+    socket: Option<Socket>,
+    /// Whether it was said that nobody does.
+    missed: bool,
 }
+
+/// Salt's words; people search for them.
+const MISSING: &str =
+    "[WARNING ] The log_file does not exist. Logging not setup correctly or syslog service not started.";
 
 #[derive(Debug, PartialEq, Eq)]
 enum Address {
@@ -182,18 +202,36 @@ impl Syslog {
     pub(crate) fn open(address: &str) -> Result<Self, Error> {
         let fail = |what: String| Error::Syslog { address: address.to_owned(), what };
         let (place, facility) = parse_address(address).map_err(fail)?;
-        let socket = connect(&place).map_err(|error| fail(error.to_string()))?;
-        Ok(Syslog { facility, address: place, socket })
+        let socket = match connect(&place) {
+            Ok(socket) => Some(socket),
+            // As Salt: a log server that is not there yet keeps nobody from working.
+            Err(_) if matches!(place, Address::Path(_)) => None,
+            Err(error) => return Err(fail(error.to_string())),
+        };
+        Ok(Syslog { facility, address: place, socket, missed: false })
     }
 
     fn write(&mut self, level: Level, line: &str) -> io::Result<()> {
         let message = format!("<{}>{line}\0", self.facility << 3 | severity(level));
-        if send(&mut self.socket, message.as_bytes()).is_ok() {
+        if self.socket.as_mut().is_some_and(|socket| send(socket, message.as_bytes()).is_ok()) {
             return Ok(());
         }
         // The server may have been restarted.
-        self.socket = connect(&self.address)?;
-        send(&mut self.socket, message.as_bytes())
+        let sent = connect(&self.address).and_then(|socket| send(self.socket.insert(socket), message.as_bytes()));
+        match &sent {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.socket = None;
+                if !std::mem::replace(&mut self.missed, true) {
+                    // A closed console leaves nobody to tell.
+                    let _ = writeln!(io::stderr(), "{MISSING}");
+                }
+                Ok(())
+            }
+            _ => {
+                self.missed = false;
+                sent
+            }
+        }
     }
 }
 
@@ -301,6 +339,33 @@ mod tests {
         let mut buffer = [0; 16];
         let size = server.recv(&mut buffer).unwrap();
         assert_eq!(&buffer[..size], b"<11>oh\0");
+    }
+
+    #[test]
+    fn a_server_that_starts_later_gets_what_comes_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut syslog = Syslog::open(&format!("file://{}", path.display())).unwrap();
+        syslog.write(Level::ERROR, "lost").unwrap();
+        assert!(syslog.missed, "it is said that nobody listens");
+        let server = UnixDatagram::bind(&path).unwrap();
+        syslog.write(Level::ERROR, "oh").unwrap();
+        let mut buffer = [0; 16];
+        let size = server.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..size], b"<11>oh\0");
+    }
+
+    #[test]
+    fn a_file_that_was_open_to_all_is_closed() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        for (before, after) in [(0o644, 0o640), (0o600, 0o600), (0o664, 0o640)] {
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(before)).unwrap();
+            drop(LogFile::open(&path, 0, 0, None).unwrap());
+            assert_eq!(path.metadata().unwrap().mode() & 0o777, after);
+        }
     }
 
     #[test]
