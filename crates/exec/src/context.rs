@@ -173,7 +173,8 @@ impl Context {
 
     /// Runs blocking work so that a killed job does not wait for it.
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let task = tokio::task::spawn_blocking(work);
+        let span = tracing::Span::current();
+        let task = tokio::task::spawn_blocking(move || span.in_scope(work));
         tokio::select! {
             done = task => done.map_err(|error| Error::Other(error.to_string())),
             () = self.job.cancel.cancelled() => Err(Error::Terminated),

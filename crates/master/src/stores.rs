@@ -83,6 +83,8 @@ impl Stores {
     /// expression that cannot be read means nobody.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Expected {
         self.checker().expect(target, kind, delimiter).unwrap_or_else(|error| {
+            let target = target.to_string();
+            let target = value::shown::brief(&target, 1024);
             tracing::error!("Failed matching available minions with {kind} pattern: {target}: {error}");
             Expected::default()
         })

@@ -340,7 +340,7 @@ impl World {
         if let Err(reason) = &_note {
             error!("the job {} could not be noted: {reason}", job.jid());
         }
-        info!("Starting a new job {} with PID {}", job.jid(), std::process::id());
+        info!(jid = job.jid(), "Starting a new job {} with PID {}", job.jid(), std::process::id());
         let telling = self.spawn(tell_progress(self.clone(), link.clone(), job.jid().to_owned(), parts));
         if job.load().get("start_event").is_some_and(Value::truthy) {
             self.fire_start_of_job(&link, &job).await;

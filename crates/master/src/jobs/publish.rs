@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
 use transport::{Audience, Payload};
+use value::shown::brief;
 use value::{Map, Value, map};
 use wire::Jid;
 use wire::loads::Ability;
@@ -12,6 +13,9 @@ use super::audience::audience;
 use super::ledger::Offer;
 use super::{CannotHold, Opening};
 use crate::{Shared, Stores};
+
+/// Most bytes of a name in the log.
+const SHOWN: usize = 256;
 
 /// Fields of `kwargs` that minions get, in the order of the load.
 const PASSED_ON: [&str; 6] =
@@ -102,7 +106,9 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) 
     save(shared, &jid, &load, &meant);
     // Before it is sealed nobody has it, so the first return cannot be faster than this event.
     shared.fire(format!("salt/job/{jid}/publish"), publication.clone());
-    tracing::info!("User {} Published command {} with jid {jid}", field(&load, "user"), field(&load, "fun"));
+    let [user, fun] = ["user", "fun"].map(|name| field(&load, name).to_string());
+    let (user, fun) = (brief(&user, SHOWN), brief(&fun, SHOWN));
+    tracing::info!(jid = jid.as_str(), "User {user} Published command {fun} with jid {jid}");
     let audience = audience(shared, &publication);
     if let Err(error) = send(shared, on_air(publication, hold, hold.is_some()), &audience) {
         tracing::error!("failed to publish job {jid}: {error}");

@@ -219,7 +219,8 @@ impl Desk {
         let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), load };
         // A bug in one handler harms one request, as in Salt: the sender gets an empty text.
         let began = Instant::now();
-        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle(ask)));
+        let span = span(&ask);
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| span.in_scope(|| handle(ask))));
         self.shared.metrics.request(&request.cmd, began.elapsed());
         let answer = answer.unwrap_or_else(|_| {
             tracing::error!("Error in function {}", request.cmd);
@@ -243,6 +244,12 @@ impl Desk {
         let sealed = self.shared.channel.private(id, &request.seal, "pillar", secret.into());
         sealed.unwrap_or_else(|refused| refused).into_value()
     }
+}
+
+/// Carries the job and the minion into the lines that are logged meanwhile, for `%(jid)s` and `%(minion_id)s`.
+fn span(ask: &Ask) -> tracing::Span {
+    let (jid, id) = (ask.load.get_str("jid"), ask.id.as_ref());
+    tracing::info_span!("request", jid, minion_id = id.map(|id| id.as_str()))
 }
 
 /// Seals a value for the minion that asked; programs get it as it is.

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use targeting::Glob;
 use tracing::{error, info, warn};
+use value::shown::brief;
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -47,7 +48,8 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
     let Some(tag) = load.get_str("tag").map(str::to_owned) else { return };
     if tag == "_salt_error" {
         let message = load.get("data").and_then(|data| data.get("message")).or_else(|| load.get("data"));
-        error!("Received minion error from [{id}]: {}", message.cloned().unwrap_or_default());
+        let message = message.map(Value::to_string).unwrap_or_default();
+        error!("Received minion error from [{id}]: {}", brief(&message, 4096));
     }
     if !is_forbidden(&tag, id) {
         note_start(shared, id, &tag);
@@ -66,7 +68,7 @@ fn note_start(shared: &Shared, id: &MinionId, tag: &str) {
 fn is_forbidden(tag: &str, id: &MinionId) -> bool {
     let forbidden = FORBIDDEN.iter().any(|pattern| pattern.matches(tag));
     if forbidden {
-        warn!("Filtering blacklisted event tag {tag} from {id}");
+        warn!("Filtering blacklisted event tag {} from {id}", brief(tag, 256));
     }
     forbidden
 }
@@ -100,7 +102,7 @@ fn keep_syndic_list(shared: &Shared, id: &MinionId, data: &Map) {
         return;
     }
     let minions: Vec<String> = minions.iter().map(ToString::to_string).collect();
-    info!("Adding minions for job {jid}: {}", minions.join(", "));
+    info!("Adding minions for job {jid}: {}", brief(&minions.join(", "), 4096));
     if let Err(error) = shared.stores.jobs.save_minions(jid, &minions, Some(id)) {
         error!("failed to store the minions of {id} for job {jid}: {}", crate::chain(&error));
     }

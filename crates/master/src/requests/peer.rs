@@ -10,6 +10,7 @@ use targeting::TargetType;
 use targeting::acl::{Publication, function_matches, peer_entries, pillar_is_exact, publish_allowed};
 use tokio::time::Instant;
 use tracing::{error, warn};
+use value::shown::brief;
 use value::{Map, Value, map};
 use wire::{Jid, MinionId};
 
@@ -109,7 +110,7 @@ fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<Map> {
     if publish_allowed(&list, &wanted, &checker) && pillar_is_exact(&wanted, &checker) {
         return Some(request);
     }
-    warn!("Minion {id} is not allowed to publish {} (option 'peer')", functions.join(","));
+    warn!("Minion {id} is not allowed to publish {} (option 'peer')", brief(&functions.join(","), 256));
     None
 }
 
@@ -201,7 +202,7 @@ pub fn runner(ask: Ask) -> Answer {
     let (Some(fun), Some(arg)) = (load.get_str("fun"), load.get("arg")) else { return nothing() };
     let rules = peer_entries(&shared.stores.config.access.peer_run, id.as_str());
     if !rules.iter().filter_map(Value::as_str).any(|pattern| function_matches(pattern, fun)) {
-        warn!("Minion {id} is not allowed to run the runner {fun} (option 'peer_run')");
+        warn!("Minion {id} is not allowed to run the runner {} (option 'peer_run')", brief(fun, 256));
         return nothing();
     }
     let words = arg.as_list().map_or_else(|| vec![arg.clone()], <[Value]>::to_vec);

@@ -13,6 +13,9 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Most complaints that are remembered; beyond it strangers share one.
 const REMEMBERED: usize = 4096;
 
+/// Longest reason, in bytes.
+const LONGEST: usize = 512;
+
 /// Remembers what was complained about.
 #[derive(Default)]
 pub struct Refusals(Mutex<HashMap<(IpAddr, String), (Instant, u64)>>);
@@ -20,6 +23,8 @@ pub struct Refusals(Mutex<HashMap<(IpAddr, String), (Instant, u64)>>);
 impl Refusals {
     /// Logs why a request of this address was refused: once, and then at most once a minute with their number.
     pub fn note(&self, peer: IpAddr, reason: &str) {
+        // Some reasons quote what was sent.
+        let reason = &*value::shown::brief(reason, LONGEST);
         match self.count(peer, reason, Instant::now()) {
             Some(0) => warn!("Bad request from {peer}: {reason}"),
             Some(more) => warn!("Bad request from {peer}: {reason} ({more} more since the last message)"),
@@ -53,6 +58,13 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_before_it_is_remembered() {
+        let refusals = Refusals::default();
+        refusals.note(IpAddr::from([192, 0, 2, 1]), &"x".repeat(1 << 20));
+        assert!(refusals.0.lock().unwrap().keys().all(|(_, reason)| reason.len() < 2 * LONGEST));
+    }
 
     #[test]
     fn the_same_complaint_is_heard_once_a_minute() {

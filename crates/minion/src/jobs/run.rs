@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Call, Context, Error, Function, Registry};
 use futures_util::FutureExt;
 use rt::Rt;
-use tracing::{error, info, warn};
+use tracing::{Instrument, error, info, warn};
 use value::{Map, Value};
 
 use super::{FunctionCall, Outcome, Publication};
@@ -45,7 +45,8 @@ fn check_executors(job: &Map, opts: &Map) -> Result<(), Error> {
 pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for call in job.calls().unwrap_or_default() {
-        outcomes.push(run_one(rt, ctx, job, call).await);
+        let span = tracing::info_span!("job", jid = job.jid());
+        outcomes.push(run_one(rt, ctx, job, call).instrument(span).await);
     }
     outcomes
 }
@@ -101,7 +102,7 @@ async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound:
             () = inside.job.cancel.cancelled() => Err(Error::Terminated),
         }
     };
-    let caught = AssertUnwindSafe(call).catch_unwind();
+    let caught = AssertUnwindSafe(call.in_current_span()).catch_unwind();
     let mut thread =
         rt.spawn_on_thread(caught.map(|done| done.unwrap_or_else(|panic| Err(Error::Other(panic_text(&*panic))))));
     let ended = tokio::select! {
