@@ -1,8 +1,10 @@
 //! Unpacking, and packing.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use exec::{Error, Result};
@@ -27,7 +29,7 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
         let mut entry = entry?;
         let name = member_name(&entry);
         if !entry.unpack_in(dest)? {
-            return Err(io::Error::other(format!("the member '{name}' would lie outside of the directory")));
+            return Err(outside(&name));
         }
         let path = dest.join(inside(&name));
         if as_root {
@@ -39,6 +41,9 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
         names.push(name);
     }
     for (path, mode) in late.into_iter().rev() {
+        if !path.symlink_metadata()?.is_dir() {
+            return Err(outside(&path.to_string_lossy()));
+        }
         fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?;
     }
     Ok(names)
@@ -55,10 +60,38 @@ fn set_owner(path: &Path, header: &tar::Header) -> io::Result<()> {
     lchown(path, Some(uid), Some(gid))
 }
 
+fn outside(name: &str) -> io::Error {
+    io::Error::other(format!("the member '{name}' would lie outside of the directory"))
+}
+
+/// Returns where a member lies, and makes the directories on the way there.
+///
+/// A member may be a symbolic link, and lead anywhere; no later one is written through it out of the directory.
+fn place(dest: &Path, name: &str) -> io::Result<PathBuf> {
+    let real = dest.canonicalize()?;
+    let parts: Vec<_> = inside(name).components().map(|part| part.as_os_str().to_owned()).collect();
+    let Some((last, directories)) = parts.split_last() else { return Ok(dest.to_owned()) };
+    let mut path = dest.to_owned();
+    for part in directories {
+        path.push(part);
+        if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            fs::create_dir(&path)?;
+        }
+        if !path.canonicalize().is_ok_and(|found| found.starts_with(&real)) {
+            return Err(outside(name));
+        }
+    }
+    path.push(last);
+    Ok(path)
+}
+
 /// A path without what would lead out of a directory.
 pub fn inside(name: &str) -> PathBuf {
     Path::new(name).components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
+
+/// The longest path a link can have on Linux.
+const LONGEST_LINK: u64 = 4096;
 
 /// How a zip archive is unpacked.
 #[derive(Debug)]
@@ -83,6 +116,7 @@ impl Unzip {
             Error::execution(format!("Exception encountered unpacking zipfile: {error}"))
         };
         let mut archive = open_zip(path, &path.to_string_lossy()).map_err(|_| failed(&"File is not a zip file"))?;
+        fs::create_dir_all(dest).map_err(|error| failed(&crate::cmd::os_text(&error, &dest.to_string_lossy())))?;
         let mut names = Vec::new();
         for index in 0..archive.len() {
             let entry = match &self.password {
@@ -95,28 +129,35 @@ impl Unzip {
                 continue;
             }
             let mode = entry.external_attributes() >> 16;
-            self.member(&mut entry, &dest.join(inside(&name)), name.ends_with('/'), mode)
-                .map_err(|error| failed(&error))?;
+            let done = place(dest, &name).and_then(|target| self.member(&mut entry, &target, &name, mode));
+            done.map_err(|error| failed(&error))?;
             names.push(name);
         }
         Ok(names)
     }
 
-    fn member(&self, entry: &mut impl Read, target: &Path, is_dir: bool, mode: u32) -> io::Result<()> {
-        if is_dir {
-            fs::create_dir_all(target)?;
+    fn member(&self, entry: &mut impl Read, target: &Path, name: &str, mode: u32) -> io::Result<()> {
+        let present = target.symlink_metadata().ok();
+        if name.ends_with('/') {
+            match present {
+                None => fs::create_dir(target)?,
+                Some(found) if found.is_dir() => {}
+                // The directory a link leads to is not the archive's to change.
+                Some(_) => return Err(outside(name)),
+            }
+        } else if is_kind(mode, LINK) {
+            let mut source = Vec::new();
+            entry.take(LONGEST_LINK).read_to_end(&mut source)?;
+            symlink(Path::new(OsStr::from_bytes(&source)), target)?;
+            return self.own(target);
         } else {
-            if let Some(parent) = target.parent() {
-                fs::create_dir_all(parent)?;
+            if present.is_some_and(|found| found.is_symlink()) {
+                // The file takes the place of the link, as in a tar archive; it is not written where the link leads.
+                fs::remove_file(target)?;
             }
-            if is_kind(mode, LINK) {
-                let mut source = String::new();
-                entry.read_to_string(&mut source)?;
-                symlink(source, target)?;
-                return self.own(target);
-            }
-            let mut file = fs::File::create(target)?;
-            io::copy(entry, &mut file)?;
+            let mut file = fs::File::options();
+            file.write(true).create(true).truncate(true).custom_flags(nix::libc::O_NOFOLLOW);
+            io::copy(entry, &mut file.open(target)?)?;
         }
         if self.permissions && mode & 0o7777 != 0 {
             fs::set_permissions(target, fs::Permissions::from_mode(mode & 0o7777))?;
@@ -177,4 +218,109 @@ fn pack(
     }
     writer.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum Member<'a> {
+        Link(&'a str, &'a str),
+        Directory(&'a str),
+        File(&'a str),
+    }
+    use Member::{Directory, File, Link};
+
+    fn zip_of(path: &Path, members: &[Member<'_>]) {
+        let mut writer = zip::ZipWriter::new(fs::File::create(path).unwrap());
+        let options = SimpleFileOptions::default().unix_permissions(0o777);
+        for member in members {
+            match member {
+                Link(name, target) => writer.add_symlink(*name, *target, options).unwrap(),
+                Directory(name) => writer.add_directory(*name, options).unwrap(),
+                File(name) => {
+                    writer.start_file(*name, options).unwrap();
+                    writer.write_all(b"new").unwrap();
+                }
+            }
+        }
+        writer.finish().unwrap();
+    }
+
+    fn tar_of(path: &Path, members: &[Member<'_>]) {
+        let mut builder = tar::Builder::new(fs::File::create(path).unwrap());
+        for member in members {
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o777);
+            header.set_uid(nix::unistd::geteuid().as_raw().into());
+            header.set_gid(nix::unistd::getegid().as_raw().into());
+            match member {
+                Link(name, target) => {
+                    header.set_entry_type(tar::EntryType::Symlink);
+                    header.set_size(0);
+                    builder.append_link(&mut header, name, target).unwrap();
+                }
+                Directory(name) => {
+                    header.set_entry_type(tar::EntryType::Directory);
+                    header.set_size(0);
+                    builder.append_data(&mut header, name, io::empty()).unwrap();
+                }
+                File(name) => {
+                    header.set_size(3);
+                    builder.append_data(&mut header, name, &b"new"[..]).unwrap();
+                }
+            }
+        }
+        builder.finish().unwrap();
+    }
+
+    /// Unpacks both kinds and returns, for each, whether it worked; nothing outside of the directory may have changed.
+    fn unpacked(members: &[Member<'_>], look: impl Fn(&Path)) -> [bool; 2] {
+        ["zip", "tar"].map(|kind| {
+            let dir = tempfile::tempdir().unwrap();
+            let (archive, dest, out) = (dir.path().join("archive"), dir.path().join("dest"), dir.path().join("out"));
+            for directory in [&dest, &out] {
+                fs::create_dir(directory).unwrap();
+                fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
+            }
+            fs::write(out.join("file"), "old").unwrap();
+            fs::set_permissions(out.join("file"), fs::Permissions::from_mode(0o600)).unwrap();
+            let done = if kind == "zip" {
+                zip_of(&archive, members);
+                let job = Unzip { excludes: Vec::new(), password: None, permissions: true, owner: None };
+                job.run(&archive, &dest).is_ok()
+            } else {
+                tar_of(&archive, members);
+                TarStream::open(&archive).and_then(|stream| tar(stream, &dest)).is_ok()
+            };
+            let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(fs::read_to_string(out.join("file")).unwrap(), "old", "{kind}");
+            assert_eq!((mode(&out), mode(&out.join("file"))), (0o700, 0o600), "{kind}");
+            assert_eq!(fs::read_dir(&out).unwrap().count(), 1, "{kind}");
+            look(&dest);
+            done
+        })
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let nothing = |_: &Path| {};
+        assert_eq!(unpacked(&[Link("a", "../out"), File("a/file")], nothing), [false; 2]);
+        assert_eq!(unpacked(&[Link("a", "../out"), File("a/new/file")], nothing), [false; 2]);
+        assert_eq!(unpacked(&[Link("a", "../out"), Directory("a/")], nothing), [false; 2]);
+        assert_eq!(unpacked(&[Link("a", "../out"), Directory("a/new/")], nothing), [false; 2]);
+        assert_eq!(unpacked(&[Link("a", ".."), Link("b", "a/out"), File("b/file")], nothing), [false; 2]);
+    }
+
+    #[test]
+    fn a_file_takes_the_place_of_a_link() {
+        let is_file = |dest: &Path| assert!(dest.join("a").symlink_metadata().unwrap().is_file());
+        assert_eq!(unpacked(&[Link("a", "../out/file"), File("./a")], is_file), [true; 2]);
+    }
+
+    #[test]
+    fn links_within_the_directory_are_followed() {
+        let written = |dest: &Path| assert_eq!(fs::read_to_string(dest.join("real/file")).unwrap(), "new");
+        assert_eq!(unpacked(&[Directory("real/"), Link("a", "real"), File("a/file")], written), [true; 2]);
+    }
 }
