@@ -87,6 +87,23 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
+/// Returns a text of JSON with each such character escaped: it means the same and commands no terminal. They stand in
+/// strings only.
+pub fn in_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(is_command) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if is_command(letter) {
+            let _ = write!(out, "\\u{:04x}", letter as u32);
+        } else {
+            out.push(letter);
+        }
+    }
+    out.into()
+}
+
 /// Appends a character in Python's way.
 pub fn push_escaped(out: &mut String, letter: char) {
     let _ = match letter as u32 {
@@ -144,6 +161,7 @@ mod tests {
     fn escapes_are_those_of_python() {
         assert_eq!(escaped("a\nb\r\x1b\u{9b}\u{202e}"), "a\\nb\\r\\x1b\\x9b\\u202e");
         assert!(matches!(escaped("plain é"), Cow::Borrowed(_)));
+        assert_eq!(in_json("{\"a\": \"\u{9b}x\u{202e}\"}\n"), "{\"a\": \"\\u009bx\\u202e\"}\n");
         assert_eq!(brief("ééé", 3), "é... (4 bytes more)");
     }
 }

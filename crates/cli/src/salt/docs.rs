@@ -26,7 +26,8 @@ impl Docs {
                 let one = Value::from(Map::from_iter([(function, text)]));
                 outputters::format(&one, Some("nested"), &Settings { output: None, ..settings.clone() }, 0)
             } else {
-                format!("{function}:\n{text}\n")
+                // Written by whoever wrote the minion's modules.
+                value::shown::for_terminal(&format!("{function}:\n{text}\n")).into_owned()
             };
             outputters::print(&text, &Settings { output_file: None, ..settings.clone() })?;
         }
