@@ -43,6 +43,8 @@ pub struct Settings {
     pub terminal: bool,
     /// The outputter of `--out` or of the configuration.
     pub output: Option<String>,
+    /// Everything is printed at the end (`--static`).
+    pub static_run: bool,
     /// The function is a state function and everything is printed at the end.
     pub static_state: bool,
     /// Draw a progress bar and print nothing else.
@@ -84,6 +86,7 @@ impl Settings {
             strip_colors: flag("strip_colors", true),
             terminal: terminal && options.get_str("output_file").is_none_or(str::is_empty),
             output: options.get_str("output").filter(|name| !name.is_empty()).map(str::to_owned),
+            static_run: flag("static", false),
             static_state: flag("static", false) && function.split('.').next() == Some("state"),
             progress: flag("progress", false),
             indent: indent(options.get("output_indent")),
@@ -114,9 +117,9 @@ impl Settings {
         match (&self.output, wanted) {
             (Some(name), _) if name != "highstate" => name.clone(),
             (_, Some(name)) => name.to_owned(),
-            (Some(name), None) => name.clone(),
+            (Some(name), None) if self.static_run => name.clone(),
             (None, None) if self.static_state => "highstate".into(),
-            (None, None) => "nested".into(),
+            (_, None) => "nested".into(),
         }
     }
 }
@@ -159,6 +162,8 @@ mod tests {
     fn highstate_on_the_command_line_does_not_reach_other_results() {
         let settings = Settings::from_options(&map! { "output" => "highstate" }, false);
         assert_eq!(settings.choose(Some("nested")), "nested");
+        assert_eq!(settings.choose(None), "nested");
+        let settings = Settings::from_options(&map! { "output" => "highstate", "static" => true }, false);
         assert_eq!(settings.choose(None), "highstate");
         let settings = Settings::from_options(&map! { "output" => "json" }, false);
         assert_eq!(settings.choose(Some("highstate")), "json");

@@ -80,6 +80,15 @@ VALUES = {
     "table_wrap": {"web1": {"out": [{"a": LONG.strip(), "b": "x"}, {"a": "short", "b": "y z"}]}},
     "table_lists": {"web1": {"out": [["a", "bb"], ["ccc", "d"]]}},
     "no_return": {"web1": "Minion did not return. [No response]\nsecond line"},
+    "empty_values": {"web1": {"a": "", "b": [], "c": {}, "d": None, "e": b""}},
+    "list_of_maps": {"web1": [{"a": 1}, {"b": None}, {}]},
+    "map_in_list_in_map": {"web1": {"a": [{"b": [{"c": "d"}]}]}},
+    "bytes_deep": {"web1": {"a": b"plain", b"key": [b"zw\xc3\xb6lf"]}},
+    "bool_keys": {"web1": {True: "yes", False: "no"}},
+    "list_of_none": {"web1": [None, None]},
+    "bare_float": 2.5,
+    "bare_true": True,
+    "bare_map_of_lists": {"a": [], "b": [[]]},
     "floats": {"web1": [0.1, 1e16, 123456789.123, -0.0, 1e22, 1e-5]},
 }
 
@@ -148,7 +157,7 @@ def main():
                 record(cases, name, out, data, {})
     else:
         for name, data in VALUES.items():
-            for out in ("nested", "json", "yaml", "txt", "raw", "pprint", "table", "no_return"):
+            for out in ("nested", "json", "yaml", "txt", "raw", "pprint", "table", "highstate", "key", "no_return"):
                 if out == "no_return" and name != "no_return":
                     continue
                 record(cases, name, out, data, {})
