@@ -34,7 +34,9 @@ impl Machine for Host {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        std::fs::write(path, text)
+        std::fs::write(path, text)?;
+        // Open to all whatever the umask: the name is no secret, and other programs of the machine ask for it.
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o644))
     }
 }
 

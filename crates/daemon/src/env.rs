@@ -23,7 +23,7 @@ pub struct Directories {
     pub permissive: bool,
 }
 
-/// Makes what misses (0755) and, as root, gives it with its content to the user. Job data is left alone: it is large,
+/// Makes what misses (0750) and, as root, gives it with its content to the user. Job data is left alone: it is large,
 /// and written by the daemon itself.
 pub fn verify_env(directories: &Directories) -> Result<(), Error> {
     let user = find(&directories.user)?;
@@ -31,7 +31,7 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
     for path in directories.all.iter().filter(|path| !path.as_os_str().is_empty()) {
         let fail = |source: io::Error| Error::Directory { path: path.clone(), source };
         if !path.is_dir() {
-            let mode = if directories.keys.contains(path) { 0o700 } else { 0o755 };
+            let mode = if directories.keys.contains(path) { 0o700 } else { 0o750 };
             make(path, mode).map_err(fail)?;
         }
         if getuid().is_root() {
@@ -166,7 +166,7 @@ mod tests {
             permissive: false,
         };
         verify_env(&wanted).unwrap();
-        assert_eq!((mode(&at("pki")), mode(&at("pki/minions")), mode(&at("old"))), (0o700, 0o755, 0o700));
+        assert_eq!((mode(&at("pki")), mode(&at("pki/minions")), mode(&at("old"))), (0o700, 0o750, 0o700));
         assert_eq!((mode(&at("above")), mode(&at("above/keys"))), (0o755, 0o700), "another user gets to its keys");
         fs::set_permissions(at("pki"), fs::Permissions::from_mode(0o750)).unwrap();
         verify_env(&wanted).unwrap();

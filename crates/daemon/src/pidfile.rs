@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::kill;
@@ -36,7 +37,9 @@ impl PidFile {
             fs::create_dir_all(directory).map_err(fail)?;
         }
         let pid = std::process::id() as i32;
+        // Open to all whatever the umask: the number is no secret, and monitoring that is not root reads it.
         fs::write(path, pid.to_string()).map_err(fail)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).map_err(fail)?;
         tracing::debug!(target: "salt.utils.process", "Created pidfile: {}", path.display());
         if let Ok(Some(owner)) = User::from_name(user)
             && getuid().is_root()

@@ -52,7 +52,7 @@ impl Blobs {
 
     fn take_out(&self, repository: &Repository, oid: &Oid, path: &Path) -> Result<()> {
         let directory = path.parent().unwrap_or(&self.directory);
-        std::fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
+        store::disk::make_directories(directory).map_err(Error::io("make", directory))?;
         let mut file =
             tempfile::Builder::new().prefix(".tmp").tempfile_in(directory).map_err(Error::io("write", path))?;
         repository.copy(oid, file.as_file_mut())?;

@@ -1,7 +1,6 @@
 //! Lock files, as Salt's masters understand them: the process and the machine that hold it, a line each.
 
 use std::collections::HashSet;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -219,9 +218,9 @@ impl Lock<'_> {
 
     fn create(&self, by_hand: bool) -> std::io::Result<()> {
         if let Some(directory) = self.path.parent() {
-            std::fs::create_dir_all(directory)?;
+            store::disk::make_directories(directory)?;
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+        let mut file = store::disk::private_file().write(true).create_new(true).open(&self.path)?;
         let note = if by_hand { format!("{BY_HAND}\n") } else { String::new() };
         file.write_all(format!("{}\n{}\n{note}", std::process::id(), self.machine).as_bytes())
     }

@@ -116,7 +116,7 @@ const LOCAL: Duration = Duration::from_secs(300);
 
 impl Git for Program {
     fn create(&self, repository: &Path) -> Result<()> {
-        std::fs::create_dir_all(repository).map_err(Error::io("make", repository))?;
+        store::disk::make_directories(repository).map_err(Error::io("make", repository))?;
         let mut command = command(repository);
         command.args(["init", "--quiet", "--bare", "--template="]);
         run(command, "init", LOCAL).map(drop)

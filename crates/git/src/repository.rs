@@ -261,7 +261,7 @@ impl Repository {
                 self.id
             );
         }
-        std::fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
+        store::disk::make_directories(parent).map_err(Error::io("make", parent))?;
         for name in store::disk::text_names(parent)?.into_iter().filter(|name| name.starts_with(FRESH)) {
             store::disk::remove_tree(&parent.join(name))?;
         }
@@ -278,7 +278,7 @@ impl Repository {
 
     fn fetch_into(&self, repository: &Path) -> Result<()> {
         configuration::write(&self.remote, repository)?;
-        std::fs::create_dir_all(&self.places.work).map_err(Error::io("make", &self.places.work))?;
+        store::disk::make_directories(&self.places.work).map_err(Error::io("make", &self.places.work))?;
         self.git.fetch(&Fetch {
             repository: repository.to_owned(),
             depth: self.remote.depth,

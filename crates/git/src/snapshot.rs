@@ -66,6 +66,6 @@ impl Snapshot {
 
     pub(crate) fn store(&self, path: &Path) -> Result<()> {
         let content: String = self.refs.iter().map(|(name, oid)| format!("{oid} {name}\n")).collect();
-        Ok(disk::write(path, content.as_bytes(), Writing { mode: 0o644, sync: true })?)
+        Ok(disk::write(path, content.as_bytes(), Writing { sync: true, ..Writing::SHARED })?)
     }
 }

@@ -46,7 +46,9 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
-    if !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty() {
+    let listed_users = !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty();
+    close_directories(config, listed_users);
+    if listed_users {
         let_others_through(&[&config.paths.cachedir, &config.paths.sock_dir]);
     }
     let (requests, mut publisher) = listen::open(config, &rt).await?;
@@ -94,6 +96,17 @@ fn make_directories(config: &Master) -> Result<(), Error> {
         store::disk::make_directory(directory)?;
     }
     Ok(())
+}
+
+/// Closes what an earlier release, or the real Salt, left open. Listed users keep their way to their key and the bus.
+fn close_directories(config: &Master, listed_users: bool) {
+    let paths = &config.paths;
+    let passages = [&paths.cachedir, &paths.sock_dir].map(|directory| (directory, listed_users));
+    for (directory, through) in passages.into_iter().chain([(&paths.token_dir, false)]) {
+        if let Err(error) = store::disk::close_to_others(directory, through) {
+            tracing::warn!("{}", crate::chain(&error));
+        }
+    }
 }
 
 /// Users that `publisher_acl` names have to reach their key and the bus below these directories.

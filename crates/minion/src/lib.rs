@@ -188,14 +188,21 @@ fn link_opts(config: &config::Minion, settings: &LinkSettings, all: &[MasterAddr
     opts
 }
 
-/// The directories a minion writes to, with Salt's modes.
+/// The directories a minion writes to, closed to others.
 fn make_directories(config: &config::Minion) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
     let paths = &config.paths;
-    let wanted = [(&paths.pki_dir, 0o700), (&paths.cachedir, 0o755), (&paths.sock_dir, 0o755)];
+    let wanted = [(&paths.pki_dir, 0o700), (&paths.cachedir, 0o750), (&paths.sock_dir, 0o750)];
     for (directory, mode) in wanted {
         let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
         made.map_err(|reason| Error::Directory { path: directory.display().to_string(), reason })?;
+    }
+    // A master of the same host may have its sockets there, and let the users of `publisher_acl` through.
+    let with_master = paths.sock_dir.join("master_event_pub.ipc").exists();
+    for directory in [&paths.cachedir].into_iter().chain((!with_master).then_some(&paths.sock_dir)) {
+        if let Err(error) = store::disk::close_to_others(directory, false) {
+            warn!("{error}");
+        }
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 use yaml::Flow;
 
+use crate::util;
+
 /// The module.
 pub static MODULE: Module = Module::new(
     "beacons",
@@ -230,7 +232,11 @@ async fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
         Some(beacons) if !beacons.is_empty() => yaml::dump(&map! { "beacons" => beacons }.into(), Flow::Block),
         _ => String::new(),
     };
-    let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+    // Beacons may hold passwords, as may a file that is there already.
+    let written = path
+        .parent()
+        .map_or(Ok(()), store::disk::make_directories)
+        .and_then(|()| util::replace_file(&path, text.as_bytes(), 0o600));
     let path = path.display();
     Ok(match written {
         Ok(()) => told(format!("Beacons saved to {path}."), true),

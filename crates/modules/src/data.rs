@@ -47,7 +47,7 @@ fn write(ctx: &Context, store: Map) -> Result<()> {
     let path = path(ctx);
     let failed = |error: std::io::Error| Error::io("write the data store", &path, &error);
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        store::disk::make_directories(folder).map_err(failed)?;
     }
     let bytes = msgpack::pack(&store.into(), Packing::Wire);
     util::replace_file(&path, &bytes, 0o600).map_err(failed)

@@ -551,7 +551,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
     let text = yaml::dump(&Value::from(grains), yaml::Flow::Block);
     // A link stays a link.
     let target = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let mode = target.metadata().map_or(0o644, |meta| meta.mode() & 0o777);
+    let mode = target.metadata().map_or(0o640, |meta| meta.mode() & 0o777);
     util::replace_file(&target, text.as_bytes(), mode)
         .map_err(|error| Error::io("write to the grains file at", &path, &error))?;
     Ok(Written(new.into()))

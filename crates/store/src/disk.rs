@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crypto::{HashType, Hasher};
@@ -22,8 +22,9 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Readable by all, as most of a master's cache is.
-    pub const SHARED: Writing = Writing { mode: 0o644, sync: false };
+    /// Readable by the owner's group. Salt lets everybody read most of a master's cache; arguments of jobs, which may be
+    /// passwords, lie in there.
+    pub const SHARED: Writing = Writing { mode: 0o640, sync: false };
     /// For the owner only.
     pub const PRIVATE: Writing = Writing { mode: 0o600, sync: false };
 }
@@ -151,10 +152,65 @@ pub fn remove_tree(path: &Path) -> Result<bool> {
     found(std::fs::remove_dir_all(path), "remove", path).map(|found| found.is_some())
 }
 
-/// Makes a directory and those above it.
+/// What others get of what daemons write.
+const OTHERS: u32 = 0o027;
+
+/// Makes a directory and those above it, closed to others.
 pub fn make_directory(path: &Path) -> Result<()> {
-    let made = if path.is_dir() { Ok(()) } else { admit(path).and_then(|()| std::fs::create_dir_all(path)) };
-    made.map_err(Error::io("create directory", path))
+    make_directories(path).map_err(Error::io("create directory", path))
+}
+
+/// As [`make_directory`], with the error as the system has it.
+pub fn make_directories(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    admit(path)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o777 & !OTHERS).create(path)
+}
+
+/// Returns how a file that only its owner may read is opened; what is done with it is to be added. A file that is there
+/// keeps its mode.
+pub fn private_file() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Closes a directory of a daemon, and what lies directly in it, to others, as far as an earlier release or the real Salt
+/// left it open. What lies deeper is out of their reach then.
+///
+/// With `through`, others may pass through the directory itself, to files whose names they know. Directories that are not a
+/// daemon's alone stay as they are: those near the root (`/var/cache`), and those where everybody may make files (`/tmp`).
+/// Sockets and links are left alone.
+pub fn close_to_others(directory: &Path, through: bool) -> Result<()> {
+    let found = std::fs::metadata(directory).map_err(Error::io("look at", directory))?;
+    let parts = std::path::absolute(directory).map_or(0, |path| path.components().count());
+    if parts <= SHARED_DEPTH || found.mode() & 0o1000 != 0 {
+        return Ok(());
+    }
+    take_away(directory, found.mode(), if through { OTHERS & !0o001 } else { OTHERS })?;
+    for name in names(directory)? {
+        let path = directory.join(name);
+        // What vanishes meanwhile is no loss.
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.is_dir() || found.is_file() {
+            take_away(&path, found.mode(), OTHERS)?;
+        }
+    }
+    Ok(())
+}
+
+/// The root and two names: `/var/cache`.
+const SHARED_DEPTH: usize = 3;
+
+fn take_away(path: &Path, mode: u32, bits: u32) -> Result<()> {
+    let closed = mode & 0o7777 & !bits;
+    if closed == mode & 0o7777 {
+        return Ok(());
+    }
+    let set = std::fs::set_permissions(path, std::fs::Permissions::from_mode(closed));
+    found(set, "close to other users", path).map(drop)
 }
 
 /// Returns what is in a directory, in alphabetical order; nothing when there is no such directory.
@@ -208,6 +264,58 @@ mod tests {
         assert_eq!(read(&path).unwrap().unwrap(), b"third");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         assert_eq!(names(dir.path()).unwrap(), ["file"]);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn what_earlier_releases_left_open_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = dir.path().join("cache/master");
+        std::fs::create_dir_all(cache.join("jobs/ab")).unwrap();
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let (key, old) = (cache.join(".root_key"), cache.join("old.p"));
+        std::fs::write(&key, "").unwrap();
+        std::fs::write(&old, "").unwrap();
+        std::os::unix::fs::symlink(&old, cache.join("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(cache.join("socket")).unwrap();
+        set(&cache.join("socket"), 0o666);
+        set(&cache, 0o777);
+        set(&cache.join("jobs"), 0o755);
+        set(&key, 0o400);
+        set(&old, 0o664);
+        close_to_others(&cache, true).unwrap();
+        assert_eq!((mode(&cache), mode(&cache.join("jobs")), mode(&key), mode(&old)), (0o751, 0o750, 0o400, 0o640));
+        assert_eq!(mode(&cache.join("socket")), 0o666);
+        close_to_others(&cache, false).unwrap();
+        assert_eq!(mode(&cache), 0o750);
+        assert!(close_to_others(&cache.join("none"), false).is_err());
+    }
+
+    #[test]
+    fn directories_of_everybody_stay_open() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        close_to_others(dir.path(), false).unwrap();
+        assert_eq!(mode(dir.path()), 0o1777);
+        let before = mode(Path::new("/var/tmp/.."));
+        close_to_others(Path::new("/var"), false).unwrap();
+        assert_eq!(mode(Path::new("/var")), before);
+    }
+
+    #[test]
+    fn new_directories_and_files_are_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        make_directory(&dir.path().join("a/b")).unwrap();
+        assert_eq!((mode(&dir.path().join("a")), mode(&dir.path().join("a/b"))), (0o750, 0o750));
+        let file = dir.path().join("file");
+        write(&file, b"", Writing::SHARED).unwrap();
+        drop(private_file().create(true).write(true).open(dir.path().join("private")).unwrap());
+        assert_eq!((mode(&file), mode(&dir.path().join("private"))), (0o640, 0o600));
     }
 
     #[test]

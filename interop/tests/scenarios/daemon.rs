@@ -103,6 +103,31 @@ const MINION_TEXTS: &[&str] = &[
 ];
 
 #[test]
+fn lines_carry_the_job_they_belong_to() {
+    scenario("%(jid)s in the log", |sandbox| {
+        let ours = Salt::ours()?;
+        let format = "%(jid)s%(minion_id)s %(message)s";
+        let master = Master::build(&ours, "m").option("auto_accept", true).option("log_fmt_logfile", format);
+        let master = master.start(sandbox)?;
+        let minion = Minion::build(&ours, "talker").master(&master).option("log_fmt_logfile", format).start(sandbox)?;
+        master.wait_answering(&["talker"])?;
+        master.ask("talker", &["test.echo", "hello"])?;
+        for (log, ids, text) in [
+            (master.log(), "[talker] ", "Got return from talker"),
+            (master.log(), " ", "Published command test.echo"),
+            (minion.log(), " ", "execution finished"),
+        ] {
+            let carries = |line: &str| {
+                let rest = line.strip_prefix("[JID: ").and_then(|rest| rest.split_once(']'));
+                rest.is_some_and(|(jid, rest)| jid.len() == 20 && rest.starts_with(ids) && rest.contains(text))
+            };
+            ensure!(log.lines().any(carries), "no line with its job says {text:?}:\n{log}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn logs_have_salts_format_and_texts() {
     scenario("log files", |sandbox| {
         let ours = Salt::ours()?;

@@ -16,6 +16,7 @@ mod low;
 mod matrix;
 mod mixed;
 mod packages;
+mod permissions;
 mod returns;
 mod schedule;
 mod states;

@@ -58,7 +58,7 @@ impl Target {
                 private_directories(directory)?;
             }
             Target::Place(_) if directory.as_os_str().is_empty() || directory.is_dir() => {}
-            Target::Place(_) if makedirs => store::disk::make_directory(directory)?,
+            Target::Place(_) if makedirs => std::fs::create_dir_all(directory).map_err(Error::io("make", directory))?,
             Target::Place(_) => return Ok(false),
         }
         Ok(true)
@@ -73,9 +73,9 @@ impl Target {
             Target::Cache(path) => {
                 let directory = path.parent().unwrap_or(Path::new("/"));
                 let temporary = NamedTempFile::new_in(directory).map_err(Error::io("write", path))?;
-                // A cached file keeps the mode it has.
-                let mode = std::fs::metadata(path).map_or(0o644, |state| state.permissions().mode());
-                let permissions = std::fs::Permissions::from_mode(mode & 0o777);
+                // A cached file keeps the mode it has, but is closed to others.
+                let mode = std::fs::metadata(path).map_or(0o640, |state| state.permissions().mode());
+                let permissions = std::fs::Permissions::from_mode(mode & 0o750);
                 temporary.as_file().set_permissions(permissions).map_err(Error::io("write", path))?;
                 let file = temporary.as_file().try_clone().map_err(Error::io("write", path))?;
                 Ok(Output { file: Arc::new(file), temporary: Some(temporary) })

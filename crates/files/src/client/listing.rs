@@ -7,7 +7,7 @@ use targeting::{PyRegex, fnmatch};
 use value::{Map, Value, map};
 
 use super::{FileClient, GetFile};
-use crate::{Result, path, url};
+use crate::{Error, Result, path, url};
 
 /// How many files are fetched at once.
 const FILES_AT_ONCE: usize = 4;
@@ -119,7 +119,8 @@ impl FileClient {
         let mut paths: Vec<PathBuf> = fetched.into_iter().flatten().collect();
         for empty in inside(self.empty_dirs(&env, directory).await?) {
             let empty = PathBuf::from(place(&empty));
-            store::disk::make_directory(&empty)?;
+            // At the operator's place, so not closed as directories of the cache are.
+            std::fs::create_dir_all(&empty).map_err(Error::io("make", &empty))?;
             paths.push(empty);
         }
         paths.sort();

@@ -7,6 +7,7 @@ mod download;
 mod listing;
 mod remote;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -196,6 +197,9 @@ impl FileClient {
         blocking(move || {
             store::disk::make_directory(dest.parent().unwrap_or(&dest))?;
             std::fs::copy(&from, &dest).map_err(Error::io("copy", &from))?;
+            let mode = std::fs::metadata(&dest).map_err(Error::io("look at", &dest))?.permissions().mode();
+            let closed = std::fs::set_permissions(&dest, std::fs::Permissions::from_mode(mode & 0o7750));
+            closed.map_err(Error::io("close to other users", &dest))?;
             Ok(dest)
         })
         .await
@@ -226,7 +230,8 @@ impl FileClient {
         if !parts.query.is_empty() {
             file = format!("{file}-{}", parts.query);
         }
-        let root = path::join(&self.base(cachedir).join("extrn_files"), env).ok()?.join(host);
+        let environment = path::join(&self.base(cachedir).join("extrn_files"), env).ok()?;
+        let root = if host.is_empty() { environment } else { path::join(&environment, &host).ok()? };
         if !path::is_inside(&root, &root.join(file.trim_start_matches('/')), true) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! What minions push: `minions/<id>/files/` in the master's cache.
 
-use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use config::FileSettings;
@@ -81,8 +81,16 @@ fn write(target: &Path, offset: u64, data: &[u8]) -> Result<()> {
     let failed = Error::io;
     store::disk::make_directory(target.parent().unwrap_or(target))?;
     let append = offset != 0 && target.is_file();
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(!append).open(target).map_err(failed("open", target))?;
+    // A file that an earlier release left open is closed when it is pushed again.
+    let mut file = store::disk::private_file()
+        .write(true)
+        .create(true)
+        .truncate(!append)
+        .open(target)
+        .map_err(failed("open", target))?;
+    if !append {
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed("close to other users", target))?;
+    }
     // Like Python's append mode: what comes later goes to the end, wherever it says it begins.
     let end = if append { SeekFrom::End(0) } else { SeekFrom::Start(offset) };
     file.seek(end).map_err(failed("write", target))?;

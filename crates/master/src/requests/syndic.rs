@@ -39,7 +39,8 @@ fn note_syndic(shared: &Shared, syndic: &MinionId) {
     if file.exists() {
         return;
     }
-    let made = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, ""));
+    let made = store::disk::make_directory(directory)
+        .and_then(|()| store::disk::write(&file, b"", store::disk::Writing::SHARED));
     if let Err(error) = made {
         warn!("failed to write {}: {error}", file.display());
     }

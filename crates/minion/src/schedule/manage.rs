@@ -129,5 +129,5 @@ fn write(path: &Path, jobs: Map) -> Result<(), store::Error> {
         disk::make_directory(directory)?;
     }
     let text = yaml::dump(&map! { "schedule" => jobs }.into(), Flow::Leaves);
-    disk::write(path, text.as_bytes(), Writing { mode: 0o644, sync: true })
+    disk::write(path, text.as_bytes(), Writing { sync: true, ..Writing::PRIVATE })
 }

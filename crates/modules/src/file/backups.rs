@@ -242,7 +242,7 @@ pub fn keep(root: &Path, path: &str) -> Result<()> {
         return Err(exec::Error::execution(format!("failed to tell the time for a copy of {path}")));
     };
     let copy = directory.join(format!("{name}_{}", Stamp::of(&time, now.subsec_micros()).suffix()));
-    let done = fs::create_dir_all(&directory).and_then(|()| {
+    let done = store::disk::make_directories(&directory).and_then(|()| {
         let meta = fs::metadata(path)?;
         let mut kept = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy)?;
         std::io::copy(&mut fs::File::open(path)?, &mut kept)?;

@@ -48,7 +48,7 @@ impl Sync {
     /// Brings the modules and returns the names of those that changed.
     async fn run(&self, ctx: &Context) -> Result<Vec<String>> {
         let folder = extension_modules(ctx).join(self.form);
-        std::fs::create_dir_all(&folder).map_err(|error| Error::io("make the directory", &folder, &error))?;
+        store::disk::make_directories(&folder).map_err(|error| Error::io("make the directory", &folder, &error))?;
         let (mut changed, mut wanted) = (Vec::new(), BTreeSet::new());
         for env in self.environments(ctx) {
             for (inside, cached) in self.fetch(ctx, &env).await? {
@@ -121,7 +121,7 @@ fn bring(from: &Path, to: &Path) -> Result<bool> {
         return Ok(false);
     }
     let folder = to.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(folder)
+    store::disk::make_directories(folder)
         .and_then(|()| util::replace_file(to, &content, 0o600))
         .map_err(|error| Error::io("write", to, &error))?;
     Ok(true)

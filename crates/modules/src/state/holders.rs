@@ -3,7 +3,7 @@
 //! Each run has a file below the cache that it keeps locked as long as it lives, so that a run of another process counts as
 //! much as one of the same minion, and one that died counts no more.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -187,7 +187,7 @@ impl Runs {
 
     fn own(&self, name: &str, me: &Map) -> Result<Own> {
         let path = self.0.join(name);
-        let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path);
+        let file = store::disk::private_file().create(true).truncate(true).write(true).open(&path);
         let file = file.map_err(|error| Error::io("write", &path, &error))?;
         let locked = Flock::lock(file, FlockArg::LockExclusiveNonblock);
         let mut lock = locked.map_err(|(_, errno)| Error::io("lock", &path, &errno.into()))?;
@@ -198,9 +198,9 @@ impl Runs {
 
     /// Keeps others from looking and taking at the same time; held for moments.
     fn gate(&self) -> Result<Flock<File>> {
-        std::fs::create_dir_all(&self.0).map_err(|error| Error::io("make", &self.0, &error))?;
+        store::disk::make_directories(&self.0).map_err(|error| Error::io("make", &self.0, &error))?;
         let path = self.0.join(".gate");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = store::disk::private_file().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| Error::io("open", &path, &error))?;
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| Error::io("lock", &path, &errno.into()))
     }

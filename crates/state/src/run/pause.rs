@@ -1,5 +1,8 @@
 //! Runs that an operator pauses or ends: a file per job in the cache tells of it, in the form the real Salt writes.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -42,10 +45,12 @@ impl Pauses {
     /// Writes what is paused.
     pub fn write(&self, data: Map) -> std::io::Result<()> {
         if let Some(directory) = self.0.parent() {
-            std::fs::create_dir_all(directory)?;
+            std::fs::DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
         }
         let beside = self.0.with_extension("tmp");
-        std::fs::write(&beside, msgpack::pack(&data.into(), Packing::Bin))?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(&msgpack::pack(&data.into(), Packing::Bin))?;
+        drop(file);
         std::fs::rename(&beside, &self.0)
     }
 

@@ -1,5 +1,7 @@
 //! The mark that lists of packages are to be read anew by the first state of a run that needs them.
 
+use std::os::unix::fs::OpenOptionsExt;
+
 use exec::{Context, Result, function};
 use value::{Map, Value};
 
@@ -21,7 +23,8 @@ async fn mod_init(ctx: &Context, low: Map) -> Result<Value> {
         return Ok(Value::Bool(false));
     }
     let path = mark(ctx);
-    let written = ctx.blocking(move || std::fs::OpenOptions::new().append(true).create(true).open(path)).await?;
+    let written =
+        ctx.blocking(move || std::fs::OpenOptions::new().mode(0o600).append(true).create(true).open(path)).await?;
     if let Err(error) = written {
         tracing::warn!("Encountered error writing rtag: {error}");
     }

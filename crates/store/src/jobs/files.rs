@@ -5,6 +5,7 @@
 //! only one writer can; what was committed survives the death of the process at any moment.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -54,7 +55,7 @@ impl Files {
             return Ok(Stored::NotKept);
         }
         let directory = job.join(id.as_str());
-        let left_over = match disk::admit(&directory).and_then(|()| std::fs::create_dir(&directory)) {
+        let left_over = match create(&directory) {
             Ok(()) => false,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
             // A directory without a return is what a process left that died in the middle: the return is still wanted.
@@ -112,7 +113,7 @@ impl Jobs for Files {
         disk::make_directory(&directory)?;
         let write = |name: &str, content: &str| {
             let path = directory.join(name);
-            disk::admit(&path).and_then(|()| std::fs::write(&path, content)).map_err(Error::io("write", &path))
+            disk::write(&path, content.as_bytes(), Writing::SHARED)
         };
         write(JID, jid)?;
         if nocache { write("nocache", "") } else { Ok(()) }
@@ -243,4 +244,10 @@ fn read_map(path: &Path) -> Result<Option<Map>> {
         Some(Value::Map(map)) => Ok(Some(map)),
         Some(other) => Err(Error::malformed(path, format!("a {} where a map should be", other.type_name()))),
     }
+}
+
+/// Makes the directory of a minion below that of its job, which must be there.
+fn create(directory: &Path) -> std::io::Result<()> {
+    disk::admit(directory)?;
+    std::fs::DirBuilder::new().mode(0o750).create(directory)
 }

@@ -1,6 +1,7 @@
 //! The database file: rows by key, read and changed in transactions.
 
 use std::ops::Bound;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -127,6 +128,10 @@ fn open(path: &Path) -> std::result::Result<Database, Refused> {
     let attempt = || -> std::result::Result<Database, redb::Error> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE).set_concurrency_mode(ConcurrencyMode::MultiWriter);
+        // Arguments of jobs lie in it; the builder would let everybody read it.
+        let file = disk::private_file().read(true).write(true).create(true).truncate(false).open(path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        drop(file);
         let database = builder.create(path)?;
         let transaction = database.begin_read()?;
         if let Err(redb::TableError::TableDoesNotExist(_)) = transaction.open_table(ROWS) {
