@@ -52,8 +52,15 @@ pub trait Agent: Send + Sync {
     /// too. Returns false when there is no such job.
     fn signal_job(&self, jid: &str, signal: i32) -> bool;
 
-    /// Loads something anew and waits for it.
+    /// Has the minion load something anew. Jobs of the minion wait for it; `salt-call` tells the minion that runs beside it and
+    /// does not wait. Returns false when there is no such minion, or when not everything came.
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>>;
+
+    /// The same, but `salt-call` waits, too. `None` when the minion is not done in time.
+    fn refresh_within<'a>(&'a self, what: Refresh, patience: Duration) -> BoxFuture<'a, Result<Option<bool>>> {
+        let refresh = self.refresh(what);
+        Box::pin(async move { tokio::time::timeout(patience, refresh).await.ok().transpose() })
+    }
 
     /// Returns what is known of each configured master, in the configured order.
     fn masters(&self) -> Vec<MasterStatus>;

@@ -56,7 +56,7 @@ pub struct Job {
     pub cancel: CancellationToken,
     retcode: AtomicI64,
     children: Mutex<Vec<i32>>,
-    progress: Option<Progress>,
+    progress: Mutex<Option<Progress>>,
 }
 
 /// Where the parts of a result go that is made bit by bit.
@@ -70,7 +70,13 @@ impl Job {
 
     /// The same, with a road for progress events.
     pub fn with_progress(load: Map, progress: Progress) -> Self {
-        Job { load, progress: Some(progress), ..Job::default() }
+        Job { load, progress: Mutex::new(Some(progress)), ..Job::default() }
+    }
+
+    /// Ends the road for progress events. What still holds the job, a thread that was left alone or a macro of a template, cannot
+    /// keep it open.
+    pub fn end_progress(&self) {
+        self.progress.lock().expect("no one panics holding this").take();
     }
 
     /// Returns the job's id; empty when there is none.
@@ -112,7 +118,7 @@ impl Context {
 
     /// Sends a part of the result while the function goes on; it becomes a `salt/job/<jid>/prog/…` event.
     pub fn progress(&self, part: Value) {
-        if let Some(road) = &self.job.progress {
+        if let Some(road) = &*self.job.progress.lock().expect("no one panics holding this") {
             // A job whose minion is going away has nobody to tell.
             let _ = road.send(part);
         }

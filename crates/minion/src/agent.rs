@@ -50,14 +50,18 @@ impl Agent for LinkAgent {
     }
 
     fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { Ok(self.world.tell_all(&load)) })
+        Box::pin(async move {
+            // The running minion has all masters, a call beside it only one.
+            if !self.world.is_minion() && load.get_str("cmd") == Some("_mine") {
+                let told = bus::fire(&self.world, "_minion_mine", load.clone()).await?;
+                return Ok(told || self.world.tell_all(&load));
+            }
+            Ok(self.world.tell_all(&load))
+        })
     }
 
     fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
-            let fired = self.world.bus.fire(tag, data);
-            fired.map(|()| true).map_err(|error| Error::execution(error.to_string()))
-        })
+        Box::pin(bus::fire(&self.world, tag, data))
     }
 
     fn ask_minion<'a>(
@@ -79,7 +83,11 @@ impl Agent for LinkAgent {
     }
 
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { Ok(self.world.refresh(what).await) })
+        Box::pin(bus::refresh(&self.world, what))
+    }
+
+    fn refresh_within<'a>(&'a self, what: Refresh, patience: Duration) -> BoxFuture<'a, Result<Option<bool>>> {
+        Box::pin(bus::refresh_within(&self.world, what, patience))
     }
 
     fn masters(&self) -> Vec<MasterStatus> {
@@ -112,22 +120,28 @@ impl Agent for LinkAgent {
 }
 
 impl World {
-    /// Loads something anew on every connected link, and waits for it. Says whether all of it came.
+    /// Whether this is the minion, and not a call beside it.
+    pub fn is_minion(&self) -> bool {
+        self.schedule.is_running()
+    }
+
+    /// Loads something anew on every connected link, and waits for it. Says whether all of it came. As in Salt, the grains come
+    /// with the pillar and the modules.
     pub async fn refresh(self: &Arc<Self>, what: Refresh) -> bool {
-        if what == Refresh::Grains {
-            self.refresh_grains().await;
-        }
         match what {
-            Refresh::Grains => self.refresh_pillars(false).await,
-            Refresh::Pillar { clean } => self.refresh_pillars(clean).await,
-            // Functions are part of the program; which of them work here may have changed.
-            Refresh::Modules => {
-                self.refresh_modules();
-                true
-            }
+            Refresh::Grains => self.renew_grains().await,
+            Refresh::Pillar { .. } | Refresh::Modules => self.collect_grains().await,
             // These are part of the program, and there is nothing else to reload.
-            Refresh::Matchers | Refresh::Beacons => true,
+            Refresh::Matchers | Refresh::Beacons => return true,
         }
+        // Functions are part of the program; which of them work here may have changed.
+        self.refresh_modules();
+        if what == Refresh::Modules {
+            return true;
+        }
+        let came = self.refresh_pillars(what == Refresh::Pillar { clean: true }).await;
+        bus::say(self, bus::PILLAR_COMPLETE, came);
+        came
     }
 
     /// Looks anew which modules work here.

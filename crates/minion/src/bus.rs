@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::{Endpoints, Event, Filter, Remote, RemoteError, ServeOptions, Server};
-use exec::Refresh;
+use exec::{Call, Refresh};
 use tracing::{debug, warn};
 use value::{Map, Value, map};
 
 use crate::world::World;
-use crate::{Error, beacons, knowledge, schedule};
+use crate::{Error, beacons, jobs, knowledge, schedule};
 
 /// The tags the minion obeys.
-const TAGS: [&str; 13] = [
+const TAGS: [&str; 14] = [
     knowledge::ASK,
     "fire_master",
     "__schedule_return",
@@ -25,8 +25,15 @@ const TAGS: [&str; 13] = [
     "module_refresh",
     "beacons_refresh",
     "matchers_refresh",
+    "environ_setenv",
     "_salt_error",
 ];
+
+/// Tells that the pillar was compiled anew.
+pub const PILLAR_COMPLETE: &str = "/salt/minion/minion_pillar_refresh_complete";
+
+/// Tells, if that was asked for, that the modules were loaded anew.
+const MODULES_COMPLETE: &str = "/salt/minion/minion_mod_refresh_complete";
 
 /// Opens the bus to programs on this host and obeys what they ask.
 ///
@@ -91,6 +98,13 @@ fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endpoint
     Ok(pairs.into_iter().map(|pair| tcp(config, pair)).collect())
 }
 
+/// What became of a question to the running minion.
+enum Asked {
+    Answered(Map),
+    Late,
+    NoMinion,
+}
+
 /// Fires an event on the bus of the running minion, which is this one or another process, and waits for the answer.
 ///
 /// # Errors
@@ -102,19 +116,66 @@ pub async fn ask(
     answer: &str,
     patience: Duration,
 ) -> exec::Result<Option<Map>> {
-    if world.schedule.is_running() {
+    Ok(match question(world, tag, data, answer, patience).await? {
+        Asked::Answered(answer) => Some(answer),
+        Asked::Late | Asked::NoMinion => None,
+    })
+}
+
+async fn question(world: &Arc<World>, tag: &str, data: Map, answer: &str, patience: Duration) -> exec::Result<Asked> {
+    if world.is_minion() {
         let mut answers = world.bus.subscribe(Filter::prefix(answer));
         world.bus.fire(tag, data).map_err(|error| exec::Error::execution(error.to_string()))?;
-        return Ok(answers.next_within(patience).await.map(|event| event.data().clone()));
+        let answer = answers.next_within(patience).await;
+        return Ok(answer.map_or(Asked::Late, |event| Asked::Answered(event.data().clone())));
     }
-    match tokio::time::timeout(patience, ask_remote(world, tag, data, answer)).await {
-        Ok(Ok(answer)) => Ok(Some(answer)),
+    Ok(match tokio::time::timeout(patience, ask_remote(world, tag, data, answer)).await {
+        Ok(Ok(answer)) => Asked::Answered(answer),
         Ok(Err(reason)) => {
             debug!("there is no minion to ask: {reason}");
-            Ok(None)
+            Asked::NoMinion
         }
-        Err(_) => Ok(None),
+        Err(_) => Asked::Late,
+    })
+}
+
+/// Has the running minion load something anew: this one, which is waited for, or another process, which is told and not waited
+/// for. Says whether it was done, or told.
+///
+/// # Errors
+/// When the event is too large for the bus.
+pub async fn refresh(world: &Arc<World>, what: Refresh) -> exec::Result<bool> {
+    if world.is_minion() {
+        return Ok(world.refresh(what).await);
     }
+    // The rest of this call sees what the modules are now; for all else it ends too soon.
+    if what == Refresh::Modules {
+        world.refresh_modules();
+    }
+    let (tag, data) = refresh_event(what);
+    fire(world, tag, data).await
+}
+
+/// The same, but another process is waited for, too. Nothing when it is not done in time.
+///
+/// # Errors
+/// When the event is too large for the bus.
+pub async fn refresh_within(world: &Arc<World>, what: Refresh, patience: Duration) -> exec::Result<Option<bool>> {
+    let (tag, mut data) = refresh_event(what);
+    let answer = match what {
+        Refresh::Pillar { .. } | Refresh::Grains => PILLAR_COMPLETE,
+        Refresh::Modules => MODULES_COMPLETE,
+        Refresh::Beacons | Refresh::Matchers => return refresh(world, what).await.map(Some),
+    };
+    if what == Refresh::Modules {
+        data.insert("notify", true);
+        world.refresh_modules();
+    }
+    Ok(match question(world, tag, data, answer, patience).await? {
+        Asked::Answered(answer) => Some(answer.get("complete").is_some_and(Value::truthy)),
+        Asked::Late => None,
+        Asked::NoMinion => Some(false),
+    })
 }
 
 /// How long the bus of the running minion may take for an event.
@@ -126,7 +187,7 @@ const FIRE_PATIENCE: Duration = Duration::from_secs(5);
 /// When the event is too large for the bus.
 pub async fn fire(world: &Arc<World>, tag: &str, data: Map) -> exec::Result<bool> {
     world.bus.fire(tag, data.clone()).map_err(|error| exec::Error::execution(error.to_string()))?;
-    if world.schedule.is_running() {
+    if world.is_minion() {
         return Ok(true);
     }
     let mut remote = Remote::new(world.rt.clone(), endpoints(&world.config));
@@ -147,11 +208,11 @@ async fn ask_remote(world: &World, tag: &str, data: Map, answer: &str) -> Result
     Ok(answers.next().await?.data().clone())
 }
 
-/// The event that tells a minion what to load anew.
-pub fn refresh_event(what: Refresh) -> (&'static str, Map) {
+/// The event that tells a minion what to load anew. As in Salt, grains come with the pillar.
+fn refresh_event(what: Refresh) -> (&'static str, Map) {
     match what {
         Refresh::Pillar { clean } => ("pillar_refresh", map! { "clean_cache" => clean }),
-        Refresh::Grains => ("grains_refresh", Map::new()),
+        Refresh::Grains => ("pillar_refresh", map! { "clean_cache" => false, "force_refresh" => true }),
         Refresh::Modules => ("module_refresh", Map::new()),
         Refresh::Beacons => ("beacons_refresh", Map::new()),
         Refresh::Matchers => ("matchers_refresh", Map::new()),
@@ -161,7 +222,8 @@ pub fn refresh_event(what: Refresh) -> (&'static str, Map) {
 /// What an event of [`refresh_event`] tells, whoever fired it.
 fn refresh_wanted(tag: &str, data: &Map) -> Option<Refresh> {
     Some(match tag {
-        "pillar_refresh" => Refresh::Pillar { clean: data.get("clean_cache").is_some_and(Value::truthy) },
+        "pillar_refresh" if is_set(data, "force_refresh") && !is_set(data, "clean_cache") => Refresh::Grains,
+        "pillar_refresh" => Refresh::Pillar { clean: is_set(data, "clean_cache") },
         "grains_refresh" => Refresh::Grains,
         "module_refresh" => Refresh::Modules,
         "beacons_refresh" => Refresh::Beacons,
@@ -172,15 +234,6 @@ fn refresh_wanted(tag: &str, data: &Map) -> Option<Refresh> {
 
 async fn obey(world: &Arc<World>, event: &Event) {
     let data = event.data();
-    let refresh = |what: Refresh| async move {
-        let came = world.refresh(what).await;
-        if matches!(what, Refresh::Pillar { .. }) && data.get("notify").is_some_and(Value::truthy) {
-            let tag = "/salt/minion/minion_pillar_refresh_complete";
-            if let Err(reason) = world.bus.fire(tag, map! { "complete" => came }) {
-                debug!("an event was not fired: {reason}");
-            }
-        }
-    };
     match event.tag() {
         "fire_master" => drop(world.tell_all(&fire_master(world, data))),
         "__schedule_return" | "_minion_mine" => drop(world.tell_all(data)),
@@ -188,11 +241,38 @@ async fn obey(world: &Arc<World>, event: &Event) {
         "manage_beacons" => beacons::manage(world, data),
         "__beacons_return" => drop(world.tell_all(&beacons_found(world, data))),
         "_salt_error" => drop(world.tell_all(&world.event_load("_salt_error", Value::Map(data.clone())))),
+        "environ_setenv" => set_environment(world, data).await,
         knowledge::ASK => tell_masters(world, data),
         other => match refresh_wanted(other, data) {
-            Some(what) => refresh(what).await,
+            Some(what) => {
+                let came = world.refresh(what).await;
+                if what == Refresh::Modules && is_set(data, "notify") {
+                    say(world, MODULES_COMPLETE, came);
+                }
+            }
             None => debug!("the event {other} is none of ours"),
         },
+    }
+}
+
+fn is_set(data: &Map, name: &str) -> bool {
+    data.get(name).is_some_and(Value::truthy)
+}
+
+/// Tells programs on this host that something was done.
+pub fn say(world: &World, tag: &str, complete: bool) {
+    if let Err(reason) = world.bus.fire(tag, map! { "complete" => complete }) {
+        debug!("an event was not fired: {reason}");
+    }
+}
+
+/// Sets the variables that `environ.setenv update_minion=True` of `salt-call` has set for itself.
+async fn set_environment(world: &Arc<World>, data: &Map) {
+    let mut kwargs = data.clone();
+    kwargs.retain(|name, _| matches!(name.as_str(), Some("environ" | "false_unsets" | "clear_all" | "permanent")));
+    let ctx = schedule::context(world);
+    if let Err(reason) = jobs::run_alone(&world.rt, &ctx, "environ.setenv", Call { args: Vec::new(), kwargs }).await {
+        warn!("the environment was not changed: {reason}");
     }
 }
 
@@ -227,6 +307,64 @@ fn fire_master(world: &World, data: &Map) -> Map {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity;
+    use crate::world::Parts;
+    use rt::Rt;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn world(dir: &std::path::Path) -> Arc<World> {
+        let path = dir.to_str().unwrap();
+        let options = map! {
+            "id" => "m", "master_type" => "disable", "cachedir" => path, "sock_dir" => path, "pki_dir" => path,
+            "conf_file" => format!("{path}/minion"), "enable_fqdns_grains" => false, "enable_gpu_grains" => false,
+        };
+        let config = Arc::new(config::Minion::from_options(options).unwrap());
+        let id = identity::id(&config).unwrap();
+        let (grains, links) = (Map::new(), Vec::new());
+        Arc::new(World::new(Parts { rt: Rt::real(), config, id, identity: None, grains, links, told: None }))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_call_tells_the_minion_beside_it_and_waits_for_it_only_if_asked_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let call = world(dir.path());
+        let pillar = Refresh::Pillar { clean: true };
+        assert!(!refresh(&call, pillar).await.unwrap());
+        for what in [pillar, Refresh::Grains, Refresh::Modules, Refresh::Beacons] {
+            assert_eq!(refresh_within(&call, what, LONG).await.unwrap(), Some(false), "there is no minion");
+        }
+        let minion = world(dir.path());
+        let sockets = open(&minion).await.unwrap();
+        schedule::start(&minion);
+        let mut heard = minion.bus.subscribe(Filter::all());
+        assert!(refresh(&call, Refresh::Beacons).await.unwrap());
+        for what in [pillar, Refresh::Grains, Refresh::Modules] {
+            assert_eq!(refresh_within(&call, what, LONG).await.unwrap(), Some(true), "{what:?}");
+        }
+        let mut tags = Vec::new();
+        while tags.len() < 7 {
+            tags.push(heard.next().await.unwrap().tag().to_owned());
+        }
+        // Each event comes over a connection of its own, so the order is open.
+        tags.sort();
+        let mut expected = [
+            "beacons_refresh",
+            "module_refresh",
+            "pillar_refresh",
+            "pillar_refresh",
+            MODULES_COMPLETE,
+            PILLAR_COMPLETE,
+            PILLAR_COMPLETE,
+        ];
+        expected.sort_unstable();
+        assert_eq!(tags, expected);
+        // What a job of the minion asks for is told, too.
+        assert!(refresh(&minion, pillar).await.unwrap());
+        assert_eq!(heard.next().await.unwrap().tag(), PILLAR_COMPLETE);
+        minion.stop.cancel();
+        sockets.close().await;
+    }
 
     #[test]
     fn an_event_tells_what_is_to_be_loaded_anew() {
@@ -237,6 +375,7 @@ mod tests {
             assert!(TAGS.contains(&tag), "{tag}");
         }
         assert_eq!(refresh_wanted("pillar_refresh", &Map::new()), Some(Pillar { clean: false }));
+        assert_eq!(refresh_wanted("grains_refresh", &Map::new()), Some(Grains));
         assert_eq!(refresh_wanted("other", &Map::new()), None);
     }
 }

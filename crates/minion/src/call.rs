@@ -13,14 +13,15 @@ use files::FileServer;
 use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Rt;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use value::{Map, Value, map};
 use wire::Jid;
 
 use crate::jobs::{self, Outcome, Publication};
 use crate::masters::{self, Link, Plan};
-use crate::world::{Parts, World};
+use crate::world::{LAST_PARTS, Parts, World, tell_progress};
 use crate::{Error, identity, knowledge, returning};
 
 /// What `salt-call` was asked.
@@ -212,20 +213,26 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     let pillar = world.ask_pillar(&link, &channel, Map::new()).await.map_err(Error::NoMaster)?;
     link.set_pillar(pillar);
     let job = publication(&world, &request);
-    let ctx = world.context(&link, told(&job));
+    let (progress, parts) = mpsc::unbounded_channel();
+    let ctx = world.context(&link, Job::with_progress(told(&job), progress));
+    let telling = world.spawn(tell_progress(world.clone(), link.clone(), job.jid().to_owned(), parts));
     let note = note(&world, &ctx);
     let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
-    drop(note);
+    ctx.job.end_progress();
+    drop((ctx, note));
+    // Parts of the result reach the master before the whole.
+    if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
+        debug!("job {} may still have parts to tell; its return goes first", job.jid());
+    }
     store(&world, Some(&link), &request, &job, &outcome).await;
     if request.return_event && world.config.login.pub_ret {
-        let mut load = jobs::return_load(ctx.id(), &job, vec![outcome.clone()], false);
+        let mut load = jobs::return_load(world.id.as_str(), &job, vec![outcome.clone()], false);
         // The master draws an id of its own for it and writes down for whom it was: the job was never published.
         load.insert("jid", "req");
         load.insert("fun_args", request.words.clone());
         info!("Returning information for job: {}", job.jid());
         world.tell(&link, load).await;
     }
-    drop(ctx);
     world.tasks.close();
     world.tasks.wait().await;
     Ok(answer(&world, &job, outcome))
@@ -240,7 +247,7 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
         opts: Arc::new(world.config.raw.clone()),
         grains: world.grains(),
         pillar: Arc::new(pillar),
-        job: Arc::new(told(&job)),
+        job: Arc::new(Job::new(told(&job))),
         agent: Arc::new(LocalAgent::new(world.clone())),
     };
     let note = note(&world, &ctx);
@@ -316,10 +323,10 @@ fn note(world: &World, ctx: &Context) -> Option<store::proc_dir::Running> {
 }
 
 /// The job as a function sees it: a call tells it everything but its arguments.
-fn told(job: &Publication) -> Job {
+fn told(job: &Publication) -> Map {
     let mut load = job.load().clone();
     load.remove("arg");
-    Job::new(load)
+    load
 }
 
 fn answer(world: &World, job: &Publication, outcome: Outcome) -> Answer {
@@ -404,14 +411,12 @@ impl Agent for LocalAgent {
         self.world.signal_job(jid, signal)
     }
 
-    /// The minion that runs here, if one does, loads it anew, too; all else than modules only there: this program ends too
-    /// soon for that.
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
-        if what == Refresh::Modules {
-            self.world.refresh_modules();
-        }
-        let (tag, data) = crate::bus::refresh_event(what);
-        Box::pin(crate::bus::fire(&self.world, tag, data))
+        Box::pin(crate::bus::refresh(&self.world, what))
+    }
+
+    fn refresh_within<'a>(&'a self, what: Refresh, patience: Duration) -> BoxFuture<'a, exec::Result<Option<bool>>> {
+        Box::pin(crate::bus::refresh_within(&self.world, what, patience))
     }
 
     fn masters(&self) -> Vec<MasterStatus> {

@@ -51,7 +51,7 @@ async fn watch_grains(world: Arc<World>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let before = world.grains();
-        world.refresh_grains().await;
+        world.renew_grains().await;
         if *before != *world.grains()
             && let Err(reason) = world.bus.fire("pillar_refresh", map! {})
         {

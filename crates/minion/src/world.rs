@@ -74,7 +74,7 @@ pub struct World {
 }
 
 /// How long the return of a job waits for parts of its result that were not told yet.
-const LAST_PARTS: Duration = Duration::from_secs(2);
+pub(crate) const LAST_PARTS: Duration = Duration::from_secs(2);
 
 /// What a [`World`] is made of.
 pub struct Parts {
@@ -137,11 +137,19 @@ impl World {
         self.grains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Collects the facts of the machine anew, past the cache of the option `grains_cache`.
+    pub async fn renew_grains(&self) {
+        self.gather_grains(grains::refresh).await;
+    }
+
     /// Collects the facts of the machine anew.
-    pub async fn refresh_grains(&self) {
+    pub async fn collect_grains(&self) {
+        self.gather_grains(grains::collect).await;
+    }
+
+    async fn gather_grains(&self, gather: fn(&Map) -> Map) {
         let (opts, rt) = (self.config.raw.clone(), self.rt.clone());
-        match self.rt.blocking(move || if rt.is_simulated() { facts(&rt, &opts) } else { grains::refresh(&opts) }).await
-        {
+        match self.rt.blocking(move || if rt.is_simulated() { facts(&rt, &opts) } else { gather(&opts) }).await {
             Ok(grains) => *self.grains.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grains),
             Err(reason) => error!("the grains could not be refreshed: {reason}"),
         }
@@ -346,8 +354,8 @@ impl World {
             self.fire_start_of_job(&link, &job).await;
         }
         let outcomes = jobs::run(&self.rt, &ctx, &job).await;
+        ctx.job.end_progress();
         drop((ctx, _note, _running, room));
-        // A thread that was left alone, or a command in the background, may keep the road open for long.
         if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
             debug!("job {} may still have parts to tell; its return goes first", job.jid());
         }
@@ -498,7 +506,12 @@ fn shown_fun(job: &Publication) -> String {
 }
 
 /// Turns the parts of a result into events, in order, until the job is over.
-async fn tell_progress(world: Arc<World>, link: Arc<Link>, jid: String, mut parts: mpsc::UnboundedReceiver<Value>) {
+pub(crate) async fn tell_progress(
+    world: Arc<World>,
+    link: Arc<Link>,
+    jid: String,
+    mut parts: mpsc::UnboundedReceiver<Value>,
+) {
     let mut number = 0;
     while let Some(part) = parts.recv().await {
         let (number, data) = match state_number(&part) {

@@ -101,6 +101,8 @@ fn tell(world: &Arc<World>, func: &str, data: &Map) {
             let next = table.lock().next_fire_time(&name, now).map(|time| time.strftime(TIME_FORMAT).to_string());
             ("next_fire_time_complete", map! { "complete" => true, "next_fire_time" => next })
         }
+        // Salt has no other way to tell it.
+        "job_status" if !data.get("fire_event").is_some_and(Value::truthy) => return,
         "job_status" => {
             let job = table.lock().status(&name, now);
             ("job_status_complete", map! { "complete" => true, "data" => job })

@@ -153,28 +153,33 @@ async fn pillar_refresh(
 }
 
 async fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> {
-    let refresh = ctx.agent.refresh(Refresh::Pillar { clean });
-    let Some(seconds) = seconds else { return refresh.await };
-    match tokio::time::timeout(Duration::from_secs(seconds), refresh).await {
-        Ok(done) => done,
-        Err(_) => {
-            tracing::warn!("Pillar refresh did not complete within timeout {seconds}");
-            Ok(true)
-        }
-    }
+    let what = Refresh::Pillar { clean };
+    let Some(seconds) = seconds else { return ctx.agent.refresh(what).await };
+    let done = ctx.agent.refresh_within(what, Duration::from_secs(seconds)).await?;
+    Ok(done.unwrap_or_else(|| {
+        tracing::warn!("Pillar refresh did not complete within timeout {seconds}");
+        true
+    }))
 }
 
-/// Loads the modules anew.
+/// How long ``saltutil.refresh_modules async=False`` waits.
+const MODULES_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Loads the modules anew, with the grains they depend on. With ``async=False`` the minion is waited for.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt '*' saltutil.refresh_modules
+///     salt-call saltutil.refresh_modules async=False
 #[function]
 async fn refresh_modules(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
-    let _ = kwargs;
-    ctx.agent.refresh(Refresh::Modules).await
+    if kwargs.0.get("async").is_none_or(Value::truthy) {
+        return ctx.agent.refresh(Refresh::Modules).await;
+    }
+    // Salt does not tell either that the wait was in vain.
+    Ok(ctx.agent.refresh_within(Refresh::Modules, MODULES_PATIENCE).await?.unwrap_or(true))
 }
 
 /// Loads the settings of the beacons anew.
