@@ -13,24 +13,6 @@ pub struct Call {
     pub kwargs: Map,
 }
 
-impl Call {
-    /// Splits the `arg` list of a publication: a map marked `__kwarg__` holds keyword arguments.
-    pub fn from_arg_list(list: &[Value]) -> Self {
-        let mut call = Call::default();
-        for item in list {
-            match item.as_map() {
-                Some(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
-                    for (key, value) in map.iter().filter(|(key, _)| key.as_str() != Some("__kwarg__")) {
-                        call.kwargs.insert(key.clone(), value.clone());
-                    }
-                }
-                _ => call.args.push(item.clone()),
-            }
-        }
-        call
-    }
-}
-
 /// Fits a call to a function. `published` holds the fields of the job under `__pub_…` names and goes to functions
 /// that take any keyword.
 ///
@@ -194,12 +176,5 @@ mod tests {
         };
         let bound = bind(&REST, call(list![1, 2], map! { "b" => 3 }), &map! {}).unwrap();
         assert_eq!((bound.values.into(), bound.varargs), (vec![Value::Int(3)], vec![Value::Int(1), Value::Int(2)]));
-    }
-
-    #[test]
-    fn a_marked_map_holds_keyword_arguments() {
-        let list = list![1, map! { "__kwarg__" => true, "b" => 2 }, map! { "b" => 3 }];
-        let split = Call::from_arg_list(list.as_list().unwrap());
-        assert_eq!(split, call(list![1, map! { "b" => 3 }], map! { "b" => 2 }));
     }
 }

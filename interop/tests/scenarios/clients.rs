@@ -96,6 +96,7 @@ fn text_returns_and_exit_codes_are_the_same() {
         add_absent_minion(&masters)?;
         compare(WITH_AN_ABSENT_ONE);
         checks.check("LocalClient", || same_script(&masters, "local_client.py"));
+        checks.check("every form of arguments", || same_arguments(&masters));
         checks.check("get_event", || same_script(&masters, "events.py"));
         checks.check("job cache", || job_cache(&masters));
         checks.finish()
@@ -216,6 +217,22 @@ fn same_script(masters: &[Master; 2], script: &str) -> Result<()> {
         };
         let different = differences(&run(&masters[0])?, &run(&masters[1])?);
         ensure!(different.is_empty(), "with {minion}, on their master | on ours:\n{}", different.join("\n"));
+    }
+    Ok(())
+}
+
+/// Gives the minion of each kind the same arguments, on each master: a text that looks like a keyword argument is one to both.
+fn same_arguments(masters: &[Master; 2]) -> Result<()> {
+    for master in masters {
+        let run = |minion: &str| -> Result<Value> {
+            let mut output = master.python(masters[0].salt(), "arguments.py", &[minion])?.ok()?;
+            output.stdout = stable(&output.stdout, &[(minion, "MINION")]);
+            output.last_json()
+        };
+        let (theirs, ours) = (run(THEIRS)?, run(OURS)?);
+        ensure!(theirs.as_object().is_some_and(|seen| seen.len() > 50), "too little was compared: {theirs}");
+        let different = differences(&theirs, &ours);
+        ensure!(different.is_empty(), "on {}, their minion | ours:\n{}", master.name(), different.join("\n"));
     }
     Ok(())
 }

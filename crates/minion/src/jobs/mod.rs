@@ -1,5 +1,6 @@
 //! Jobs: whether a publication is ours, running its function, and what is returned.
 
+mod arguments;
 mod outcome;
 mod publication;
 mod recent;

@@ -9,7 +9,7 @@ use rt::Rt;
 use tracing::{Instrument, error, info, warn};
 use value::{Map, Value};
 
-use super::{FunctionCall, Outcome, Publication};
+use super::{FunctionCall, Outcome, Publication, arguments};
 
 /// How long a killed function has to notice it, before its thread is left alone.
 const GRACE: Duration = Duration::from_secs(1);
@@ -55,10 +55,10 @@ pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
 ///
 /// # Errors
 /// Why there is no value, in words: of a function that does not exist, or of a failure.
-pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, arg: &[Value]) -> Result<Value, String> {
+pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, call: Call) -> Result<Value, String> {
     refuse_in_blackout(ctx, fun).map_err(|error| error.to_string())?;
     let function = ctx.agent.registry().find(fun).map_err(|why| why.0)?;
-    let bound = exec::bind(function, Call::from_arg_list(arg), &ctx.job.published());
+    let bound = exec::bind(function, call, &ctx.job.published());
     let result = match bound {
         Ok(bound) => on_a_thread(rt, ctx, function, bound).await,
         Err(error) => Err(error),
@@ -78,7 +78,7 @@ async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'
         Ok(function) => function,
         Err(why) => return unavailable(registry, call.fun, why.0),
     };
-    let bound = exec::bind(function, Call::from_arg_list(call.arg), &ctx.job.published());
+    let bound = exec::bind(function, arguments::split(call.arg), &ctx.job.published());
     let result = match bound {
         Ok(bound) => on_a_thread(rt, ctx, function, bound).await,
         Err(error) => Err(error),

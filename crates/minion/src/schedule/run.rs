@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use exec::{Context, Job};
+use exec::{Call, Context, Job};
 use schedule::Fire;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
@@ -144,13 +144,9 @@ fn context(world: &Arc<World>, job: Job) -> Context {
 /// Runs the function and returns the load of the return.
 async fn run(world: &World, ctx: &Context, fire: &Fire, mut load: Map) -> Map {
     let fun = fire.fun.as_deref().unwrap_or("None");
-    let mut args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
-    if let Some(Value::Map(kwargs)) = fire.data.get("kwargs") {
-        let mut marked = map! { "__kwarg__" => true };
-        marked.update(kwargs.clone());
-        args.push(marked.into());
-    }
-    match jobs::run_alone(&world.rt, ctx, fun, &args).await {
+    let args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
+    let kwargs = fire.data.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
+    match jobs::run_alone(&world.rt, ctx, fun, Call { args, kwargs }).await {
         Ok(value) => {
             load.insert("return", value);
             load.insert("retcode", ctx.job.retcode());
