@@ -45,14 +45,20 @@ impl<F: Fn(&str) -> Vec<PathBuf> + Send + Sync> Loader for Roots<F> {
     fn load(&self, path: &str, saltenv: &str) -> Result<Option<Source>, String> {
         let Some(path) = plain(path) else { return Ok(None) };
         for directory in (self.0)(saltenv) {
-            let full = directory.join(path);
-            match std::fs::read(&full) {
-                Ok(bytes) => return read(bytes, full).map(Some),
-                Err(error) if is_absent(&error) => {}
-                Err(error) => return Err(format!("failed to read {}: {error}", full.display())),
+            if let Some(source) = file(&directory.join(path))? {
+                return Ok(Some(source));
             }
         }
         Ok(None)
+    }
+}
+
+/// Reads a file of this machine; `None` when there is none.
+pub(crate) fn file(path: &Path) -> Result<Option<Source>, String> {
+    match std::fs::read(path) {
+        Ok(bytes) => read(bytes, path.to_owned()).map(Some),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(format!("failed to read {}: {error}", path.display())),
     }
 }
 

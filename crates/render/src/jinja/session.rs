@@ -106,6 +106,10 @@ impl Session {
     }
 
     fn find(&self, path: &str) -> Result<Option<Source>, String> {
+        // A whole path is a file of this machine, never one of the file server.
+        if path.starts_with('/') && !self.saltenv.is_empty() {
+            return crate::loader::file(Path::new(path));
+        }
         if crate::loader::plain(path).is_none() {
             return Ok(None);
         }
@@ -158,7 +162,7 @@ impl jinja::Loader for FromSession {
     }
 }
 
-/// Resolves a path that begins with dots; `None` when it leads out of the roots.
+/// Resolves a path that begins with dots; `None` when it leads out of the roots. Beside a file of this machine it is one, too.
 fn below(directory: &str, name: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in directory.split('/').chain(name.split('/')) {
@@ -168,7 +172,8 @@ fn below(directory: &str, name: &str) -> Option<String> {
             part => parts.push(part),
         }
     }
-    Some(parts.join("/"))
+    let root = if directory.starts_with('/') { "/" } else { "" };
+    Some(format!("{root}{}", parts.join("/")))
 }
 
 #[cfg(test)]
@@ -181,5 +186,6 @@ mod tests {
         assert_eq!(below("a/b", "../x").as_deref(), Some("a/x"));
         assert_eq!(below(".", "./x").as_deref(), Some("x"));
         assert_eq!(below("a", "../../x"), None);
+        assert_eq!(below("/srv/a", "../x").as_deref(), Some("/srv/x"));
     }
 }
