@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 pub static MODULE: Module =
     Module::new("event", "Messages on the minion's bus and on its masters'.", &[&FIRE, &FIRE_MASTER, &SEND]);
 
-/// Fires an event on the minion's own bus.
+/// Fires an event on the minion's own bus. The bus carries maps only; for anything else the result is False.
 ///
 /// CLI Example:
 ///
@@ -16,15 +16,12 @@ pub static MODULE: Module =
 ///     salt '*' event.fire '{"data": "my event data"}' 'tag'
 #[function]
 async fn fire(ctx: &Context, data: Value, tag: String) -> Result<bool> {
-    ctx.agent.fire_local(&tag, as_data(data)).await
-}
-
-/// The bus carries maps; anything else travels as `data` in one.
-fn as_data(data: Value) -> Map {
     match data {
-        Value::Map(map) => map,
-        Value::Null => Map::new(),
-        other => map! { "data" => other },
+        Value::Map(data) => ctx.agent.fire_local(&tag, data).await,
+        other => {
+            tracing::debug!("the event {tag} is not fired: its data are of the type {}, not a map", other.type_name());
+            Ok(false)
+        }
     }
 }
 
@@ -140,7 +137,15 @@ mod tests {
         assert_eq!(fired, true.into());
         assert_eq!(agent.asked.lock().unwrap().as_slice(), [map! { "local" => "t", "a" => 1 }]);
         assert_eq!(ctx.call("event.fire_master", vec![1.into(), "t".into()]).await.unwrap(), false.into());
-        assert_eq!(ctx.call("event.fire", vec!["text".into(), "t".into()]).await.unwrap(), true.into());
-        assert_eq!(agent.asked.lock().unwrap()[1], map! { "local" => "t", "data" => "text" });
+    }
+
+    #[tokio::test]
+    async fn the_bus_carries_maps_only() {
+        let (ctx, agent) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
+        for data in ["text".into(), Value::Null, list![1], 7.into()] {
+            assert_eq!(ctx.call("event.fire", vec![data, "t".into()]).await.unwrap(), false.into());
+        }
+        assert_eq!(agent.asked.lock().unwrap().len(), 0);
+        assert_eq!(ctx.call("event.fire", vec![map! {}.into(), "t".into()]).await.unwrap(), true.into());
     }
 }

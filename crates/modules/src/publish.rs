@@ -70,6 +70,10 @@ impl Job {
         }
         let jid = job.get("jid").cloned().unwrap_or_default();
         let expected = job.get("minions").and_then(Value::as_list).unwrap_or_default();
+        if expected.is_empty() {
+            // Salt returns nothing for a job that nobody was meant by, and an empty map for one the master refused.
+            return Ok(Value::Null);
+        }
         gather(ctx, jid, expected, self.timeout, self.form == "clean").await
     }
 }
@@ -185,6 +189,17 @@ mod tests {
     use super::*;
     use exec::testing::context;
     use value::list;
+
+    #[tokio::test]
+    async fn a_job_for_nobody_returns_nothing() {
+        let (ctx, agent) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
+        let nobody = Value::from(map! { "jid" => "7", "minions" => list![] });
+        agent.answers.lock().unwrap().extend([nobody.clone(), nobody, Value::from(map! {})]);
+        for (fun, expected) in [("publish", Value::Null), ("full_data", Value::Null), ("publish", map! {}.into())] {
+            let call = ctx.call(&format!("publish.{fun}"), list!["x", "test.ping"].into_list().unwrap()).await.unwrap();
+            assert_eq!(call, expected);
+        }
+    }
 
     #[tokio::test]
     async fn returns_are_gathered_until_all_are_there() {

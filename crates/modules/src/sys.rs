@@ -194,10 +194,10 @@ pub fn specification(function: &Function) -> Map {
 ///
 ///     salt '*' sys.reload_modules
 #[function]
-async fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: Option<Value>) -> Result<bool> {
+async fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: Option<Value>) -> Result<Value> {
     let _ = (initial_load, context);
     ctx.agent.refresh(Refresh::Modules).await?;
-    Ok(true)
+    Ok(Value::Null)
 }
 
 /// Returns the names of the renderers, or of those that fit a glob.

@@ -143,15 +143,18 @@ fn show_notification(name: Value, text: Option<Value>, kwargs: KwArgs) -> Result
 
 /// What a watched state changed. ``result``, ``comment`` and ``changes`` can be set by arguments of these names.
 #[function]
-fn mod_watch(ctx: &Context, name: Value, sfun: Option<Value>, kwargs: KwArgs) -> Result<Ret> {
+fn mod_watch(ctx: &Context, name: Value, sfun: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let _ = sfun;
     let given = |key: &str, default: Value| kwargs.0.get(key).cloned().unwrap_or(default);
     let changed = ctx.state.as_deref().map(watched_changes).unwrap_or_default();
-    let mut ret = Ret::new(name);
-    ret.result = given("result", true.into()).as_bool();
-    ret.comment = given("comment", "Watch statement fired.".into());
-    ret.changes = given("changes", map! { "Requisites with changes" => changed }.into()).into_map().unwrap_or_default();
-    Ok(ret)
+    // `changes: False` of a configurable_test_state is handed on, too, and refused by the run as no map of changes.
+    let ret = map! {
+        "name" => name,
+        "result" => given("result", true.into()),
+        "comment" => given("comment", "Watch statement fired.".into()),
+        "changes" => given("changes", map! { "Requisites with changes" => changed }.into()),
+    };
+    Ok(ret.into())
 }
 
 /// The watched states that changed something, as `state: id`.
