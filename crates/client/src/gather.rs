@@ -131,6 +131,15 @@ impl Gather {
         self
     }
 
+    /// Does not wait for some of the minions; what they return is taken all the same.
+    pub fn passing_over(mut self, ids: impl IntoIterator<Item = String>) -> Self {
+        for id in ids {
+            self.waiting.remove(&id);
+            self.named.insert(id);
+        }
+        self
+    }
+
     /// Returns the job id.
     pub fn jid(&self) -> &str {
         &self.jid
@@ -596,6 +605,16 @@ mod tests {
         assert_eq!(gather.event("salt/job/1/new", &map! { "minions" => vec!["a", "b"] }, at(0)), []);
         assert_eq!(ret(&mut gather, "b", 1), []);
         assert_eq!(ret(&mut gather, "a", 1).last(), Some(&Action::Finished));
+    }
+
+    #[test]
+    fn minions_that_are_passed_over_are_not_waited_for_and_may_answer() {
+        let mut gather = gather(&["away", "here"]).passing_over(ids(&["away"]));
+        assert_eq!(gather.event("salt/job/1/new", &map! { "minions" => vec!["away", "here"] }, at(0)), []);
+        assert_eq!(answered(&ret(&mut gather, "away", 1)), ["away"]);
+        assert_eq!(ret(&mut gather, "here", 2).last(), Some(&Action::Finished));
+        let mut nobody = Gather::new("1", ids(&["away"]), PATIENCE, at(0)).passing_over(ids(&["away"]));
+        assert_eq!(nobody.tick(at(0)), [Action::Finished]);
     }
 
     #[test]

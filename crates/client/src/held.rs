@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
 
-use crate::gather::{Patience, Return};
+use crate::gather::{Gather, Patience, Return};
 use crate::local::{Error, LocalClient, Outcome, Ticket};
 
 /// That the master holds a job.
@@ -125,8 +125,8 @@ impl LocalClient {
         Ok(answer.into_map().unwrap_or_default())
     }
 
-    /// Gathers the returns of a held job: first as of any other, then of the minions that are away, until all have
-    /// returned or the job is not held any more.
+    /// Gathers the returns of a held job: first those of the minions that are there, as of any other job, then of those that
+    /// are away, until all have returned or the job is not held any more. Then only what has begun is waited for.
     ///
     /// # Errors
     /// When the master refuses, or is away for long.
@@ -137,14 +137,18 @@ impl LocalClient {
         patience: Patience,
         mut on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
-        let mut waiting = self.gather_all_but_silent(bus, ticket, patience, &mut on).await?;
-        self.name_those_without(&ticket.jid, &mut waiting, &mut on).await?;
         // Who was away from the start is known already.
         let away = ticket.held.iter().flat_map(|held| held.away.iter().cloned()).collect::<BTreeSet<String>>();
+        let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
+        let mut waiting =
+            self.gather_all_but_silent(bus, gather.passing_over(away.clone()), away.clone(), &mut on).await?;
+        self.name_those_without(&ticket.jid, &mut waiting, &mut on).await?;
         let mut announced = waiting.is_subset(&away);
+        let mut last = None;
         while !waiting.is_empty() {
-            let Some(progress) = self.patient_progress(&ticket.jid).await? else { break };
-            self.take_stored(&ticket.jid, &progress, &mut waiting, &mut on);
+            last = self.patient_progress(&ticket.jid).await?;
+            let Some(progress) = &last else { break };
+            self.take_stored(&ticket.jid, progress, &mut waiting, &mut on);
             let Some(left) = progress.left.filter(|_| progress.held) else { break };
             if !announced && !waiting.is_empty() {
                 announced = true;
@@ -152,31 +156,38 @@ impl LocalClient {
             }
             self.wait(bus, &ticket.jid, left, &mut waiting, &mut on).await?;
         }
-        if waiting.is_empty() {
-            return Ok(());
+        // What has begun is waited for as ever; the others do not get the job any more.
+        let begun = last.map_or_else(|| waiting.clone(), |progress| begun(&waiting, &progress.states));
+        let mut silent: BTreeSet<String> = waiting.difference(&begun).cloned().collect();
+        if !begun.is_empty() {
+            let gather = Gather::new(&ticket.jid, begun, patience, self.now()).passing_over(silent.iter().cloned());
+            silent = self.gather_all_but_silent(bus, gather, silent, &mut on).await?;
         }
-        // What has begun is waited for as ever.
-        let rest = Ticket { minions: waiting.into_iter().collect(), ..ticket.clone() };
-        let silent = self.gather_all_but_silent(bus, &rest, patience, &mut on).await?;
         if !silent.is_empty() {
             on(Outcome::Silent(self.keys_first(silent)));
         }
         Ok(())
     }
 
+    /// Gathers, and returns who kept silent or was passed over and did not return.
     async fn gather_all_but_silent(
         &mut self,
         bus: &mut Listening,
-        ticket: &Ticket,
-        patience: Patience,
+        gather: Gather,
+        passed_over: BTreeSet<String>,
         on: &mut impl FnMut(Outcome),
     ) -> Result<BTreeSet<String>, Error> {
-        let mut silent = BTreeSet::new();
+        let mut silent = passed_over;
         let sort = |outcome| match outcome {
             Outcome::Silent(ids) => silent.extend(ids),
-            other => on(other),
+            other => {
+                if let Outcome::Answer(answer) = &other {
+                    silent.remove(&answer.id);
+                }
+                on(other);
+            }
         };
-        self.gather(bus, ticket, patience, sort).await?;
+        self.gather_to_the_end(bus, gather, sort).await?;
         Ok(silent)
     }
 
@@ -268,6 +279,11 @@ impl LocalClient {
     }
 }
 
+/// The minions that have taken the job.
+fn begun(ids: &BTreeSet<String>, states: &Map) -> BTreeSet<String> {
+    ids.iter().filter(|id| matches!(states.get_str(id), Some("received" | "started" | "returned"))).cloned().collect()
+}
+
 fn seconds(value: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(value.as_f64()?).ok()
 }
@@ -275,4 +291,18 @@ fn seconds(value: &Value) -> Option<Duration> {
 /// The texts of a list.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
     list.and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minion_that_did_not_take_the_job_is_not_waited_for_after_the_hold() {
+        let ids: BTreeSet<String> = ["away", "done", "gone", "got", "new", "runs"].map(str::to_owned).into();
+        let states = map! {
+            "away" => "sent", "gone" => "unreachable", "got" => "received", "runs" => "started", "done" => "returned",
+        };
+        assert_eq!(begun(&ids, &states).into_iter().collect::<Vec<_>>(), ["done", "got", "runs"]);
+    }
 }

@@ -322,9 +322,20 @@ impl LocalClient {
         bus: &mut Listening,
         ticket: &Ticket,
         patience: Patience,
+        on: impl FnMut(Outcome),
+    ) -> Result<(), Error> {
+        let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
+        self.gather_to_the_end(bus, gather, on).await
+    }
+
+    /// Carries out what a [`Gather`] decides, until it is done.
+    pub(crate) async fn gather_to_the_end(
+        &mut self,
+        bus: &mut Listening,
+        mut gather: Gather,
         mut on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
-        let mut gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
+        let jid = gather.jid().to_owned();
         let mut actions = gather.tick(self.now());
         loop {
             let mut handed_over = false;
@@ -342,7 +353,7 @@ impl LocalClient {
                     Action::Ask(ids) => {
                         let silent = self.hand_over_stored(&mut gather, ids, &mut on);
                         handed_over = silent.is_empty();
-                        gather.asked(self.ask_running(&ticket.jid, silent.iter()).await);
+                        gather.asked(self.ask_running(&jid, silent.iter()).await);
                     }
                     Action::Finished => return Ok(()),
                 }
