@@ -10,9 +10,10 @@ use event::Listening;
 use value::{Map, Value};
 use wire::jid::JidSource;
 
+use super::docs::Docs;
 use super::silence::Known;
 use super::summary::retcode;
-use super::{Session, no_return};
+use super::{Session, no_return, say_no_return};
 use crate::exit_codes;
 
 impl Session {
@@ -45,8 +46,9 @@ impl Session {
             outputters::print_line(super::NOBODY)?;
             if !quiet {
                 outputters::print_line("No minions matched the target.")?;
+                return Ok(say_no_return());
             }
-            return Ok(no_return());
+            return no_return(&self.settings);
         };
         if !quiet && !up.is_empty() {
             for id in down {
@@ -54,7 +56,7 @@ impl Session {
             }
         }
         if up.is_empty() {
-            return Ok(no_return());
+            return if quiet { no_return(&self.settings) } else { Ok(say_no_return()) };
         }
         let seconds = self.prepared.options.get("batch_wait").and_then(Value::as_f64).unwrap_or(0.0);
         let wait = std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
@@ -67,7 +69,13 @@ impl Session {
         if !quiet {
             return Ok(u8::try_from(worst).unwrap_or(exit_codes::GENERIC));
         }
-        outputters::display(&Value::Map(results.into_iter().collect()), None, &self.settings, 0)?;
+        if self.job.single_function() == Some("sys.doc") {
+            let mut docs = Docs::default();
+            results.values().for_each(|result| docs.add(result));
+            docs.print(&self.settings)?;
+        } else {
+            outputters::display(&Value::Map(results.into_iter().collect()), None, &self.settings, 0)?;
+        }
         Ok(exit_codes::OK)
     }
 

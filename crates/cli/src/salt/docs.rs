@@ -22,14 +22,15 @@ impl Docs {
     pub fn print(mut self, settings: &Settings) -> Result<()> {
         self.0.sort_by(|a, _, b, _| a.as_str().cmp(&b.as_str()));
         for (function, text) in self.0 {
-            let text = if settings.output.is_some() {
-                let one = Value::from(Map::from_iter([(function, text)]));
-                outputters::format(&one, Some("nested"), &Settings { output: None, ..settings.clone() }, 0)
+            if settings.output.is_some() {
+                // As in Salt, each function is a document of its own.
+                outputters::display(&Map::from_iter([(function, text)]).into(), Some("nested"), settings, 0)?;
             } else {
                 // Written by whoever wrote the minion's modules.
-                value::shown::for_terminal(&format!("{function}:\n{text}\n")).into_owned()
-            };
-            outputters::print(&text, &Settings { output_file: None, ..settings.clone() })?;
+                let text = format!("{function}:\n{text}\n");
+                let plain = Settings { output_file: None, ..settings.clone() };
+                outputters::print(&value::shown::for_terminal(&text), &plain)?;
+            }
         }
         Ok(())
     }

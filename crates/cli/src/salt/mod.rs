@@ -198,7 +198,7 @@ impl Session {
     fn show_list(&self, ids: Vec<String>) -> Result<u8> {
         let empty = ids.is_empty();
         outputters::display(&ids.into(), None, &self.settings, 0)?;
-        Ok(if empty { no_return() } else { exit_codes::OK })
+        Ok(if empty { say_no_return() } else { exit_codes::OK })
     }
 
     fn delimiter(&self) -> &str {
@@ -270,7 +270,11 @@ impl Session {
         let relays = self.prepared.config.jobs.order_masters;
         let Some(ticket) = ticket.filter(|ticket| relays || !ticket.minions.is_empty()) else {
             outputters::print_line(NOBODY)?;
-            return Ok(if self.job.single_function() == Some("sys.doc") { no_docs() } else { no_return() });
+            return if self.job.single_function() == Some("sys.doc") {
+                Ok(no_docs())
+            } else {
+                no_return(&self.settings)
+            };
         };
         let _ = self.jid.set(ticket.jid.clone());
         self.announce(&ticket.jid)?;
@@ -314,7 +318,7 @@ impl Session {
             outputters::print_line(&summary.text(self.flag("verbose")))?;
         }
         Ok(match worst {
-            None => no_return(),
+            None => no_return(&self.settings)?,
             Some(0) => exit_codes::OK,
             Some(_) => {
                 eprintln!("ERROR: Minions returned with non-zero exit code");
@@ -369,8 +373,13 @@ impl Session {
 
 const NOBODY: &str = "No minions matched the target. No command was sent, no jid was assigned.";
 
-/// Says that nothing came back.
-fn no_return() -> u8 {
+/// Says that nothing came back, on stdout in the form that programs read there: `--out=json` makes it `{}`.
+fn no_return(settings: &Settings) -> Result<u8> {
+    outputters::display(&Map::new().into(), None, settings, 0)?;
+    Ok(say_no_return())
+}
+
+fn say_no_return() -> u8 {
     eprintln!("ERROR: No return received");
     exit_codes::NO_RETURN
 }
