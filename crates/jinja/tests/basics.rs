@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use saltern_jinja::{
-    Environment, Error, Key, Limits, MapLoader, RenderOptions, Set, Template, UndefinedKind, Value, Vars,
+    Environment, Error, Key, Limits, MapLoader, Object, RenderOptions, Set, Template, UndefinedKind, Value, Vars,
 };
 
 fn environment(templates: &[(&str, &str)]) -> Arc<Environment> {
@@ -32,6 +32,34 @@ fn values_are_shared() {
     assert_eq!(render("{% set a = [] %}{% set b = a %}{% do b.append(1) %}{{ a }}"), "[1]");
     assert_eq!(render("{% set a = {} %}{% do a.update({'x': a}) %}{{ a }}"), "{'x': {...}}");
     assert_eq!(render("{{ {1: 'a'}[True] }} {{ {1: 'a'}[1.0] }}"), "a a");
+}
+
+/// A value that tells how many of its copies live.
+struct Probe(Arc<()>);
+
+impl Object for Probe {
+    fn type_name(&self) -> &str {
+        "Probe"
+    }
+}
+
+#[test]
+fn nothing_of_a_rendering_with_macros_is_left_behind() {
+    let library = "{% set kept = probe %}{% macro shout() %}{{ kept and 'x' }}{% endmacro %}";
+    let env = environment(&[("lib", library)]);
+    for source in [
+        "{% macro m() %}{{ probe and 'x' }}{% endmacro %}{{ m() }}",
+        "{% set kept = probe %}{% macro m(n) %}{% if n %}{{ m(n - 1) }}{% endif %}{{ kept and 'x' }}{% endmacro %}{{ m(2) }}",
+        "{% for i in [1, 2] %}{% set kept = probe %}{% macro m() %}{{ kept and m and 'x' }}{% endmacro %}{{ m() }}{% endfor %}",
+        "{% import 'lib' as lib with context %}{{ lib.shout() }}",
+        "{% include 'lib' with context %}{% block b scoped %}{% macro m() %}{{ probe and 'x' }}{% endmacro %}{{ m() }}{% endblock %}",
+    ] {
+        let count = Arc::new(());
+        let vars = Vars::from_iter([("probe".into(), Value::object(Probe(count.clone())))]);
+        let text = Template::compile(&env, None, source).and_then(|template| template.render(vars)).unwrap();
+        assert!(text.contains('x'), "{source}: {text}");
+        assert_eq!(Arc::strong_count(&count), 1, "{source}");
+    }
 }
 
 #[test]

@@ -153,7 +153,9 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
             return Ok(flow);
         }
         OpKind::Macro { def, slot, context } => {
-            let value = Value::object(Macro::new(def.clone(), frame));
+            let made = Macro::new(def.clone(), frame);
+            made.shared().for_each(|cell| state.note_shared(cell));
+            let value = Value::object(made);
             frame.set(*slot, value.clone());
             if let Some(name) = context {
                 frame.context.set(name, value, true);
@@ -186,6 +188,7 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
             let mut context = frame.context.clone();
             if let Some(vars) = scoped {
                 context = context.derived(frame.dump(vars));
+                state.note(&context);
             }
             block(state, &context, name, 0, out)?;
         }

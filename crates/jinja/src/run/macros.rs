@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::exec;
-use super::frame::{Captured, Frame};
+use super::frame::{Captured, Cell, Frame};
 use super::state::State;
 use crate::compile::MacroCode;
 use crate::error::{Error, ErrorKind};
@@ -24,6 +24,11 @@ impl Macro {
     pub fn new(code: Arc<MacroCode>, frame: &mut Frame) -> Self {
         let captured = frame.capture(&code.func);
         Macro { code, captured, template: frame.template.clone(), context: frame.context.clone() }
+    }
+
+    /// The variables it shares with what is around it.
+    pub fn shared(&self) -> impl Iterator<Item = &Cell> {
+        self.captured.iter().map(|(_, cell)| cell)
     }
 
     fn printed_name(&self) -> String {

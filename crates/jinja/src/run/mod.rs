@@ -23,6 +23,7 @@ use crate::template::Template;
 pub(crate) fn render(state: &mut State, template: &Template, vars: Vars) -> Result<String, Error> {
     let parent = Arc::new(Scope { vars, next: Some(state.globals()) });
     let context = Context::new(template, parent);
+    state.note(&context);
     let mut out = String::new();
     exec::root(state, template, &context, &mut out)?;
     Ok(out)

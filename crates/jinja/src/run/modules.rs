@@ -66,6 +66,7 @@ impl Object for Module {
 
 fn make_module(state: &mut State, template: &Template, parent: Arc<Scope>) -> Result<Arc<Module>, Error> {
     let context = Context::new(template, parent);
+    state.note(&context);
     let mut text = String::new();
     exec::root(state, template, &context, &mut text)?;
     Ok(Arc::new(Module { name: template.code.name.clone(), text, exports: context.exports() }))
@@ -152,6 +153,7 @@ pub(super) fn include(
         Some(vars) => {
             let parent = frame.context.snapshot(frame.dump(vars));
             let context = Context::new(&template, parent);
+            state.note(&context);
             exec::root(state, &template, &context, out)
         }
         None => {

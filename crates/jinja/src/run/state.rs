@@ -1,7 +1,7 @@
 //! One rendering: what it may use, what it loaded, where it is.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use super::context::{Context, Scope};
 use super::modules::Module;
@@ -10,13 +10,21 @@ use crate::error::{Error, ErrorKind};
 use crate::loader::Source;
 use crate::python;
 use crate::template::{RenderOptions, Template};
-use crate::value::{CallArgs, Kwargs, Native, Str, Undefined, UndefinedKind, Value};
+use crate::value::{CallArgs, Kwargs, Native, Str, Undefined, UndefinedKind, Value, lock};
 
 /// Calls are continued on a new stack each time this many are inside each other.
 const CALLS_PER_STACK: u32 = 24;
 
 /// The bytes of such a stack.
 pub(crate) const STACK_BYTES: usize = 64 << 20;
+
+/// Adds to a list, which grows only when all in it is still in use.
+fn note<T>(list: &mut Vec<Weak<T>>, one: &Arc<T>) {
+    if list.len() == list.capacity() {
+        list.retain(|one| one.strong_count() > 0);
+    }
+    list.push(Arc::downgrade(one));
+}
 
 /// A rendering in progress.
 pub struct State {
@@ -34,6 +42,24 @@ pub struct State {
     pub(crate) context: Option<Arc<Context>>,
     /// Variables set in the loop or block that is running.
     pub(crate) loop_vars: Vec<(Str, Value)>,
+    /// The contexts of this rendering.
+    contexts: Vec<Weak<Context>>,
+    /// The variables that macros share with what is around them.
+    cells: Vec<Weak<Mutex<Option<Value>>>>,
+}
+
+/// A macro knows the context and the variables around it, and is one of them, so none would ever be freed, nor what they refer to.
+impl Drop for State {
+    fn drop(&mut self) {
+        for context in self.contexts.iter().filter_map(Weak::upgrade) {
+            let vars = std::mem::take(&mut *lock(&context.vars));
+            drop(vars);
+        }
+        for cell in self.cells.iter().filter_map(Weak::upgrade) {
+            let value = lock(&cell).take();
+            drop(value);
+        }
+    }
 }
 
 impl State {
@@ -54,7 +80,19 @@ impl State {
             modules: HashMap::new(),
             context: None,
             loop_vars: Vec::new(),
+            contexts: Vec::new(),
+            cells: Vec::new(),
         }
+    }
+
+    /// Notes a context, whose variables are given up at the end of the rendering.
+    pub(crate) fn note(&mut self, context: &Arc<Context>) {
+        note(&mut self.contexts, context);
+    }
+
+    /// Notes a variable that a macro shares.
+    pub(crate) fn note_shared(&mut self, cell: &Arc<Mutex<Option<Value>>>) {
+        note(&mut self.cells, cell);
     }
 
     /// Returns the environment.
