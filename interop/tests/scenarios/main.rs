@@ -1,6 +1,7 @@
 //! All scenarios in one program: they take turns at the slots without a rest between subjects, and are linked once.
 
 mod alternating;
+mod beside;
 mod certificates;
 mod clients;
 mod crash;
