@@ -132,19 +132,22 @@ fn address(entry: &nix::ifaddrs::InterfaceAddress) -> Option<Address> {
         IpAddr::V4(mask) => u32::from(mask).count_ones(),
         IpAddr::V6(mask) => u128::from(mask).count_ones(),
     };
-    let broadcast = match entry.broadcast.as_ref().and_then(ip_of) {
-        Some(IpAddr::V4(address)) if entry.flags.contains(InterfaceFlags::IFF_BROADCAST) => Some(address),
+    let prefix = u8::try_from(prefix).ok()?;
+    let broadcast = match (ip, entry.broadcast.as_ref().and_then(ip_of)) {
+        (IpAddr::V4(ip), Some(IpAddr::V4(told))) if entry.flags.contains(InterfaceFlags::IFF_BROADCAST) => {
+            is_broadcast(ip, prefix, told).then_some(told)
+        }
         _ => None,
     };
-    Some(Address {
-        ip,
-        prefix: u8::try_from(prefix).ok()?,
-        // The C library tells an address that was given none as 0.0.0.0.
-        broadcast: broadcast.filter(|address| !address.is_unspecified()),
-        label: entry.interface_name.clone(),
-        scope: scope(ip),
-        secondary: false,
-    })
+    Some(Address { ip, prefix, broadcast, label: entry.interface_name.clone(), scope: scope(ip), secondary: false })
+}
+
+/// Says whether what the C library tells as the broadcast of an address is one. For an address that was given none it tells
+/// 0.0.0.0, the address itself or its peer.
+fn is_broadcast(ip: Ipv4Addr, prefix: u8, told: Ipv4Addr) -> bool {
+    let host = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
+    let beside = (u32::from(ip) ^ u32::from(told)) & !host == 0;
+    told.is_broadcast() || (beside && told != ip && host > 1)
 }
 
 fn ip_of(storage: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
@@ -282,6 +285,19 @@ mod tests {
     fn v4(ip: &str, prefix: u8) -> Address {
         let ip = ip.parse().unwrap();
         Address { ip, prefix, broadcast: None, label: "eth0".into(), scope: scope(ip), secondary: false }
+    }
+
+    #[test]
+    fn an_address_without_a_broadcast_has_none() {
+        let check = |ip: [u8; 4], prefix, told: [u8; 4]| is_broadcast(ip.into(), prefix, told.into());
+        assert!(check([192, 0, 2, 5], 24, [192, 0, 2, 255]));
+        assert!(check([192, 0, 2, 5], 28, [192, 0, 2, 9]), "an operator may choose another");
+        assert!(check([10, 0, 0, 1], 8, [255, 255, 255, 255]));
+        assert!(!check([192, 0, 2, 5], 24, [0, 0, 0, 0]));
+        assert!(!check([192, 0, 2, 5], 24, [192, 0, 2, 5]), "the address itself");
+        assert!(!check([192, 0, 2, 5], 32, [192, 0, 2, 6]), "a peer");
+        assert!(!check([192, 0, 2, 5], 31, [192, 0, 2, 4]), "a peer");
+        assert!(!check([192, 0, 2, 5], 24, [198, 51, 100, 1]), "a peer of another network");
     }
 
     #[test]
