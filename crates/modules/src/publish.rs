@@ -39,8 +39,11 @@ fn arguments(arg: Option<Value>) -> Vec<Value> {
     }
 }
 
+/// Whether there is nobody to ask. A call with `--local` knows the masters of the minion beside it and must not use them.
 fn no_master(ctx: &Context) -> bool {
-    (ctx.is_local() || ctx.opt("local").is_some_and(Value::truthy)) && ctx.agent.masters().is_empty()
+    let on = |name: &str| ctx.opt(name).is_some_and(Value::truthy);
+    let alone = on("local") && !on("use_master_when_local");
+    alone || (ctx.is_local() && ctx.agent.masters().is_empty())
 }
 
 async fn ask(ctx: &Context, load: Map, timeout: f64) -> Result<Value> {
@@ -217,6 +220,16 @@ mod tests {
         assert_eq!(asked[0].get("arg"), Some(&list!["x"]));
         assert_eq!(asked[1], map! { "cmd" => "pub_ret", "id" => "m", "jid" => "7" });
         assert_eq!(asked.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_call_with_local_asks_no_master_though_the_minion_beside_it_has_some() {
+        let opts = map! { "id" => "m", "local" => true, "file_client" => "local" };
+        let (ctx, agent) = context(&[&MODULE], opts, map! {}, map! {});
+        let call = |fun: &str| ctx.call(fun, list!["a", "test.ping"].into_list().unwrap());
+        assert_eq!(call("publish.publish").await.unwrap(), map! {}.into());
+        assert!(call("publish.runner").await.unwrap().to_string().starts_with("No access to master."));
+        assert!(agent.asked.lock().unwrap().is_empty());
     }
 
     #[tokio::test]

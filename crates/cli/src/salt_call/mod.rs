@@ -41,8 +41,16 @@ pub fn main(mut parsed: Parsed) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             prepare::complain("salt-call", &error);
-            ExitCode::from(exit_codes::GENERIC)
+            ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// The exit code for an error: a user that does not exist has one of its own.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<daemon::Error>() {
+        Some(daemon::Error::NoUser { .. }) => exit_codes::NO_USER,
+        _ => exit_codes::GENERIC,
     }
 }
 
@@ -259,4 +267,16 @@ fn docs(prepared: &OnMinion) -> Result<u8> {
         }
     }
     Ok(exit_codes::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_that_does_not_exist_has_an_exit_code_of_its_own() {
+        let nobody = daemon::switch_user("no-such-user-here").unwrap_err();
+        assert_eq!(exit_code(&nobody.into()), 67);
+        assert_eq!(exit_code(&anyhow::anyhow!("other")), 1);
+    }
 }
