@@ -135,14 +135,14 @@ impl Cluster {
         if self.masters().iter().any(|master| master == host) {
             let config = config::Master::from_options(self.master_options(host)).expect("good options");
             self.sim.spawn(host, async move {
-                let ended = master::run(config, rt, stop, || {}).await;
+                let ended = master::run(config, rt, stop, |_| {}).await;
                 sim.note(format_args!("{name} ended: {ended:?}"));
                 sim.kill(&name);
             });
         } else {
             let config = config::Minion::from_options(self.minion_options(host)).expect("good options");
             self.sim.spawn(host, async move {
-                let ended = minion::run(config, rt, stop, || {}).await;
+                let ended = minion::run(config, rt, stop, |_| {}).await;
                 sim.note(format_args!("{name} ended: {ended:?}"));
                 sim.kill(&name);
             });

@@ -3,15 +3,22 @@
 use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::Log;
-use daemon::{Directories, PidFile, Shutdown};
+use daemon::{Directories, Launch, PidFile, Report, Reports, Shutdown};
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value};
 
 use crate::args::Program;
 use crate::{exit_codes, log_setup, prepare};
+
+/// What a daemon calls when it is ready, with what it will tell of its work.
+pub type Ready = Box<dyn FnOnce(Report) + Send>;
+
+/// How long the program that starts a daemon in the background waits for the word that it works.
+const LAUNCH: Duration = Duration::from_secs(10);
 
 /// A daemon before it runs.
 pub struct Plan<'a> {
@@ -48,11 +55,17 @@ pub enum Ended {
 }
 
 /// Turns the process into a daemon and runs it. `run` gets a token for its end and something to call when ready.
-pub fn run<F>(plan: &Plan<'_>, run: impl FnOnce(CancellationToken, Box<dyn FnOnce() + Send>) -> F) -> ExitCode
+pub fn run<F>(plan: &Plan<'_>, run: impl FnOnce(CancellationToken, Ready) -> F) -> ExitCode
 where
     F: Future<Output = Result<Ended>>,
 {
-    match start(plan).and_then(|pidfile| serve(plan, pidfile, run)) {
+    let mut launch = Launch::default();
+    let ended = start(plan, &mut launch).and_then(|pidfile| serve(plan, pidfile, &launch, run));
+    // Told to stop before it was ready: nothing failed.
+    if ended.is_ok() {
+        launch.ready();
+    }
+    match ended {
         Ok(Ended::Stopped) => ExitCode::from(exit_codes::OK),
         Ok(Ended::Restart) => restart(),
         Err(error) => {
@@ -63,13 +76,17 @@ where
                 prepare::complain(plan.program.name(), &error);
             }
             let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
-            ExitCode::from(u8::try_from(status).unwrap_or(exit_codes::GENERIC))
+            let status = u8::try_from(status).unwrap_or(exit_codes::GENERIC);
+            // Nor does standard error, any more, from the background.
+            launch.failed(status, &format!("{}: error: {error:#}", plan.program.name()));
+            ExitCode::from(status)
         }
     }
 }
 
 /// Everything that has to be done before there is a second thread.
-fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
+fn start(plan: &Plan<'_>, launch: &mut Launch) -> Result<Option<PidFile>> {
+    daemon::spare();
     let background = plan.options.get("daemon").is_some_and(Value::truthy);
     if let Some(directories) = &plan.directories {
         daemon::verify_env(directories)?;
@@ -79,7 +96,7 @@ fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
     log_setup::told(plan.warnings);
     PidFile::check(plan.pidfile)?;
     if background {
-        daemon::go_to_background()?;
+        *launch = daemon::go_to_background(LAUNCH)?;
     }
     // Without the file the daemon works as well; an ordinary user often has no place for it.
     let pidfile = PidFile::write(plan.pidfile, plan.user).map_err(|error| tracing::warn!("{error}")).ok();
@@ -100,7 +117,8 @@ fn start(plan: &Plan<'_>) -> Result<Option<PidFile>> {
 fn serve<F>(
     plan: &Plan<'_>,
     pidfile: Option<PidFile>,
-    run: impl FnOnce(CancellationToken, Box<dyn FnOnce() + Send>) -> F,
+    launch: &Launch,
+    run: impl FnOnce(CancellationToken, Ready) -> F,
 ) -> Result<Ended>
 where
     F: Future<Output = Result<Ended>>,
@@ -113,6 +131,7 @@ where
     let name = plan.program.name();
     let ended = runtime.block_on(async {
         let shutdown = Shutdown::listen(plan.word)?;
+        let reports = Reports::listen(name)?;
         let stop = CancellationToken::new();
         let until_stopped = stop.clone();
         tokio::spawn(async move {
@@ -120,7 +139,10 @@ where
             daemon::notify_stopping();
             until_stopped.cancel();
         });
-        let ready = move || {
+        let launch = launch.clone();
+        let ready = move |report: Report| {
+            reports.set(report);
+            launch.ready();
             daemon::notify_ready(&format!("{name} is ready"));
             // What only the start needed goes.
             daemon::map_only_what_is_used();

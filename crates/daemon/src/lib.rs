@@ -1,8 +1,9 @@
 //! What makes a program a daemon: the background, its process id file, user, limits, signals, directories.
 //!
 //! The order in which a daemon calls these, as Salt does: [`verify_env`], [`PidFile::check`], [`go_to_background`],
-//! [`PidFile::write`], [`raise_open_files`], [`switch_user`], [`keep_memory_private`]; then the runtime is made, everything is opened,
-//! [`notify_ready`] is said, and [`Shutdown::wait`] waits for the end, which [`notify_stopping`] announces.
+//! [`PidFile::write`], [`raise_open_files`], [`switch_user`], [`keep_memory_private`]; then the runtime is made, everything is
+//! opened, [`notify_ready`] and [`Launch::ready`] are said, and [`Shutdown::wait`] waits for the end, which
+//! [`notify_stopping`] announces. Meanwhile [`Reports`] tells what the daemon does when SIGUSR1 comes.
 //! [`go_to_background`] forks and so must come before any thread exists.
 
 mod background;
@@ -11,21 +12,26 @@ mod limits;
 mod memory;
 mod notify;
 mod pidfile;
+mod report;
 mod secrets;
 mod signals;
 mod user;
 
 use std::path::PathBuf;
 
-pub use background::go_to_background;
+pub use background::{Launch, go_to_background};
 pub use env::{Directories, verify_env};
 pub use limits::{check_open_files, raise_open_files};
 pub use memory::{map_only_what_is_used, share_one_heap};
 pub use notify::{notify_ready, notify_stopping};
 pub use pidfile::PidFile;
+pub use report::{Report, Reports};
 pub use secrets::{Children, keep_memory_private};
-pub use signals::{Shutdown, Signal};
+pub use signals::{Shutdown, Signal, spare};
 pub use user::{current_user, switch_user};
+
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Exit status of a program whose user does not exist.
 pub const EXIT_NO_USER: i32 = 67;

@@ -1,8 +1,9 @@
-//! The end of a daemon: SIGTERM and SIGINT.
+//! The end of a daemon: SIGTERM, SIGINT, and the SIGHUP of a terminal that goes.
 
 use std::fmt;
 
-use tokio::signal::unix::{SignalKind, signal};
+use nix::libc::SIGHUP;
+use tokio::signal::unix::{Signal as Listening, SignalKind, signal};
 
 use crate::Error;
 
@@ -13,6 +14,8 @@ pub enum Signal {
     Term,
     /// SIGINT.
     Int,
+    /// SIGHUP.
+    Hup,
 }
 
 impl fmt::Display for Signal {
@@ -20,6 +23,7 @@ impl fmt::Display for Signal {
         f.write_str(match self {
             Signal::Term => "SIGTERM",
             Signal::Int => "SIGINT",
+            Signal::Hup => "SIGHUP",
         })
     }
 }
@@ -37,13 +41,16 @@ impl Shutdown {
     pub fn listen(daemon: &'static str) -> Result<Self, Error> {
         let mut term = signal(SignalKind::terminate()).map_err(Error::Signals)?;
         let mut int = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+        // What `nohup` started goes on when the terminal goes.
+        let mut hup =
+            if is_ignored(SIGHUP) { None } else { Some(signal(SignalKind::hangup()).map_err(Error::Signals)?) };
         let (tell, first) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
-            let got = next(&mut term, &mut int).await;
+            let got = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a {got}. Exiting.");
             // Nobody listens any more when the daemon ends by itself.
             let _ = tell.send(got);
-            let again = next(&mut term, &mut int).await;
+            let again = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a second {again}. Exiting at once.");
             std::process::exit(1);
         });
@@ -60,10 +67,40 @@ impl Shutdown {
     }
 }
 
-async fn next(term: &mut tokio::signal::unix::Signal, int: &mut tokio::signal::unix::Signal) -> Signal {
+async fn next(term: &mut Listening, int: &mut Listening, hup: &mut Option<Listening>) -> Signal {
+    let hung_up = async {
+        match hup {
+            Some(hup) => hup.recv().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         _ = term.recv() => Signal::Term,
         _ = int.recv() => Signal::Int,
+        _ = hung_up => Signal::Hup,
+    }
+}
+
+/// Says whether whoever started this process wants a signal to be ignored.
+fn is_ignored(number: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignores(&status, number)
+}
+
+fn ignores(status: &str, number: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| (mask >> (number - 1)) & 1 == 1)
+}
+
+/// Keeps SIGUSR1 and SIGUSR2 from ending a daemon that does not listen to them yet.
+#[expect(unsafe_code, reason = "a handler may do harm; to ignore a signal does not")]
+pub fn spare() {
+    use nix::sys::signal::{SigHandler, Signal as Number, signal};
+    for number in [Number::SIGUSR1, Number::SIGUSR2] {
+        // SAFETY: no handler is run.
+        if let Err(error) = unsafe { signal(number, SigHandler::SigIgn) } {
+            tracing::warn!("{number} may end the daemon: {error}");
+        }
     }
 }
 
@@ -71,6 +108,13 @@ async fn next(term: &mut tokio::signal::unix::Signal, int: &mut tokio::signal::u
 mod tests {
     use super::*;
     use nix::sys::signal::{Signal as Number, raise};
+
+    #[test]
+    fn a_signal_that_is_ignored_from_the_start_is_known() {
+        assert!(ignores("Name:\tx\nSigIgn:\t0000000000001001\n", SIGHUP));
+        assert!(!ignores("SigIgn:\t0000000000001000\n", SIGHUP));
+        assert!(!ignores("", SIGHUP));
+    }
 
     #[tokio::test]
     async fn the_first_signal_is_told() {

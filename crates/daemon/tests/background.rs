@@ -6,17 +6,33 @@ use std::time::Duration;
 
 const SOCKET: &str = "SALTERN_TEST_SOCKET";
 
+/// How the daemon's start ends: `ready`, `failed`, `dead`.
+const END: &str = "SALTERN_TEST_END";
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
 fn main() {
     match std::env::var_os(SOCKET) {
         Some(path) => daemon(path.as_ref()),
-        None => check(),
+        None => {
+            check();
+            check_failures();
+        }
     }
     println!("test a_daemon_leaves_its_terminal ... ok");
 }
 
 /// Goes to the background and tells what became of it.
 fn daemon(path: &std::path::Path) {
-    saltern_daemon::go_to_background().expect("the background");
+    let launch = saltern_daemon::go_to_background(PATIENCE).expect("the background");
+    match std::env::var(END).as_deref() {
+        Ok("failed") => {
+            launch.failed(67, "no such user");
+            std::process::exit(67);
+        }
+        Ok("dead") => std::process::abort(),
+        _ => launch.ready(),
+    }
     let session = nix::unistd::getsid(None).expect("a session");
     let input = std::fs::read_link("/proc/self/fd/0").expect("standard input");
     let here = std::env::current_dir().expect("a directory");
@@ -41,4 +57,19 @@ fn check() {
     let size = ears.recv(&mut buffer).expect("the daemon lives on");
     // No leader of its session, nothing on its streams, nowhere in particular.
     assert_eq!(std::str::from_utf8(&buffer[..size]), Ok("true /dev/null /"));
+}
+
+/// The program that was called ends as the daemon does that it started.
+fn check_failures() {
+    for (end, code, text) in [("failed", 67, "no such user\n"), ("dead", 1, "The daemon ended before it was ready")] {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .env(SOCKET, "/nowhere")
+            .env(END, end)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the daemon starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(text), "{said}");
+    }
 }

@@ -26,6 +26,7 @@ mod stores;
 mod users;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rt::Rt;
@@ -55,11 +56,19 @@ impl From<config::Master> for Start {
     }
 }
 
+/// What the master has to tell of its work, whenever somebody wants to know.
+pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// Runs the master until told to stop. `ready` is called when everything is open.
 ///
 /// # Errors
 /// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
-pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready: impl FnOnce()) -> Result<(), Error> {
+pub async fn run(
+    from: impl Into<Start>,
+    rt: Rt,
+    stop: CancellationToken,
+    ready: impl FnOnce(Report),
+) -> Result<(), Error> {
     let from = from.into();
     info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");
@@ -68,6 +77,7 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
     let desk = requests::Desk::new(master.shared.clone());
     // Requests are answered until the minions know that the master stops.
     let said_goodbye = CancellationToken::new();
+    let asked = Arc::downgrade(&desk);
     let requests = rt.spawn(desk.attend(master.requests, said_goodbye.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
     let fetching = fetching::start(&master.shared, &stop);
@@ -82,7 +92,9 @@ pub async fn run(from: impl Into<Start>, rt: Rt, stop: CancellationToken, ready:
         .then(|| rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
     metrics::serve::open(&shared, stop.clone()).await?;
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
-    ready();
+    ready(Arc::new(move || {
+        asked.upgrade().map_or_else(|| "The master has stopped.\n".to_owned(), |desk| desk.report())
+    }));
     stop.cancelled().await;
     debug!("stopping");
     if !fetching.is_empty() {

@@ -18,6 +18,7 @@ mod masters;
 mod missed;
 mod periodic;
 mod ping;
+mod report;
 mod returning;
 mod returns;
 mod schedule;
@@ -58,6 +59,9 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// After this long without any master the log says so.
 const LONELY: Duration = Duration::from_secs(60);
 
+/// What the minion has to tell of its work, whenever somebody wants to know.
+pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// Runs the minion until told to stop. `ready` is called when its masters are being followed.
 ///
 /// # Errors
@@ -66,7 +70,7 @@ pub async fn run(
     config: config::Minion,
     rt: Rt,
     stop: CancellationToken,
-    ready: impl FnOnce(),
+    ready: impl FnOnce(Report),
 ) -> Result<Ended, Error> {
     info!("Setting up the Salt Minion \"{}\"", config.id);
     info!("The Salt Minion is starting up");
@@ -104,7 +108,10 @@ pub async fn run(
     startup::start(&world);
     beacons::start(&world);
     world.rt.spawn(complain_when_lonely(world.clone()));
-    ready();
+    let told = Arc::downgrade(&world);
+    ready(Arc::new(move || {
+        told.upgrade().map_or_else(|| "The minion has stopped.\n".to_owned(), |world| report::of(&world))
+    }));
     tokio::select! {
         biased;
         () = stop.cancelled() => {}

@@ -20,6 +20,7 @@ mod packages;
 mod permissions;
 mod returns;
 mod schedule;
+mod signals;
 mod states;
 mod strangers;
 mod swarm;

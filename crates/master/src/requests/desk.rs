@@ -99,6 +99,31 @@ impl Desk {
         self.tasks.wait().await;
     }
 
+    /// What the master is at, for somebody who looks into a trouble.
+    pub fn report(&self) -> String {
+        let shared = &self.shared;
+        let subscribers = shared.publisher.subscribers();
+        let known = subscribers.iter().filter(|subscriber| subscriber.minion.is_some()).count();
+        let connected = shared.connected();
+        let mut text = format!(
+            "subscribers: {} ({known} of known minions)\nconnected minions: {}\n",
+            subscribers.len(),
+            connected.len()
+        );
+        let lines = [("small requests", self.small.counts()), ("large requests", self.large.counts())];
+        for (line, (waiting, working)) in lines.into_iter().chain([("sign-ins", self.sign_ins.counts())]) {
+            text.push_str(&format!("{line}: {waiting} waiting, {working} threads at work\n"));
+        }
+        text.push_str(&format!(
+            "requests begun: {}\nlisteners on the event bus: {}\n",
+            self.tasks.len(),
+            shared.bus.subscribers()
+        ));
+        text.push('\n');
+        text.push_str(&crate::metrics::page(shared));
+        text
+    }
+
     /// Puts a request where it belongs, when there is room.
     async fn receive(self: &Arc<Self>, incoming: Incoming) {
         if is_sign_in(&incoming) {

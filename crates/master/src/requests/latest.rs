@@ -53,6 +53,12 @@ impl<T> Latest<T> {
         next
     }
 
+    /// How many wait, and how many threads are at work.
+    pub fn counts(&self) -> (usize, usize) {
+        let standing = self.standing();
+        (standing.waiting.len(), standing.working)
+    }
+
     /// Sends away all who wait.
     pub fn clear(&self) {
         // What is dropped may take its time.

@@ -59,6 +59,12 @@ impl<T> Line<T> {
         }
     }
 
+    /// How many wait, and how many threads are at work.
+    pub fn counts(&self) -> (usize, usize) {
+        let standing = self.standing();
+        (standing.waiting.len(), standing.working)
+    }
+
     fn standing(&self) -> MutexGuard<'_, Standing<T>> {
         // Nothing in here panics between two changes that belong together.
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)

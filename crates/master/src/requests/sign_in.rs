@@ -61,6 +61,11 @@ impl SignIns {
         }
     }
 
+    /// How many wait, and how many threads are at work.
+    pub fn counts(&self) -> (usize, usize) {
+        self.line.counts()
+    }
+
     /// Ends with what is being answered: the others try again, here or at another master.
     pub fn close(&self) {
         self.line.clear();

@@ -67,7 +67,7 @@ impl Master {
         let stop = CancellationToken::new();
         let (tell, ready) = tokio::sync::oneshot::channel();
         let running =
-            tokio::spawn(saltern_master::run(config, Rt::real(), stop.clone(), move || tell.send(()).unwrap()));
+            tokio::spawn(saltern_master::run(config, Rt::real(), stop.clone(), move |_| tell.send(()).unwrap()));
         if ready.await.is_err() {
             panic!("the master did not start: {:?}", running.await);
         }
