@@ -28,6 +28,7 @@ pub fn on_minion(program: Program, config: &config::Minion) {
 
 /// Says what was found when the configuration was read, before there was a log.
 pub fn told(warnings: &[String]) {
+    logging::replay();
     for warning in warnings {
         tracing::warn!(target: "salt.config", "{warning}");
     }

@@ -32,6 +32,7 @@ pub struct OnMinion {
 
 /// Reads the master's configuration for a program. The error is the program's exit code; the reason was printed.
 pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
+    let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Master);
     let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
@@ -40,6 +41,7 @@ pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode>
 
 /// The same for programs that talk to the master: the user's own `~/.saltrc` counts too.
 pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
+    let _early = logging::Early::keep();
     let mut flags = Flags::read(program, parsed)?;
     let own = config::client_file(|name| std::env::var(name).ok()).map_err(|error| failed(program, &error))?;
     for (name, value) in own {
@@ -54,6 +56,7 @@ pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster,
 
 /// Reads the minion's configuration for a program. Salt's minion and `salt-call` both keep an id they found.
 pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode> {
+    let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Minion);
     let config = config::Minion::load(&source, &flags.load_options(true)).map_err(|error| failed(program, &error))?;

@@ -110,8 +110,14 @@ impl Gather {
     ) -> Self {
         let expected: BTreeSet<String> = expected.into_iter().collect();
         let deadlines = expected.iter().map(|id| (id.clone(), now + patience.timeout)).collect();
+        let jid: String = jid.into();
+        tracing::debug!(
+            target: "salt.client",
+            "get_iter_returns for jid {jid} sent to {expected:?} will timeout after {} s",
+            patience.timeout.as_secs_f32()
+        );
         Gather {
-            jid: jid.into(),
+            jid,
             patience,
             open: true,
             waiting: expected.clone(),
@@ -259,6 +265,7 @@ impl Gather {
 
     /// Notes that a minion answered. Says whether it is the first time.
     pub fn note(&mut self, id: &str) -> bool {
+        tracing::debug!(target: "salt.client", "jid {} return from {id}", self.jid);
         self.waiting.remove(id);
         self.answered.insert(id.to_owned())
     }
@@ -386,6 +393,11 @@ impl Gather {
         let silent: BTreeSet<String> = self.pending().filter(|id| !self.named.contains(*id)).cloned().collect();
         let unknown = self.missing.iter().filter(|id| !self.answered.contains(*id) && !self.named.contains(*id));
         let unknown: BTreeSet<String> = unknown.filter(|id| !silent.contains(*id)).cloned().collect();
+        if silent.is_empty() {
+            tracing::debug!(target: "salt.client", "jid {} found all minions {:?}", self.jid, self.answered);
+        } else {
+            tracing::info!(target: "salt.client", "jid {} minions {silent:?} did not return in time", self.jid);
+        }
         for ids in [silent, unknown] {
             if !ids.is_empty() {
                 actions.push(Action::Silent(ids));

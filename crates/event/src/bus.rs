@@ -86,7 +86,10 @@ impl Bus {
     pub fn fire(&self, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
         data.remove(STAMP);
         data.insert(STAMP, stamp(self.0.rt.now()));
-        self.publish(&Event::new(tag, data, self.0.max_size)?);
+        let event = Event::new(tag, data, self.0.max_size)?;
+        // The data may hold what is nobody's business.
+        tracing::debug!(target: "salt.utils.event", "Sending event: tag = {}", event.tag());
+        self.publish(&event);
         Ok(())
     }
 

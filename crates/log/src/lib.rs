@@ -11,6 +11,7 @@
 //!
 //! What strangers send cannot look like a line of its own, command a terminal or fill the disk (see [`tame`]).
 
+mod early;
 mod format;
 mod level;
 mod sink;
@@ -28,6 +29,7 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
+pub use early::{Early, replay};
 use format::{Format, Record, put_into};
 use level::Granular;
 pub use level::Level;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use exec::Context;
 use value::{Map, Value};
@@ -85,8 +86,11 @@ impl Renderer {
             Some(_) => python::universal_newlines(request.text),
             None => request.text.into(),
         };
+        let source = request.path.map_or_else(|| ":string:".into(), Path::to_string_lossy);
+        tracing::debug!(target: "salt.template", "compile template: {source}");
         let blank = python::strip(&text).is_empty();
         if blank && request.path.is_some() {
+            tracing::debug!(target: "salt.template", "Template is an empty file: {source}");
             return Ok(Map::new().into());
         }
         let first_line = match request.path {
@@ -102,8 +106,18 @@ impl Renderer {
             true => Map::new().into(),
             false => Value::Str(text.into_owned()),
         };
-        for step in &pipe {
+        for (step, left) in pipe.iter().zip((0..pipe.len()).rev()) {
+            let began = Instant::now();
             data = self.step(step, data, request)?;
+            let (name, took) = (&step.name, began.elapsed().as_secs_f64());
+            tracing::debug!(
+                target: "salt.template",
+                profile = true,
+                "Time (in seconds) to render '{source}' using '{name}' renderer: {took}"
+            );
+            if let (Value::Str(text), 1..) = (&data, left) {
+                tracing::debug!(target: "salt.template", "Rendered data from file: {source}:\n{text}");
+            }
         }
         match data {
             Value::Str(text) if windows && !text.contains("\r\n") => Ok(text.replace('\n', "\r\n").into()),
@@ -122,7 +136,9 @@ impl Renderer {
                 let text = steps::text(data)?;
                 crate::jinja::sls(self, &text, request).map(Value::Str)
             }
-            "yaml" => steps::yaml::render(&steps::text(data)?),
+            "yaml" => steps::yaml::render(&steps::text(data)?).inspect(|data| {
+                tracing::debug!(target: "salt.loaded.int.render.yaml", "Results of YAML rendering: \n{data}");
+            }),
             "json" => steps::json::render(&steps::text(data)?),
             "stateconf" => steps::stateconf::render(self, data, &step.argline, request),
             "gpg" => self.gpg().render(data, request.translate_newlines),

@@ -13,6 +13,7 @@ mod gitfs;
 mod grains;
 mod held;
 mod highstate;
+mod log_texts;
 mod low;
 mod matrix;
 mod mixed;

@@ -99,6 +99,7 @@ impl FileClient {
         if !target.prepare(how.makedirs)? {
             return Ok(None);
         }
+        tracing::debug!("Fetching file from saltenv '{env}', ** attempting ** '{address}'");
         let wanted = download::Wanted { name: &name, env: &env, gzip: how.gzip, size: remote.size };
         self.download(&wanted, &target).await?;
         tracing::info!("Fetching file from saltenv '{env}', ** done ** '{name}'");

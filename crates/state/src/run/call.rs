@@ -70,7 +70,8 @@ impl Run {
             }
         };
         let trial = low.get("__prereq__").is_some_and(Value::truthy);
-        tracing::info!(state = %name, "running state {full}");
+        tracing::info!(target: "salt.state", "Running state [{name}] at time {}", stamp.clock());
+        tracing::info!(target: "salt.state", "Executing state {full} for [{name}]");
         let ctx = self.state_context(with_environment(low, &self.ctx), trial);
         let mut ret = match self.execute(&ctx, function, &full, low, trial).await {
             Ok(ret) => ret,
@@ -89,6 +90,12 @@ impl Run {
         log_result(&ret);
         self.reload(low, &ret).await;
         stamp.write(&mut ret);
+        let took = ret.get("duration").map(ToString::to_string).unwrap_or_default();
+        tracing::info!(
+            target: "salt.state",
+            "Completed state [{name}] at time {} (duration_in_ms={took})",
+            stamp.clock_now()
+        );
         ret.insert("__id__", low.get("__id__").cloned().unwrap_or_default());
         Attempt::Done { ret, told: true }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use value::{Map, Value};
+use value::Map;
 
 /// The begin of something.
 #[derive(Clone, Copy)]
@@ -16,6 +16,16 @@ impl Stamp {
     /// Now, where local time is that many seconds ahead of UTC.
     pub fn now(utc_offset: i64) -> Self {
         Stamp { at: SystemTime::now(), since: Instant::now(), utc_offset }
+    }
+
+    /// The local time of day it stands for.
+    pub fn clock(self) -> String {
+        time_of_day(self.at.duration_since(UNIX_EPOCH).unwrap_or_default(), self.utc_offset)
+    }
+
+    /// The local time of day now, as of the same clock.
+    pub fn clock_now(self) -> String {
+        Stamp::now(self.utc_offset).clock()
     }
 
     /// Writes `start_time` and `duration` (milliseconds) into a result.
@@ -32,12 +42,12 @@ pub fn milliseconds(span: Duration) -> f64 {
 }
 
 /// Returns the local time of day as Python's `isoformat` writes it.
-fn time_of_day(since_epoch: Duration, utc_offset: i64) -> Value {
+fn time_of_day(since_epoch: Duration, utc_offset: i64) -> String {
     let seconds = (since_epoch.as_secs() as i64 + utc_offset).rem_euclid(86_400);
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     match since_epoch.subsec_micros() {
-        0 => clock.into(),
-        micros => format!("{clock}.{micros:06}").into(),
+        0 => clock,
+        micros => format!("{clock}.{micros:06}"),
     }
 }
 
@@ -47,8 +57,8 @@ mod tests {
 
     #[test]
     fn the_time_of_day_is_local_and_without_zeros() {
-        assert_eq!(time_of_day(Duration::from_micros(1_000_005), 3600), Value::from("01:00:01.000005"));
-        assert_eq!(time_of_day(Duration::from_secs(86_399), -1), Value::from("23:59:58"));
+        assert_eq!(time_of_day(Duration::from_micros(1_000_005), 3600), "01:00:01.000005");
+        assert_eq!(time_of_day(Duration::from_secs(86_399), -1), "23:59:58");
         assert_eq!(milliseconds(Duration::from_micros(1234)), 1.234);
     }
 }
