@@ -194,7 +194,7 @@ fn see(path: &Path, now: SystemTime) -> Option<Seen> {
 }
 
 /// Says whether only this kernel writes to the file system of a path.
-fn is_local(path: &Path) -> bool {
+pub(crate) fn is_local(path: &Path) -> bool {
     // NFS, SMB, CIFS, SMB2, FUSE, 9P, Ceph, AFS (two kinds), Coda, GFS2, OCFS2, Lustre; see statfs(2).
     const REMOTE: [u64; 13] = [
         0x6969,

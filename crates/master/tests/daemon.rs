@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Master, event};
 use crypto::{HashType, PrivateKey};
 use event::{Endpoints, Remote};
@@ -23,6 +25,33 @@ fn open_house() -> Map {
 /// The job cache as another program sees it.
 fn jobs(master: &Master) -> JobCache {
     JobCache::beside_master(&master.path("cache"), HashType::Sha256, EMBEDDED)
+}
+
+/// Far longer than this test may take: who is not told at once fails it.
+const ACCEPTANCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minion_of_ours_is_told_at_once_that_its_key_was_accepted() {
+    use channel::client::SignIn;
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(Map::new()).await;
+    let mut events = master.events().await;
+    let minion = master.minion_of_ours("web1", pki.path());
+    assert!(!minion.channel.may_await_key());
+    assert!(matches!(minion.channel.sign_in().await, Ok(SignIn::Pending)));
+    assert!(minion.channel.may_await_key());
+    event(&mut events, "salt/auth").await;
+    let accepting = async {
+        // It has asked by now.
+        event(&mut events, "salt/auth").await;
+        master.accept("web1");
+    };
+    let told = async { tokio::join!(minion.channel.await_key(ACCEPTANCE), accepting).0 };
+    let answer = tokio::time::timeout(ACCEPTANCE / 4, told).await.expect("it was told");
+    assert!(matches!(answer, Ok(SignIn::Accepted(_))));
+    let stock = master.minion("web2", tempfile::tempdir().unwrap().path());
+    assert!(matches!(stock.channel.sign_in().await, Ok(SignIn::Pending)));
+    assert!(!stock.channel.may_await_key(), "stock minions wait as ever");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

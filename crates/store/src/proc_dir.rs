@@ -37,7 +37,9 @@ impl ProcDir {
             match process_of(&note) {
                 Some(pid) if pid.cast_unsigned() == std::process::id() => {}
                 Some(pid) if is_running(pid) => running.push(note),
-                _ => drop(disk::remove(&path)?),
+                _ => {
+                    disk::remove(&path)?;
+                }
             }
         }
         Ok(running)

@@ -37,6 +37,11 @@ impl Reply {
         !self.answer.is_closed()
     }
 
+    /// Waits until the peer is not there any more to hear the answer.
+    pub async fn gone(&mut self) {
+        self.answer.closed().await;
+    }
+
     /// Answers. A peer that has gone meanwhile gets nothing, which is no error.
     pub fn send(self, answer: Value) {
         let _ = self.answer.send(answer);

@@ -1,5 +1,6 @@
 //! Sealed requests to one master, and the sign-ins they need.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ pub struct MasterChannel {
     previous: std::sync::Mutex<Option<(Arc<Credentials>, Instant)>>,
     /// Held while signing in, so that there is never more than one sign-in at a time.
     gate: Mutex<()>,
+    /// Whether the master lets us wait for a decision about our key.
+    may_await: AtomicBool,
 }
 
 impl MasterChannel {
@@ -116,6 +119,7 @@ impl MasterChannel {
             credentials: watch::Sender::new(None),
             previous: std::sync::Mutex::default(),
             gate: Mutex::new(()),
+            may_await: AtomicBool::new(false),
         }
     }
 
@@ -148,7 +152,21 @@ impl MasterChannel {
     /// When no answer comes, or one that is not to be trusted.
     pub async fn sign_in(&self) -> Result<SignIn, Error> {
         let _gate = self.gate.lock().await;
-        self.sign_in_now().await
+        self.sign_in_now(None).await
+    }
+
+    /// Says whether the master, to which our key was new, lets us [wait](MasterChannel::await_key) for a decision about it.
+    pub fn may_await_key(&self) -> bool {
+        self.may_await.load(Ordering::Relaxed)
+    }
+
+    /// Signs in, and lets the master answer when somebody has decided about our key, or this much later.
+    ///
+    /// # Errors
+    /// As [`MasterChannel::sign_in`].
+    pub async fn await_key(&self, time: Duration) -> Result<SignIn, Error> {
+        let _gate = self.gate.lock().await;
+        self.sign_in_now(Some(time)).await
     }
 
     /// Replaces credentials that turned out to be old. If somebody else has done so meanwhile, theirs are returned.
@@ -162,7 +180,7 @@ impl MasterChannel {
         {
             return Ok(current);
         }
-        match self.sign_in_now().await? {
+        match self.sign_in_now(None).await? {
             SignIn::Accepted(credentials) => Ok(credentials),
             _ => Err(Error::NotAccepted),
         }
@@ -222,13 +240,15 @@ impl MasterChannel {
         }))
     }
 
-    async fn sign_in_now(&self) -> Result<SignIn, Error> {
-        let timeout = self.settings.auth_timeout;
+    async fn sign_in_now(&self, awaits: Option<Duration>) -> Result<SignIn, Error> {
+        let timeout = self.settings.auth_timeout + awaits.unwrap_or_default();
         let mut failure = Error::Timeout(timeout);
-        for _ in 0..self.settings.auth_tries.max(1) {
-            let attempt = Attempt::new(&self.settings, &self.identity, self.trust.as_ref(), &self.rt)?;
+        // Whoever waited for a decision in vain begins anew.
+        let tries = if awaits.is_some() { 1 } else { self.settings.auth_tries.max(1) };
+        for _ in 0..tries {
+            let attempt = Attempt::new(&self.settings, &self.identity, self.trust.as_ref(), &self.rt, awaits)?;
             match self.ask.ask(Envelope::clear(attempt.request()?), timeout).await.map_err(Error::from) {
-                Ok(reply) => return self.keep(attempt.judge(AuthReply::from_value(reply))?),
+                Ok(reply) => return self.keep(attempt.judge(AuthReply::from_value(reply), &self.may_await)?),
                 Err(error @ Error::Timeout(_)) => failure = error,
                 Err(error) => return Err(error),
             }

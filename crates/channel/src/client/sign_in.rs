@@ -1,13 +1,15 @@
 //! Signing in: the request, and what to make of the answer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use crypto::{KeyString, PublicKey};
 use rt::Rt;
-use value::Map;
-use wire::loads::{ABILITIES_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
+use value::{Map, Value};
+use wire::loads::{ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
 
 use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
 
@@ -31,6 +33,8 @@ pub(super) struct Attempt<'a> {
     nonce: String,
     token: Option<KeyString>,
     known: Option<String>,
+    /// How long the answer may take while our key waits for an operator.
+    awaits: Option<Duration>,
 }
 
 impl<'a> Attempt<'a> {
@@ -39,10 +43,11 @@ impl<'a> Attempt<'a> {
         identity: &'a MinionIdentity,
         trust: &'a dyn Trust,
         rt: &Rt,
+        awaits: Option<Duration>,
     ) -> Result<Self, Error> {
         let known = trust.known()?;
         let token = known.as_ref().map(|_| KeyString::from_random(rt.bytes()));
-        Ok(Attempt { settings, identity, trust, nonce: rt.nonce(), token, known })
+        Ok(Attempt { settings, identity, trust, nonce: rt.nonce(), token, known, awaits })
     }
 
     /// The load of the request.
@@ -63,16 +68,26 @@ impl<'a> Attempt<'a> {
             autosign_grains: self.settings.autosign_grains.clone(),
             token,
             pub_key: self.identity.public_text.clone(),
-            extra: match &self.settings.abilities {
-                Some(abilities) => value::map! { ABILITIES_FIELD => abilities.to_value() },
-                None => Map::new(),
-            },
+            extra: self.extra(),
         };
         Ok(request.into_map())
     }
 
-    /// Reads the answer. A trusted new key is put on record.
-    pub(super) fn judge(self, reply: AuthReply) -> Result<SignIn, Error> {
+    /// What goes beyond Salt.
+    fn extra(&self) -> Map {
+        let mut extra = Map::new();
+        if let Some(abilities) = &self.settings.abilities {
+            extra.insert(ABILITIES_FIELD, abilities.to_value());
+        }
+        if let Some(awaits) = self.awaits {
+            extra.insert(AWAIT_FIELD, awaits.as_secs());
+        }
+        extra
+    }
+
+    /// Reads the answer. A trusted new key is put on record. `may_await` becomes whether the master lets us wait for a decision
+    /// about our key.
+    pub(super) fn judge(self, reply: AuthReply, may_await: &AtomicBool) -> Result<SignIn, Error> {
         let (load, sig) = match reply {
             AuthReply::Signed { load, sig } => (load, sig),
             AuthReply::Unsigned(map) => {
@@ -97,7 +112,11 @@ impl<'a> Attempt<'a> {
             AuthAnswer::Accepted(accepted) => self.take_keys(&accepted, judged.as_ref()),
             AuthAnswer::Refused(refused) => Ok(match refused.verdict {
                 Verdict::Rejected => SignIn::Rejected,
-                Verdict::Pending => SignIn::Pending,
+                Verdict::Pending => {
+                    let may = refused.extra.get(AWAIT_FIELD).is_some_and(Value::truthy);
+                    may_await.store(may, Ordering::Relaxed);
+                    SignIn::Pending
+                }
                 Verdict::Full => SignIn::Full,
             }),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +12,9 @@ use tracing::{error, warn};
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::Clear;
-use wire::loads::{ABILITIES_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word};
+use wire::loads::{
+    ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word,
+};
 
 use super::{Answer, Server, Verdict};
 
@@ -55,6 +58,8 @@ pub struct SignedIn {
     pub event: Option<SignInEvent>,
     /// What the minion can do beyond Salt; `None` for a stock minion.
     pub abilities: Option<Abilities>,
+    /// How long the minion waits for a decision about its key, which waits for an operator.
+    pub awaits: Option<Duration>,
 }
 
 /// What the `salt/auth` event says.
@@ -86,6 +91,7 @@ struct Request<'a> {
     sig_algo: Result<Signature, ()>,
     version: i64,
     abilities: Option<Abilities>,
+    awaits: Option<Duration>,
 }
 
 impl Server {
@@ -99,6 +105,7 @@ impl Server {
                 answer: self.refusal(Word::Rejected, nonce, algorithm, request.version),
                 event: None,
                 abilities: None,
+                awaits: None,
             };
         };
         let abilities = request.abilities.clone();
@@ -113,7 +120,7 @@ impl Server {
         let (Ok(encryption), Ok(signature)) = (request.enc_algo, request.sig_algo) else {
             let word = if request.enc_algo.is_err() { "enc" } else { "sig" };
             let answer = Answer::Plain(AuthReply::bad_algorithm(word).to_value());
-            return SignedIn { answer, event: Some(event), abilities };
+            return SignedIn { answer, event: Some(event), abilities, awaits: None };
         };
         let refuse = |word: Word| self.refusal(word, request.nonce, signature, request.version);
         let answer = match verdict {
@@ -121,11 +128,23 @@ impl Server {
                 error!(minion = %request.id, "failed to answer the sign-in of {}: {reason}", request.id);
                 refuse(Word::Rejected)
             }),
-            Verdict::Pending => refuse(Word::Pending),
+            Verdict::Pending => self.pending(&request, signature),
             Verdict::Refused => refuse(Word::Rejected),
             Verdict::Full => refuse(Word::Full),
         };
-        SignedIn { answer, event: Some(event), abilities }
+        let awaits = request.awaits.filter(|_| verdict == Verdict::Pending);
+        SignedIn { answer, event: Some(event), abilities, awaits }
+    }
+
+    /// A minion of ours is told that it may wait for the decision.
+    fn pending(&self, request: &Request<'_>, signature: Signature) -> Answer {
+        let mut extra = Map::new();
+        // A simulation has no kernel that tells of decisions.
+        if request.abilities.is_some() && !self.rt.is_simulated() {
+            extra.insert(AWAIT_FIELD, true);
+        }
+        let refused = AuthRefused { verdict: Word::Pending, nonce: request.nonce.map(str::to_owned), extra };
+        self.signed(AuthAnswer::Refused(refused), signature, request.version)
     }
 
     fn welcome(&self, request: &Request<'_>, encryption: Encryption, signature: Signature) -> Result<Answer, String> {
@@ -212,6 +231,11 @@ fn read(request: &Clear) -> Option<Request<'_>> {
         sig_algo: signature_algorithm(load),
         version: request.version,
         abilities: Abilities::find(load),
+        awaits: load
+            .get(AWAIT_FIELD)
+            .and_then(Value::as_i64)
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map(Duration::from_secs),
     })
 }
 

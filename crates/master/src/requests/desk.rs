@@ -4,16 +4,21 @@
 //! waits in a line or in the queues of the connections, all of which have bounds. Sign-ins queue apart, and so do large
 //! requests: the return of a ping does not wait behind the returns of a thousand highstates.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use channel::server::{Opened, Refused, SealedRequest};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use transport::{Incoming, RequestServer};
+use transport::{Incoming, Reply, RequestServer};
 use value::Value;
-use wire::envelope::Envelope;
+use wire::MinionId;
+use wire::envelope::{Clear, Envelope};
+use wire::loads::AWAIT_FIELD;
+use wire::msgpack::{Packing, pack};
 
+use super::awaiting::{self, Awaiting};
 use super::line::{Line, Place};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
@@ -27,6 +32,9 @@ pub struct Desk {
     large: Line<Incoming>,
     sign_ins: SignIns,
     refusals: Refusals,
+    awaiting: Awaiting,
+    /// The master stops.
+    closing: CancellationToken,
     /// What has begun and is to be finished.
     tasks: TaskTracker,
 }
@@ -63,6 +71,8 @@ const MOST_LARGE: u32 = 128 << 20;
 enum Step {
     Done(Option<Value>),
     Wait(futures_util::future::BoxFuture<'static, Value>, Option<SealedRequest>),
+    /// A minion whose key waits for an operator has asked to be told at once; what it is told when nobody decides in time.
+    Await(Box<Clear>, Duration, Value),
 }
 
 impl Desk {
@@ -77,6 +87,8 @@ impl Desk {
             large: Line::new(porters, MOST_LARGE),
             sign_ins: SignIns::new(),
             refusals: Refusals::default(),
+            awaiting: Awaiting::default(),
+            closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         })
     }
@@ -94,6 +106,7 @@ impl Desk {
             () = serving => {}
         }
         // What has begun is finished, so that what a minion was told is true; the daemon bounds the time.
+        self.closing.cancel();
         self.sign_ins.close();
         self.tasks.close();
         self.tasks.wait().await;
@@ -114,6 +127,7 @@ impl Desk {
         for (line, (waiting, working)) in lines.into_iter().chain([("sign-ins", self.sign_ins.counts())]) {
             text.push_str(&format!("{line}: {waiting} waiting, {working} threads at work\n"));
         }
+        text.push_str(&format!("minions that wait for a decision about their key: {}\n", self.awaiting.count()));
         text.push_str(&format!(
             "requests begun: {}\nlisteners on the event bus: {}\n",
             self.tasks.len(),
@@ -151,7 +165,7 @@ impl Desk {
         if !self.line(size).enter(incoming, place) {
             return;
         }
-        let all = move |desk: &Self| {
+        let all = move |desk: &Arc<Self>| {
             while let Some(incoming) = desk.line(size).next() {
                 desk.answer(incoming);
             }
@@ -177,7 +191,7 @@ impl Desk {
     }
 
     /// Does what may block, and what the end waits for.
-    fn on_a_thread(self: &Arc<Self>, work: impl FnOnce(&Self) + Send + 'static) {
+    fn on_a_thread(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let (desk, begun) = (self.clone(), self.tasks.token());
         self.shared.stores.rt.blocking(move || {
             let _begun = begun;
@@ -196,7 +210,7 @@ impl Desk {
     }
 
     /// Answers a request, or has it answered. Called where it may block.
-    fn answer(&self, incoming: Incoming) {
+    fn answer(self: &Arc<Self>, incoming: Incoming) {
         let Incoming { envelope, peer, reply } = incoming;
         // A bug in what answers one request must not take the thread away from the others.
         let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.handle(envelope, peer)));
@@ -206,11 +220,38 @@ impl Desk {
             Ok(Step::Wait(value, request)) => {
                 self.spawn(async move { reply.send(finish(request.as_ref(), value.await)) });
             }
+            Ok(Step::Await(request, time, answer)) => self.await_key(*request, time, answer, (peer, reply)),
             Err(_) => {
                 tracing::error!("a request of {peer} could not be handled");
                 reply.send("Some exception handling minion payload".into());
             }
         }
+    }
+
+    /// Keeps a sign-in until somebody has decided about the key, the time is over, or the minion has gone. Who finds no room is
+    /// answered at once.
+    fn await_key(self: &Arc<Self>, mut request: Clear, time: Duration, answer: Value, at: (SocketAddr, Reply)) {
+        let (peer, mut reply) = at;
+        request.load.remove(AWAIT_FIELD);
+        let small = pack(&request.load.clone().into(), Packing::Wire).len() <= awaiting::LARGEST;
+        let id = request.load.get_str("id").and_then(|id| MinionId::new(id).ok()).filter(|_| small);
+        let seat = id.as_ref().and_then(|id| self.awaiting.sit(&self.shared, id, peer.ip().to_canonical()));
+        let (Some(id), Some(mut seat)) = (id, seat) else { return reply.send(answer) };
+        // It may have been decided about before anybody watched.
+        let decided = !matches!(self.shared.stores.keys.accepted_key(&id), Ok(None));
+        let desk = self.clone();
+        self.spawn(async move {
+            tokio::select! {
+                biased;
+                () = desk.closing.cancelled() => return,
+                () = reply.gone() => return,
+                () = seat.decided(), if !decided => {}
+                () = std::future::ready(()), if decided => {}
+                () = tokio::time::sleep(time.min(awaiting::LONGEST)) => return reply.send(answer),
+            }
+            drop(seat);
+            desk.receive(Incoming { envelope: Ok(Envelope::Clear(request)), peer, reply }).await;
+        });
     }
 
     fn handle(&self, envelope: Result<Envelope, wire::envelope::Error>, peer: std::net::SocketAddr) -> Step {
@@ -219,6 +260,7 @@ impl Desk {
             Ok(Opened::Sealed(request)) => self.handle_sealed(request, peer),
             Ok(Opened::Clear(load)) => {
                 let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
+                tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
                 let answer = match handler(clear::TABLE, &cmd) {
                     Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, load }),
                     None => nothing(),
@@ -226,7 +268,10 @@ impl Desk {
                 self.shared.metrics.request(&cmd, began.elapsed());
                 self.step(answer, None)
             }
-            Ok(Opened::SignIn(request)) => Step::Done(Some(sign_in::sign_in(&self.shared, &request, peer))),
+            Ok(Opened::SignIn(request)) => match sign_in::sign_in(&self.shared, &request, peer) {
+                (answer, Some(time)) => Step::Await(Box::new(request), time, answer),
+                (answer, None) => Step::Done(Some(answer)),
+            },
         }
     }
 
@@ -240,6 +285,7 @@ impl Desk {
             self.refusals.note(peer.ip(), &format!("there is no command {:?}", shortened(&request.cmd)));
             return self.step(nothing(), Some(request));
         };
+        tracing::trace!(target: "salt.master", "AES payload received with command {}", request.cmd);
         let load = std::mem::take(&mut request.load);
         let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), load };
         // A bug in one handler harms one request, as in Salt: the sender gets an empty text.

@@ -1,6 +1,7 @@
 //! What the master is asked: one file per request, the tables in [`sealed`] and [`clear`].
 
 mod alive;
+mod awaiting;
 mod clear;
 mod desk;
 mod event;

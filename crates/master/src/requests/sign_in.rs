@@ -90,8 +90,8 @@ impl SignIns {
     }
 }
 
-/// What a minion that signs in is told, and what else follows.
-pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> Value {
+/// What a minion that signs in is told, and for how long it would wait for more if its key waits for an operator.
+pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> (Value, Option<Duration>) {
     let signed_in = shared.channel.sign_in(request);
     let result = match signed_in.event.as_ref().map(|event| (event.act, event.result)) {
         None => "invalid",
@@ -108,7 +108,7 @@ pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> Value {
         }
         announce(shared, event);
     }
-    signed_in.answer.into_value()
+    (signed_in.answer.into_value(), signed_in.awaits)
 }
 
 fn announce(shared: &Shared, event: SignInEvent) {

@@ -9,6 +9,7 @@ use channel::client::{Distrust, Error as ChannelError, MasterChannel, SignIn};
 use config::MasterAddress;
 use exec::{MasterRole, MasterState};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use transport::{Heartbeat, Subscription, Target};
@@ -113,6 +114,8 @@ async fn follow_for_ever(world: &Arc<World>, link: &Arc<Link>) {
     let mut failures = Failures::default();
     loop {
         let after = if failures.known { After::Loss } else { After::Start };
+        let attempt = failures.all + 1;
+        debug!(master = %link.settings.address, "Connecting to master. Attempt {attempt} (infinite attempts)");
         let ended = session(world, link, Approach { patience: CONNECT, fresh: false, after }).await;
         let was_live = link.is_live();
         failures.all = if was_live { 1 } else { failures.all + 1 };
@@ -259,26 +262,54 @@ async fn begin_at(
 async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: SocketAddr) -> Result<u16, Ended> {
     let (first, most) = link.settings.acceptance_wait;
     let mut wait = AcceptanceWait::new(first, most);
+    let master = &link.settings.address;
+    let mut answer = channel.sign_in().await?;
     loop {
-        match channel.sign_in().await? {
+        match answer {
             SignIn::Accepted(credentials) => return Ok(credentials.publish_port),
             SignIn::Pending => {
                 link.set_state(MasterState::Pending, Some(address), world.rt.now());
                 let pause = wait.next();
                 error!(
-                    master = %link.settings.address,
+                    %master,
                     "The Salt Master has cached the public key for this node, this salt minion will wait for {} seconds \
                      before attempting to re-authenticate",
                     pause.as_secs()
                 );
                 link.note_away(world.rt.now());
-                info!(master = %link.settings.address, "Waiting {} seconds before retry.", pause.as_secs());
-                tokio::time::sleep(pause).await;
+                info!(%master, "Waiting {} seconds before retry.", pause.as_secs());
+                answer = await_decision(channel, pause).await?;
             }
             SignIn::Rejected => return Err(Ended::Refused(REJECTION)),
             SignIn::Full => return Err(Ended::Refused(FULL)),
         }
     }
+}
+
+/// The longest that a master is asked to keep a sign-in without an answer.
+const LONGEST_QUESTION: Duration = Duration::from_secs(60);
+
+/// Signs in again after a pause. A master of ours answers as soon as somebody has decided about our key, if it has room for the
+/// question.
+async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<SignIn, ChannelError> {
+    let until = Instant::now() + pause;
+    while channel.may_await_key() {
+        let time = until.saturating_duration_since(Instant::now()).min(LONGEST_QUESTION);
+        // The time travels in seconds.
+        if time < Duration::from_secs(1) {
+            break;
+        }
+        let began = Instant::now();
+        let answer = channel.await_key(time).await?;
+        match answer {
+            // It has no room now.
+            SignIn::Pending if began.elapsed() < time / 2 => break,
+            SignIn::Pending if Instant::now() < until => {}
+            answer => return Ok(answer),
+        }
+    }
+    tokio::time::sleep_until(until).await;
+    channel.sign_in().await
 }
 
 /// Signs in at a master once, for a single call.

@@ -63,6 +63,10 @@ load! {
     }
 }
 
+/// In a sign-in of ours: the seconds its sender waits for an answer while its key waits for an operator. In an answer of ours to
+/// such a minion: that it may ask so.
+pub const AWAIT_FIELD: &str = "saltern_await";
+
 /// What became of a key that was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -21,7 +21,7 @@ mod r#return;
 mod token;
 
 pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD};
-pub use auth::{AuthAccepted, AuthAnswer, AuthRefused, AuthReply, AuthRequest, Verdict};
+pub use auth::{AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, AuthRequest, Verdict};
 pub use event::{EventItem, MinionEvent, MinionEvents};
 pub use field::{LoadError, Nullable, Problem};
 pub use file::{

@@ -1,0 +1,204 @@
+//! Minions of ours whose key waits for an operator: each has asked to be told at once.
+//!
+//! Nothing is computed for them while they wait, and one who does not wait here tries again as ever: so there is little to be
+//! had, and the bounds are small.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use keys::{Decided, Decisions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+use tracing::debug;
+use wire::MinionId;
+
+use crate::Shared;
+
+/// Most that wait at a time.
+const MOST: usize = 1024;
+
+/// Most of them from one address.
+const MOST_OF_ONE: usize = 256;
+
+/// The longest that one waits; it may ask again then.
+pub const LONGEST: Duration = Duration::from_secs(60);
+
+/// The largest sign-in that is kept, in packed bytes; that of a minion has two or three kilobytes.
+pub const LARGEST: usize = 16 << 10;
+
+/// How often the watch looks whether anybody still waits.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Those who wait.
+#[derive(Clone, Default)]
+pub struct Awaiting(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    waiting: HashMap<u64, Waiter>,
+    watched: bool,
+}
+
+struct Waiter {
+    id: MinionId,
+    from: IpAddr,
+    /// Dropped to wake the waiter.
+    _wake: oneshot::Sender<()>,
+}
+
+/// A place among those who wait, given back when dropped.
+pub struct Seat {
+    table: Arc<Mutex<Table>>,
+    number: u64,
+    woken: oneshot::Receiver<()>,
+}
+
+impl Seat {
+    /// Waits until something was decided about the key.
+    pub async fn decided(&mut self) {
+        // The sender is never used, only dropped.
+        let _ = (&mut self.woken).await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.table).waiting.remove(&self.number);
+    }
+}
+
+impl Awaiting {
+    /// Gives a minion a seat, if there is room and the kernel tells of decisions. What was decided before is not told.
+    pub fn sit(&self, shared: &Arc<Shared>, id: &MinionId, from: IpAddr) -> Option<Seat> {
+        let (seat, unwatched) = self.enter(id, from)?;
+        if unwatched && !self.watch(shared) {
+            return None;
+        }
+        Some(seat)
+    }
+
+    /// How many wait.
+    pub fn count(&self) -> usize {
+        lock(&self.0).waiting.len()
+    }
+
+    /// Gives a seat; says also whether a watch is to be started.
+    fn enter(&self, id: &MinionId, from: IpAddr) -> Option<(Seat, bool)> {
+        let mut table = lock(&self.0);
+        let of_one = || table.waiting.values().filter(|waiter| waiter.from == from).count();
+        if table.waiting.len() >= MOST || of_one() >= MOST_OF_ONE {
+            return None;
+        }
+        let (wake, woken) = oneshot::channel();
+        let number = table.next;
+        table.next += 1;
+        table.waiting.insert(number, Waiter { id: id.clone(), from, _wake: wake });
+        let unwatched = !std::mem::replace(&mut table.watched, true);
+        Some((Seat { table: self.0.clone(), number, woken }, unwatched))
+    }
+
+    fn wake(&self, decided: &Decided) {
+        lock(&self.0).waiting.retain(|_, waiter| match decided {
+            Decided::These(names) => !names.contains(waiter.id.as_str()),
+            Decided::Any => false,
+        });
+    }
+
+    /// Watches as long as anybody waits. False where nothing can be watched.
+    fn watch(&self, shared: &Arc<Shared>) -> bool {
+        let opened = Decisions::watch(shared.stores.keys.store()).and_then(|decisions| {
+            let readable = decisions.as_fd().try_clone_to_owned().ok()?;
+            Some((registered(readable)?, decisions))
+        });
+        let Some((readable, decisions)) = opened else {
+            lock(&self.0).watched = false;
+            return false;
+        };
+        let awaiting = self.clone();
+        shared.stores.rt.spawn(async move {
+            while awaiting.is_needed() {
+                match tokio::time::timeout(LOOK, readable.readable()).await {
+                    Ok(Ok(mut ready)) => {
+                        ready.clear_ready();
+                        awaiting.wake(&decisions.take());
+                    }
+                    Ok(Err(error)) => {
+                        debug!("decisions about keys are not told any more: {error}");
+                        lock(&awaiting.0).watched = false;
+                        return;
+                    }
+                    Err(_) => {}
+                }
+            }
+        });
+        true
+    }
+
+    /// Ends the watch when nobody waits, in one step with those who come.
+    fn is_needed(&self) -> bool {
+        let mut table = lock(&self.0);
+        table.watched = !table.waiting.is_empty();
+        table.watched
+    }
+}
+
+/// Has the runtime tell when a file descriptor can be read.
+#[expect(unsafe_code, reason = "the descriptor must stay open, which the type says")]
+fn registered(readable: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+    // SAFETY: what owns a descriptor always names the same one, and keeps it open until it is dropped with the registration.
+    unsafe { AsyncFd::register_with_interest(readable, Interest::READABLE) }.ok()
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    // Each change is one insert or one remove.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    fn id(number: usize) -> MinionId {
+        MinionId::new(format!("web{number}")).unwrap()
+    }
+
+    fn from(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
+    #[test]
+    fn who_is_decided_about_is_told_and_nobody_else() {
+        let awaiting = Awaiting::default();
+        let mut seats: Vec<Seat> = (0..3).map(|number| awaiting.enter(&id(number), from(1)).unwrap().0).collect();
+        awaiting.wake(&Decided::These(["web1".to_owned()].into()));
+        let woken: Vec<bool> = seats.iter_mut().map(|seat| seat.decided().now_or_never().is_some()).collect();
+        assert_eq!(woken, [false, true, false]);
+        awaiting.wake(&Decided::Any);
+        assert!(seats[0].decided().now_or_never().is_some());
+        assert_eq!(awaiting.count(), 0);
+    }
+
+    #[test]
+    fn seats_are_few_and_are_given_back() {
+        let awaiting = Awaiting::default();
+        let mut seats = Vec::new();
+        for address in 1..=5 {
+            let more = (0..=MOST_OF_ONE).map_while(|number| awaiting.enter(&id(number), from(address)));
+            let before = seats.len();
+            seats.extend(more);
+            assert!(seats.len() - before <= MOST_OF_ONE, "one address has its share");
+        }
+        assert_eq!((seats.len(), awaiting.count()), (MOST, MOST));
+        let watches: usize = seats.iter().map(|(_, start)| usize::from(*start)).sum();
+        assert_eq!(watches, 1);
+        drop(seats);
+        assert_eq!(awaiting.count(), 0);
+        assert!(!awaiting.is_needed(), "the watch ends");
+    }
+}
