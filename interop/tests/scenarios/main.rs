@@ -20,6 +20,7 @@ mod mixed;
 mod packages;
 mod permissions;
 mod returns;
+mod salt_call;
 mod schedule;
 mod signals;
 mod states;
