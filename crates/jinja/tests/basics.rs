@@ -35,7 +35,9 @@ fn values_are_shared() {
 }
 
 /// A value that tells how many of its copies live.
-struct Probe(Arc<()>);
+struct Probe {
+    _copy: Arc<()>,
+}
 
 impl Object for Probe {
     fn type_name(&self) -> &str {
@@ -55,7 +57,7 @@ fn nothing_of_a_rendering_with_macros_is_left_behind() {
         "{% include 'lib' with context %}{% block b scoped %}{% macro m() %}{{ probe and 'x' }}{% endmacro %}{{ m() }}{% endblock %}",
     ] {
         let count = Arc::new(());
-        let vars = Vars::from_iter([("probe".into(), Value::object(Probe(count.clone())))]);
+        let vars = Vars::from_iter([("probe".into(), Value::object(Probe { _copy: count.clone() }))]);
         let text = Template::compile(&env, None, source).and_then(|template| template.render(vars)).unwrap();
         assert!(text.contains('x'), "{source}: {text}");
         assert_eq!(Arc::strong_count(&count), 1, "{source}");
