@@ -12,8 +12,8 @@ import sys
 import salt.config
 import salt.utils.event
 
-# What each kind of minion tells itself, which is no part of Salt's contract.
-OWN = ("saltern/", "salt/auth/", "interop/end")
+# What each kind of minion tells itself, which is no part of Salt's contract, and what comes when it comes.
+OWN = ("saltern/", "salt/auth/", "__beacons_return", "interop/end")
 
 kind, conf, counted, wanted, *program = sys.argv[1:]
 read = salt.config.minion_config if kind == "minion" else salt.config.client_config

@@ -260,10 +260,10 @@ async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error>
 fn publication(world: &World, request: &Request) -> Publication {
     let jid = Jid::at(world.rt.now());
     let mut load = map! {
-        "pid" => std::process::id(),
-        "tgt" => "salt-call",
-        "jid" => jid.as_str(),
         "fun" => request.fun.as_str(),
+        "pid" => std::process::id(),
+        "jid" => jid.as_str(),
+        "tgt" => "salt-call",
         "arg" => request.arg.clone(),
     };
     if let Some(metadata) = &request.metadata {

@@ -21,7 +21,7 @@ const HEARD: &[(&str, &str)] = &[
     ("saltutil.sync_grains", PILLAR),
     ("grains.setval | beside | value", PILLAR),
     ("grains.delval | beside", PILLAR),
-    ("state.single | grains.present | name=beside | value=other | --out=quiet", PILLAR),
+    ("state.single | grains.present | name=beside | value=other | --out-file=/dev/null", PILLAR),
     ("event.fire | {\"a\": 1} | interop/fired", "interop/fired"),
     ("event.fire | text | interop/fired", "interop/end"),
     ("mine.send | test.ping", "_minion_mine"),
@@ -43,7 +43,7 @@ const ANSWERED: &[&str] = &[
     "event.fire_master | text | interop/sent",
     "grains.get | beside",
     "environ.get | INTEROP",
-    "test.arg | 1 | two=2 | '\"three=3\"'",
+    "test.arg_clean | 1 | two=2 | \"three=3\"",
     "test.echo | a==b",
     "state.show_sls | absolute",
     "state.apply | watched | --out=txt | --out-file=/dev/null",
@@ -53,7 +53,7 @@ const ANSWERED: &[&str] = &[
     "--local | event.send | interop/sent | a=1",
     "--local | mine.send | test.ping",
     "--retcode-passthrough | test.false",
-    "--id=other | grains.get | id",
+    "--local | --id=other | grains.get | id",
 ];
 
 #[test]
@@ -142,7 +142,7 @@ fn answered(minion: &Minion, words: &str) -> Result<(i32, String)> {
 /// With `state_events` the master is told of each state, before it is told of the whole.
 fn progress(sandbox: &Sandbox, master: &Master, minion: &Minion) -> Result<()> {
     let bus = ("master", master.conf().join("master"), "salt/job/", "salt/job/[0-9]+/ret/.*");
-    let seen = listen(sandbox, master.salt(), bus, minion, "state.apply | watched | state_events=True | --out=quiet")?;
+    let seen = listen(sandbox, master.salt(), bus, minion, "state.apply | watched | state_events=True | --out-file=/dev/null")?;
     let expected = json!(["salt/job/JID/prog/MINION/0", "salt/job/JID/prog/MINION/1", "salt/job/JID/ret/MINION"]);
     ensure!(seen["events"] == expected, "{seen}");
     Ok(())
