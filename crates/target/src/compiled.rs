@@ -2,7 +2,7 @@
 
 use value::{Map, Value};
 
-use crate::compound::{Expression, Side, Token, parse, parse_word};
+use crate::compound::{Expression, Fault, Side, Token, parse, parse_word};
 use crate::ipcidr::Subnet;
 use crate::{
     Compare, DEFAULT_DELIMITER, Error, Glob, PyRegex, SubdictMatcher, TargetType, expand_nodegroup, split_list,
@@ -166,6 +166,8 @@ impl Builder<'_> {
         let target = words.join(" ");
         let mut compiled = Compiled { atoms: Vec::new(), expression: Expression::Nothing, named: Vec::new() };
         let mut tokens = Vec::with_capacity(words.len());
+        // The word of each token, for what is said about a broken expression.
+        let mut said = Vec::with_capacity(words.len());
         let mut open: Vec<String> = words.into_iter().rev().collect();
         while let Some(word) = open.pop() {
             if tokens.len() + open.len() > WORD_LIMIT {
@@ -173,6 +175,7 @@ impl Builder<'_> {
             }
             if let Some(operator) = Token::operator(&word) {
                 tokens.push(operator);
+                said.push(word);
                 continue;
             }
             let parsed = parse_word(&word);
@@ -192,8 +195,13 @@ impl Builder<'_> {
             }
             tokens.push(Token::Atom(compiled.atoms.len()));
             compiled.atoms.push(atom);
+            said.push(word);
         }
-        let invalid = |reason: &str| Error::Compound { target: shortened(&target), reason: reason.into() };
+        let invalid = |fault: Fault| {
+            let place = fault.at.and_then(|at| said.get(at).map(|word| format!(": word {}, '{word}'", at + 1)));
+            let reason = format!("{}{}", fault.reason, place.unwrap_or_default());
+            Error::Compound { target: shortened(&target), reason }
+        };
         compiled.expression = parse(tokens, self.side).map_err(invalid)?;
         Ok(compiled)
     }
@@ -232,4 +240,38 @@ fn shortened(target: &str) -> String {
 
 fn wrong_type(found: &Value, kind: TargetType) -> Error {
     Error::WrongType { kind: kind.name(), found: found.type_name() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(target: &str, kind: TargetType) -> String {
+        Compiled::for_master(&target.into(), kind, &Context::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_broken_expression_names_the_word() {
+        for (target, reason) in [
+            ("a and and", "operator where a word should be: word 3, 'and'"),
+            ("and b", "expression begins with an operator: word 1, 'and'"),
+            ("a b", "missing operator between two words: word 2, 'b'"),
+            ("a and )", "operator where a word should be: word 3, ')'"),
+            ("a ) or b", "unexpected right parenthesis: word 2, ')'"),
+            ("( and b )", "operator after an opening bracket: word 2, 'and'"),
+            ("a not not b or", "operator where a word should be: word 3, 'not'"),
+            ("a or", "expression ends too early"),
+        ] {
+            assert_eq!(said(target, TargetType::Compound), format!("invalid compound target '{target}': {reason}"));
+        }
+    }
+
+    #[test]
+    fn a_broken_regular_expression_is_explained_in_one_line() {
+        for pattern in ["web[", "web(", "*x", "a{2,1}", "(?P<n", "\\q"] {
+            let said = said(pattern, TargetType::Pcre);
+            assert!(said.starts_with(&format!("invalid regular expression '{pattern}': ")), "{said}");
+            assert!(!said.contains('\n') && said.len() < 120, "{said}");
+        }
+    }
 }

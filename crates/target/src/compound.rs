@@ -77,34 +77,49 @@ impl Token {
     }
 }
 
+/// Why tokens are no expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What is wrong.
+    pub reason: &'static str,
+    /// The place of the token it is noticed at; none at the end.
+    pub at: Option<usize>,
+}
+
 /// Puts tokens together as Python would; the error says what is wrong with them.
-pub(crate) fn parse(tokens: Vec<Token>, side: Side) -> Result<Expression, &'static str> {
-    let mut tokens = with_implied_and(tokens)?;
+pub(crate) fn parse(tokens: Vec<Token>, side: Side) -> Result<Expression, Fault> {
+    let (mut tokens, origins) = with_implied_and(tokens)?;
     if side == Side::Master {
         close_brackets(&mut tokens);
     }
     let mut parser = Parser { tokens, place: 0, depth: 0, side };
-    let expression = parser.or()?;
-    match parser.peek() {
+    let found = parser.or().and_then(|expression| match parser.peek() {
         None => Ok(expression),
         Some(Token::Close) => Err("unexpected right parenthesis"),
         Some(_) => Err("missing operator between two words"),
-    }
+    });
+    found.map_err(|reason| Fault { reason, at: origins.get(parser.place).copied() })
 }
 
-/// Checks the beginnings and puts an `and` before a `not` that follows a word.
-fn with_implied_and(tokens: Vec<Token>) -> Result<Vec<Token>, &'static str> {
+/// Checks the beginnings and puts an `and` before a `not` that follows a word. Returns also where each token stood before.
+fn with_implied_and(tokens: Vec<Token>) -> Result<(Vec<Token>, Vec<usize>), Fault> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
-    for token in tokens {
+    let mut origins = Vec::with_capacity(tokens.len());
+    for (place, token) in tokens.into_iter().enumerate() {
+        let wrong = |reason| Err(Fault { reason, at: Some(place) });
         match (&token, out.last()) {
-            (Token::And | Token::Or | Token::Close, None) => return Err("expression begins with an operator"),
-            (Token::And | Token::Or, Some(Token::Open)) => return Err("operator after an opening bracket"),
-            (Token::Not, Some(Token::Atom(_) | Token::Close | Token::Not)) => out.push(Token::And),
+            (Token::And | Token::Or | Token::Close, None) => return wrong("expression begins with an operator"),
+            (Token::And | Token::Or, Some(Token::Open)) => return wrong("operator after an opening bracket"),
+            (Token::Not, Some(Token::Atom(_) | Token::Close | Token::Not)) => {
+                out.push(Token::And);
+                origins.push(place);
+            }
             _ => {}
         }
         out.push(token);
+        origins.push(place);
     }
-    Ok(out)
+    Ok((out, origins))
 }
 
 fn close_brackets(tokens: &mut Vec<Token>) {

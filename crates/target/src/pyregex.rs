@@ -77,7 +77,10 @@ impl PyRegex {
             Engine::Fancy(Box::new(fancy(&translated, anchor).map_err(bad)?))
         } else {
             let regex = regex::RegexBuilder::new(&anchored(&translated, anchor)).size_limit(SIZE_LIMIT).build();
-            Engine::Plain { regex: regex.map_err(|error| bad(error.to_string()))?, has_dollar: translated.has_dollar }
+            Engine::Plain {
+                regex: regex.map_err(|error| bad(in_one_line(&error.to_string())))?,
+                has_dollar: translated.has_dollar,
+            }
         };
         Ok(PyRegex { pattern: pattern.to_owned(), anchor, engine, before_newline: OnceLock::new() })
     }
@@ -101,7 +104,13 @@ fn fancy(translated: &Translated, anchor: Anchor) -> Result<fancy_regex::Regex, 
     fancy_regex::RegexBuilder::new(&anchored(translated, anchor))
         .delegate_size_limit(SIZE_LIMIT)
         .build()
-        .map_err(|error| error.to_string())
+        .map_err(|error| in_one_line(&error.to_string()))
+}
+
+/// The engine draws the pattern as it was translated; what is wrong stands in the last line.
+fn in_one_line(error: &str) -> String {
+    let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(error);
+    last.trim_start_matches("error: ").to_owned()
 }
 
 fn anchored(translated: &Translated, anchor: Anchor) -> String {
