@@ -75,9 +75,21 @@ pub(crate) fn plain(value: Value, root: &str) -> Value {
     match value {
         Value::Map(map) => map.into_iter().map(|(key, value)| (key, plain(value, root))).collect::<Map>().into(),
         Value::List(items) => items.into_iter().map(|item| plain(item, root)).collect(),
-        Value::Str(text) => text.replace(root, "ROOT").into(),
+        Value::Str(text) => without_line(&text.replace(root, "ROOT")).into(),
         other => other,
     }
+}
+
+/// Salt's own YAML reader is built with libyaml and leaves the line of what the scanner finds out.
+fn without_line(text: &str) -> &str {
+    let problems = [
+        "are not allowed in this context",
+        "unknown directive name",
+        "unexpected end of stream",
+        "cannot start any token",
+    ];
+    let place = problems.iter().find_map(|problem| Some(text.find(&format!("{problem}; line "))? + problem.len()));
+    &text[..place.unwrap_or(text.len())]
 }
 
 #[test]

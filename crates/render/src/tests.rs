@@ -43,7 +43,10 @@ fn a_text_goes_through_the_renderers_it_names() {
         ("#!unheard|of\na: 1", "{}"),
         ("#!yaml|json\na: 1", "ERROR 'dict' object has no attribute 'read'"),
         ("#!json\n{]", "ERROR Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ("\ta: 1", "ERROR found character that cannot start any token"),
+        (
+            "\ta: 1",
+            "ERROR found character that cannot start any token; line 1\n\n---\n\ta: 1    <======================\n---",
+        ),
         ("#!jinja x|yaml\na: 1", "ERROR Unknown renderer option: x"),
         ("#!py\ndef run(): pass", "ERROR not supported: the renderer 'py'"),
     ] {

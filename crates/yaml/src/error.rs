@@ -93,10 +93,10 @@ impl Error {
         Report { kind, name, context: None, context_mark: None, problem, problem_mark: mark }.into()
     }
 
-    /// The reader counts characters or bytes of the whole text, not lines.
-    pub(crate) fn reader(name: &str, value: i64, position: u64, problem: String) -> Self {
+    /// The reader counts bytes of the whole text, which PyYAML prints; people want the line.
+    pub(crate) fn reader(name: &str, value: i64, position: u64, problem: String, at: Mark) -> Self {
         let problem = format!("unacceptable character #x{value:04x}: {problem}\n  in \"{name}\", position {position}");
-        Self::bare(Kind::Reader, name, problem, None)
+        Self::bare(Kind::Reader, name, problem, Some(at))
     }
 }
 

@@ -8,7 +8,6 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{CStr, CString, c_void};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -47,7 +46,7 @@ pub(crate) enum EventData {
 pub(crate) struct Parser<'a> {
     raw: *mut sys::yaml_parser_t,
     name: &'a str,
-    text: PhantomData<&'a [u8]>,
+    text: &'a [u8],
 }
 
 impl<'a> Parser<'a> {
@@ -65,7 +64,7 @@ impl<'a> Parser<'a> {
             }
             sys::yaml_parser_set_input_string(raw, text.as_ptr(), text.len() as u64);
         }
-        Ok(Parser { raw, name, text: PhantomData })
+        Ok(Parser { raw, name, text })
     }
 
     /// Returns the next event.
@@ -85,6 +84,14 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// The library tells of characters it cannot take by their offset alone.
+    fn mark_of_byte(&self, offset: usize) -> Mark {
+        let before = &self.text[..offset.min(self.text.len())];
+        let line = before.split(|byte| *byte == b'\n').next_back().unwrap_or_default();
+        let column = String::from_utf8_lossy(line).chars().count() as u64 + 1;
+        Mark { line: before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1, column }
+    }
+
     fn error(&self) -> Error {
         // SAFETY: the parser is initialised; its message pointers are null or static texts of the library.
         unsafe {
@@ -95,7 +102,8 @@ impl<'a> Parser<'a> {
             let kind = match parser.error {
                 sys::YAML_READER_ERROR => {
                     let position = parser.problem_offset;
-                    return Error::reader(self.name, i64::from(parser.problem_value), position, problem);
+                    let at = self.mark_of_byte(usize::try_from(position).unwrap_or(usize::MAX));
+                    return Error::reader(self.name, i64::from(parser.problem_value), position, problem, at);
                 }
                 sys::YAML_SCANNER_ERROR => Kind::Scanner,
                 _ => Kind::Parser,
