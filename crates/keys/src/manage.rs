@@ -358,7 +358,12 @@ impl KeyManager {
     /// The names of the master's own key files. Links to files beside them are left out: they are the same keys.
     fn local_names(&self) -> Result<Value, KeyError> {
         let directory = &self.options.master.pki_dir;
-        let entries = fs::read_dir(directory).map_err(KeyError::io("list keys in", directory))?;
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            // A master that never ran has no keys, which is no error.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Value::List(Vec::new())),
+            Err(error) => return Err(KeyError::io("list keys in", directory)(error)),
+        };
         let named = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let keys = named.filter(|name| {
             let link = fs::read_link(directory.join(name));
