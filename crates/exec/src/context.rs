@@ -138,6 +138,15 @@ impl Context {
         (function.call)(self, bound).await
     }
 
+    /// Calls a function whose name came from outside: from a template, a state's arguments, a configuration. Unlike
+    /// [`Context::call_with`], within what `whitelist_modules` permits.
+    pub async fn call_permitted(&self, fun: &str, call: Call) -> Result<Value> {
+        let agent = self.agent.clone();
+        let function = agent.registry().find_permitted(fun).map_err(|why| Error::NotAvailable(why.0))?;
+        let bound = bind_within(function, call)?;
+        (function.call)(self, bound).await
+    }
+
     /// Says whether states only tell what they would do (`test: True`). The engine sets it for each state.
     pub fn is_test(&self) -> bool {
         self.opt("test").is_some_and(Value::truthy)

@@ -11,8 +11,10 @@ mod bind;
 mod context;
 mod error;
 mod function;
+mod limits;
 mod memo;
 mod nested;
+pub mod python;
 mod registry;
 pub mod testing;
 
@@ -29,6 +31,7 @@ pub use context::{Context, Job, Progress, StateCall};
 pub use error::{Error, Result};
 pub use exec_macros::function;
 pub use function::{Bound, CallFuture, Function, Module, Param};
+pub use limits::Limits;
 pub use memo::Memo;
 pub use nested::nested;
 pub use registry::{Registry, Unavailable};

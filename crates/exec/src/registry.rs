@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use value::Map;
+use value::{Map, Value};
 
-use crate::{Call, Context, Error, Function, Module, Result, bind};
+use crate::python::Folders;
+use crate::{Call, Context, Error, Function, Limits, Module, Result, bind};
 
 /// All modules, and which of them work on this machine. What works may change while the minion runs, when a package
 /// brings the program a module needs: see [`Registry::refresh`].
@@ -15,6 +16,9 @@ pub struct Registry {
     all: Vec<&'static Module>,
     /// The option `providers`.
     providers: Map,
+    limits: Limits,
+    /// Where modules in Python lie, which are not run.
+    python: Folders,
     /// The grains that were looked at last.
     grains: RwLock<Arc<Map>>,
     tables: RwLock<Arc<Tables>>,
@@ -82,29 +86,40 @@ impl Tables {
 impl Registry {
     /// Takes up the modules that work on a machine with these grains. Of several modules with one name the first
     /// that works is taken (the package managers are all `pkg`); as in Salt, functions it lacks are those of the next ones
-    /// (`service.offline` in a container). `disabled` holds names the option `disable_modules` turns off.
-    pub fn new(modules: &[&'static Module], grains: &Map, disabled: &[String]) -> Self {
-        Registry::with_providers(modules, grains, disabled, &Map::new())
+    /// (`service.offline` in a container).
+    pub fn new(modules: &[&'static Module], grains: &Map) -> Self {
+        Registry::limited(modules, grains, Limits::default(), &Map::new())
     }
 
-    /// The same, with what the option `providers` says: of modules with one name (`pkg`, `service`) only the one Salt calls so
-    /// (`aptpkg`) is taken, whatever the grains are. Names nobody knows are warned of and change nothing.
-    pub fn with_providers(modules: &[&'static Module], grains: &Map, disabled: &[String], providers: &Map) -> Self {
+    /// The same, within limits and with what the option `providers` says: of modules with one name (`pkg`, `service`) only the
+    /// one Salt calls so (`aptpkg`) is taken, whatever the grains are. Names nobody knows are warned of and change nothing.
+    pub fn limited(modules: &[&'static Module], grains: &Map, limits: Limits, providers: &Map) -> Self {
         for (name, wanted) in providers {
             let (name, wanted) = (name.to_string(), wanted.to_string());
             if !modules.iter().any(|module| module.name == name && module.provider == Some(wanted.as_str())) {
                 tracing::warn!("the option 'providers' names '{wanted}' for '{name}', which is not there");
             }
         }
-        let enabled = |module: &&&'static Module| !disabled.iter().any(|name| name == module.name);
-        let all: Vec<&'static Module> = modules.iter().filter(enabled).copied().collect();
+        let all: Vec<&'static Module> = modules.iter().filter(|module| limits.enable(module)).copied().collect();
         let tables = Tables::with_providers(&all, grains, providers);
         Registry {
             all,
             providers: providers.clone(),
+            limits,
+            python: Folders::default(),
             grains: RwLock::new(Arc::new(grains.clone())),
             tables: RwLock::new(Arc::new(tables)),
         }
+    }
+
+    /// The same, which says of functions that are missing that they stand in one of these folders.
+    pub fn with_python(self, python: Folders) -> Self {
+        Registry { python, ..self }
+    }
+
+    /// Says that a missing function is one of the operator's own, in Python; nothing if it is not.
+    pub fn python_hint(&self, fun: &str) -> String {
+        self.python.hint(fun)
     }
 
     /// Looks anew which modules work on a machine with these grains: programs may have come or gone.
@@ -132,7 +147,29 @@ impl Registry {
         if tables.absent.contains_key(module) && self.works_now(module) {
             tables = self.look_again();
         }
-        tables.find(module, name).ok_or_else(|| Unavailable(tables.reason(fun, module)))
+        tables.find(module, name).ok_or_else(|| Unavailable(tables.reason(fun, module) + &self.python.hint(fun)))
+    }
+
+    /// Finds a function that is named from outside: by a job, a template, a state's arguments or a configured call. What
+    /// our own code calls by a name it has itself is found with [`Registry::find`]: as in Salt, a permitted module may use
+    /// the others.
+    pub fn find_permitted(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
+        let module = fun.split('.').next().unwrap_or_default();
+        if !self.permits(module) {
+            let only = value::python::repr(&self.limits.only.iter().map(String::as_str).collect::<Value>());
+            tracing::error!(
+                "Failed to load function {fun} because its module ({module}) is not in the whitelist: {only}"
+            );
+            return Err(Unavailable(format!("'{fun}' is not available.")));
+        }
+        self.find(fun)
+    }
+
+    /// Says whether the functions of a module may be named from outside.
+    pub fn permits(&self, module: &str) -> bool {
+        let tables = self.tables();
+        let provider = tables.modules.get(module).and_then(|module| module.provider);
+        self.limits.permit(module, provider)
     }
 
     fn works_now(&self, name: &str) -> bool {
@@ -162,7 +199,7 @@ impl Registry {
     }
 
     /// Calls a function by name within a job.
-    pub async fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<value::Value> {
+    pub async fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<Value> {
         let function = self.find(fun).map_err(|why| Error::NotAvailable(why.0))?;
         let bound = bind(function, call, &ctx.job.published())?;
         (function.call)(ctx, bound).await
@@ -183,7 +220,7 @@ mod tests {
             varargs: None,
             kwargs: None,
             out: None,
-            call: |_, _| Box::pin(async { Ok(value::Value::Null) }),
+            call: |_, _| Box::pin(async { Ok(Value::Null) }),
         }
     }
 
@@ -202,20 +239,58 @@ mod tests {
 
     #[test]
     fn what_the_first_of_a_name_lacks_the_next_has() {
-        let both = Registry::new(&ALL, &map! { "units" => true }, &[]);
+        let both = Registry::new(&ALL, &map! { "units" => true });
         assert_eq!(docs(&both), [("start", "of scripts"), ("offline", "of units")]);
         assert_eq!(both.find("service.start").unwrap().doc, "of scripts");
         assert_eq!(both.find("service.offline").unwrap().doc, "of units");
-        let one = Registry::new(&ALL, &Map::new(), &[]);
+        let one = Registry::new(&ALL, &Map::new());
         assert_eq!(one.find("service.offline").err().unwrap().0, "'service.offline' is not available.");
     }
 
     #[test]
     fn who_names_a_provider_gets_that_one_alone() {
         let grains = map! { "units" => true };
-        let chosen = |name: &str| Registry::with_providers(&ALL, &grains, &[], &map! { "service" => name });
+        let chosen = |name: &str| Registry::limited(&ALL, &grains, Limits::default(), &map! { "service" => name });
         assert_eq!(docs(&chosen("scripts")), [("start", "of scripts")]);
         assert_eq!(docs(&chosen("units")), [("offline", "of units"), ("start", "of units")]);
+    }
+
+    fn limited(disabled: &[&str], only: &[&str]) -> Registry {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let limits = Limits { disabled: owned(disabled), only: owned(only) };
+        Registry::limited(&[&SCRIPTS, &UNITS, &COMMANDS], &map! { "units" => true }, limits, &Map::new())
+    }
+
+    static RUN: Function = function("run", "");
+    static COMMANDS: Module = Module::new("cmd", "", &[&RUN]);
+
+    #[test]
+    fn a_disabled_module_does_not_exist_under_either_name() {
+        for name in ["cmd", "cmdmod"] {
+            let registry = limited(&[name], &[]);
+            let reason = "'cmd.run' is not available.";
+            assert_eq!(registry.find("cmd.run").err().unwrap().0, reason, "disabled as {name}");
+            assert_eq!(registry.find_permitted("cmd.run").err().unwrap().0, reason);
+            assert!(registry.modules().all(|module| module.name != "cmd"));
+            assert!(registry.find("service.start").is_ok());
+        }
+        assert_eq!(docs(&limited(&["scripts", "cmd"], &[])), [("offline", "of units"), ("start", "of units")]);
+        assert!(docs(&limited(&["service", "cmd"], &[])).is_empty());
+    }
+
+    #[test]
+    fn a_whitelist_holds_for_names_from_outside_only() {
+        for (name, permitted) in [("service", true), ("scripts", true), ("cmd", false), ("units", false)] {
+            let registry = limited(&[], &[name]);
+            assert_eq!(registry.find_permitted("service.start").is_ok(), permitted, "whitelist {name}");
+            assert!(registry.find("service.start").is_ok(), "our own calls stay free");
+        }
+        for name in ["cmd", "cmdmod"] {
+            let registry = limited(&[], &[name]);
+            assert!(registry.find_permitted("cmd.run").is_ok(), "whitelist {name}");
+            assert_eq!(registry.find_permitted("service.start").err().unwrap().0, "'service.start' is not available.");
+        }
+        assert!(limited(&[], &[]).find_permitted("cmd.run").is_ok(), "no whitelist forbids nothing");
     }
 
     /// Stands for a program that a package brings.
@@ -228,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_comes_while_the_minion_runs_is_found() {
-        let registry = Registry::new(&[&LATE], &Map::new(), &[]);
+        let registry = Registry::new(&[&LATE], &Map::new());
         let missing = registry.find("late.query").err().unwrap();
         assert_eq!(missing.0, "'late' __virtual__ returned False: no program");
         assert_eq!(registry.absent().collect::<Vec<_>>(), [("late", "no program".to_owned())]);
@@ -244,7 +319,7 @@ mod tests {
 
     #[test]
     fn other_grains_bring_other_modules() {
-        let registry = Registry::new(&[&UNITS], &Map::new(), &[]);
+        let registry = Registry::new(&[&UNITS], &Map::new());
         assert!(registry.find("service.offline").is_err());
         registry.refresh(&map! { "units" => true });
         assert!(registry.find("service.offline").is_ok());

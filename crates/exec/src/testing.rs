@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
-use crate::{Agent, Context, Error, Job, MasterStatus, Module, Refresh, Registry, Result, RunningJob};
+use crate::{Agent, Context, Error, Job, Limits, MasterStatus, Module, Refresh, Registry, Result, RunningJob};
 
 /// An agent that answers requests with what a test prepared and remembers what it was asked.
 #[derive(Default)]
@@ -118,7 +118,7 @@ pub fn context(modules: &[&'static Module], opts: Map, grains: Map, pillar: Map)
     with_states(modules, &[], opts, grains, pillar)
 }
 
-/// The same, with state modules too.
+/// The same, with state modules too. The options limit both.
 pub fn with_states(
     modules: &[&'static Module],
     states: &[&'static Module],
@@ -126,8 +126,8 @@ pub fn with_states(
     grains: Map,
     pillar: Map,
 ) -> (Context, Arc<FakeAgent>) {
-    let registry = Registry::new(modules, &grains, &[]);
-    let states = Registry::new(states, &grains, &[]);
+    let registry = Registry::limited(modules, &grains, Limits::of_modules(&opts), &Map::new());
+    let states = Registry::limited(states, &grains, Limits::of_states(&opts), &Map::new());
     let agent = Arc::new(FakeAgent { registry, states, ..FakeAgent::default() });
     let context = Context {
         opts: Arc::new(opts),

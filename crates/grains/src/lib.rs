@@ -8,6 +8,7 @@ mod answers;
 mod boot;
 mod cache;
 mod cpu;
+mod disabled;
 mod disks;
 mod gpu;
 mod hardware;
@@ -40,7 +41,7 @@ pub use static_grains::path as static_grains_path;
 pub fn collect(opts: &Map) -> Map {
     if let Some(mut grains) = cache::load(opts) {
         // These belong to the process, not to the machine.
-        grains.update(process::process());
+        grains.update(disabled::Disabled::of(opts).without(process::process()));
         return grains;
     }
     refresh(opts)
@@ -54,10 +55,13 @@ pub fn refresh(opts: &Map) -> Map {
     let mut grains = Map::with_capacity(128);
     let filter = static_grains::Filter::of(opts);
     let answers = answers::Answers::of(opts).map(Arc::new);
-    let found = of_machine(&Machine::here().remembering(answers.clone()), opts);
+    let disabled = disabled::Disabled::of(opts);
+    let found = disabled.without(of_machine(&Machine::here().remembering(answers.clone()), opts));
     answers.inspect(|answers| answers.store());
     filter.lay_over(&mut grains, found);
-    filter.lay_over(&mut grains, static_grains::from_file(opts));
+    if !disabled.has("extra") {
+        filter.lay_over(&mut grains, static_grains::from_file(opts));
+    }
     let own = opts.get("grains").and_then(Value::as_map).cloned().unwrap_or_default();
     filter.lay_unfiltered_over(&mut grains, own);
     cache::store(opts, &grains);

@@ -66,7 +66,7 @@ impl Stores {
             files: FileServer::new(&config.files, &config.raw, &cachedir)?,
             inbox: Inbox::new(&config.files, &cachedir),
             pillar: pillar::Compiler::new(&config)?
-                .with_world(modules::templates::world(Vec::new()))
+                .with_world(modules::templates::world(exec::Limits::of_modules(&config.raw)))
                 .with_external(git_pillar.clone()),
             git_pillar,
             config: Arc::new(config),

@@ -438,7 +438,7 @@ impl Agent for LocalAgent {
 
 /// The functions that exist on this machine, for documentation without a call.
 pub fn registry(config: &config::Minion) -> Registry {
-    modules::registry(&grains::collect(&config.raw), &config.jobs.disable_modules, &config.jobs.providers)
+    modules::registry(&grains::collect(&config.raw), &config.raw, &config.jobs.providers)
 }
 
 /// Keyword and positional arguments as a publication has them.

@@ -214,25 +214,12 @@ fn make_directories(config: &config::Minion) -> Result<(), Error> {
     Ok(())
 }
 
-/// The plug-ins an option names, for a message: the names of a map, or of a list of words and maps.
-fn named(value: &Value) -> String {
-    let first = |map: &value::Map| map.iter().next().map(|(name, _)| name.to_string());
-    let names: Vec<String> = match value {
-        Value::Map(map) => map.iter().map(|(name, _)| name.to_string()).collect(),
-        Value::List(entries) => entries
-            .iter()
-            .filter_map(|entry| entry.as_map().map_or_else(|| entry.as_str().map(str::to_owned), first))
-            .collect(),
-        _ => Vec::new(),
-    };
-    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
-}
-
-/// Options that name Python plug-ins get one warning each; the minion runs without them.
+/// Says which of Python's things the configuration counts on: each in one warning; the minion runs without them.
 fn warn_of_plug_ins(config: &config::Minion) {
-    for option in ["engines", "reactor"] {
-        if let Some(value) = config.raw.get(option).filter(|value| value.truthy()) {
-            warn!("option '{option}'{} is not supported yet and is ignored", named(value));
-        }
+    for name in returners::names(config.raw.get("return")).iter().filter(|name| !returners::exists(name)) {
+        warn!("option 'return': the returner '{name}' is not supported; returns go to the masters only");
+    }
+    if let Some(why) = modules::templates::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
+        warn!("option 'renderer': {why}; every state file without a first line of its own (#!) fails");
     }
 }

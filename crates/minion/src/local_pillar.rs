@@ -11,7 +11,7 @@ use value::{Map, Value};
 /// # Errors
 /// Why it cannot be compiled, in words.
 pub fn compile(config: &config::Minion, grains: &Map, extra: &Map) -> Result<Map, String> {
-    let world = modules::templates::world(config.jobs.disable_modules.clone());
+    let world = modules::templates::world(exec::Limits::of_modules(&config.raw));
     let git = GitExternal::new(&config.raw, &config.paths.cachedir).map_err(|error| error.to_string())?;
     let compiler = Compiler::for_minion(config).map_err(|error| error.to_string())?;
     let compiler = compiler.with_world(world).with_external(Arc::new(git.fetching()));

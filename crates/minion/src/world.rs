@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use channel::client::{MasterChannel, MinionIdentity};
 use event::Bus;
-use exec::{Context, Job, MasterStatus, Registry, RunningJob};
+use exec::{Context, Job, Limits, MasterStatus, Registry, RunningJob};
 use rt::Rt;
 use store::proc_dir::ProcDir;
 use targeting::{Compiled, Facts, TargetType};
@@ -98,8 +98,9 @@ impl World {
     /// A minion that does nothing yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { rt, config, id, identity, grains, links, told } = parts;
-        let registry = modules::registry(&grains, &config.jobs.disable_modules, &config.jobs.providers);
-        let states = Registry::new(states::ALL, &grains, &config.jobs.disable_modules);
+        let registry = modules::registry(&grains, &config.raw, &config.jobs.providers);
+        let states = Registry::limited(states::ALL, &grains, Limits::of_states(&config.raw), &Map::new())
+            .with_python(exec::python::Folders::of(&config.raw, exec::python::Kind::States));
         let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
         World {
             bus: Bus::new(rt.clone(), config.network.max_event_size),

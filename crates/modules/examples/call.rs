@@ -18,7 +18,7 @@ async fn main() {
     };
     let opts = map! { "id" => "call", "file_client" => "local", "cachedir" => "/tmp", "enable_fqdns_grains" => false };
     let grains = grains::collect(&opts);
-    let registry = Registry::new(saltern_modules::ALL, &grains, &[]);
+    let registry = Registry::new(saltern_modules::ALL, &grains);
     let context = Context {
         opts: Arc::new(opts),
         grains: Arc::new(grains),

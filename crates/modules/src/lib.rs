@@ -185,10 +185,11 @@ pub static ALL: &[&exec::Module] = &[
     &x509::MODULE,
 ];
 
-/// The functions of a machine with these grains, without the modules that are turned off (`disable_modules`) and with the
-/// ones the option `providers` names.
-pub fn registry(grains: &value::Map, disabled: &[String], providers: &value::Map) -> exec::Registry {
-    exec::Registry::with_providers(ALL, grains, disabled, providers)
+/// The functions of a machine with these grains, within the limits of these options (`disable_modules`, `whitelist_modules`)
+/// and with the modules the option `providers` names.
+pub fn registry(grains: &value::Map, opts: &value::Map, providers: &value::Map) -> exec::Registry {
+    let python = exec::python::Folders::of(opts, exec::python::Kind::Modules);
+    exec::Registry::limited(ALL, grains, exec::Limits::of_modules(opts), providers).with_python(python)
 }
 
 #[cfg(test)]

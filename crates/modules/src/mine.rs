@@ -60,7 +60,7 @@ impl Definition {
     /// Calls the function and wraps its result as far as not everybody may read it.
     async fn result(&self, ctx: &Context, name: &str) -> Result<Value> {
         let call = Call { args: self.args.clone(), kwargs: self.kwargs.clone() };
-        let result = ctx.call_with(self.function.as_deref().unwrap_or(name), call).await?;
+        let result = ctx.call_permitted(self.function.as_deref().unwrap_or(name), call).await?;
         let Some(allowed) = &self.allow_tgt else { return Ok(result) };
         let mut wrapped = map! { "__data__" => result, "__saltmine_acl__" => 1, "allow_tgt" => allowed.clone() };
         if let Some(kind) = &self.allow_tgt_type {
@@ -115,7 +115,7 @@ fn configured(ctx: &Context) -> Option<Map> {
 }
 
 fn available(ctx: &Context, function: &str) -> bool {
-    let found = ctx.agent.registry().find(function).is_ok();
+    let found = ctx.agent.registry().find_permitted(function).is_ok();
     if !found {
         tracing::error!("Function {function} in mine_functions not available");
     }

@@ -187,7 +187,7 @@ recordings! {
 #[test]
 fn providers_are_chosen_by_grains_or_by_name() {
     let chosen = |grains: Map, providers: Map| {
-        let registry = Registry::with_providers(crate::ALL, &grains, &[], &providers);
+        let registry = Registry::limited(crate::ALL, &grains, exec::Limits::default(), &providers);
         registry.modules().find(|module| module.name == "pkg").and_then(|module| module.provider)
     };
     assert_eq!(chosen(map! { "os_family" => "Debian" }, Map::new()), Some("aptpkg"));

@@ -28,7 +28,7 @@ fn compile(opts: &Map, grains: &Map) -> Map {
     options.remove("file_client");
     options.remove("id");
     let master = config::Master::from_options(options).unwrap();
-    let world = saltern_modules::templates::world(Vec::new());
+    let world = saltern_modules::templates::world(exec::Limits::default());
     let compiler = pillar::Compiler::new(&master).unwrap().with_world(world);
     compiler.compile(&pillar::Request { id: "web1", grains: Some(grains), ..Default::default() })
 }

@@ -25,7 +25,7 @@ fn run_stdout(cmd: String, kwargs: KwArgs) -> exec::Result<String> {
 static CMD: Module = Module::new("cmd", "For tests.", &[&RUN, &RUN_STDOUT]);
 
 fn world() -> Arc<dyn World> {
-    Arc::new(|grains: &Map| -> Arc<dyn exec::Agent> { Arc::new(Bare::new(Registry::new(&[&CMD], grains, &[]))) })
+    Arc::new(|grains: &Map| -> Arc<dyn exec::Agent> { Arc::new(Bare::new(Registry::new(&[&CMD], grains))) })
 }
 
 fn recorded() -> Map {

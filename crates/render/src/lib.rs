@@ -19,7 +19,7 @@ mod wait;
 
 pub use error::{Error, around};
 pub use loader::{Loader, NoFiles, Roots, Source};
-pub use pipe::{Limits, Step, pipeline};
+pub use pipe::{Limits, Step, pipeline, unsupported};
 pub use renderer::{Renderer, Request, Template};
 pub use steps::gpg::Gpg;
 pub use wait::wait;

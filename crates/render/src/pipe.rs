@@ -88,6 +88,11 @@ pub fn pipeline(first_line: &str, default: &str, limits: &Limits) -> Result<Vec<
     Ok(steps)
 }
 
+/// Says why a default pipe cannot be used, if so.
+pub fn unsupported(pipe: &str) -> Option<String> {
+    pipeline("", pipe, &Limits::default()).err().map(|error| error.to_string())
+}
+
 /// Names such as `yaml_jinja`, from before there were pipes.
 fn old_style(pipe: &str) -> Option<String> {
     let (format, template) = pipe.split_once('_')?;
@@ -128,6 +133,13 @@ mod tests {
             assert_eq!(error.to_string(), format!("not supported: the renderer '{name}'"));
             assert!(error.is_unsupported());
         }
+    }
+
+    #[test]
+    fn a_default_that_needs_python_is_told_of() {
+        assert_eq!(unsupported("jinja|yaml"), None);
+        assert!(unsupported("py").unwrap().contains("'py'"));
+        assert!(unsupported("jinja|pyobjects").is_some());
     }
 
     #[test]

@@ -4,8 +4,13 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such returner.
-    #[error("'{0}.returner' is not available.")]
-    Unknown(String),
+    #[error("'{name}.returner' is not available.{hint}")]
+    Unknown {
+        /// Its name.
+        name: String,
+        /// A sentence about a file in Python of that name, if there is one.
+        hint: String,
+    },
     /// An option has a value that cannot be used.
     #[error("{0}")]
     Option(String),

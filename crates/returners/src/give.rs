@@ -51,7 +51,7 @@ pub async fn give(world: &World, names: &[String], ret: &Map) {
     for name in names {
         match give_one(world, name, ret).await {
             Ok(()) => info!("job {jid} was returned with {name}"),
-            Err(error @ Error::Unknown(_)) => error!("Returner {name}.returner could not be loaded: {error}"),
+            Err(error @ Error::Unknown { .. }) => error!("Returner {name}.returner could not be loaded: {error}"),
             Err(error) => error!("The return failed for job {jid}: {name}: {error}"),
         }
     }

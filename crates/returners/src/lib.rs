@@ -93,8 +93,20 @@ static ALL: [&dyn Returner; 9] = [
 pub fn find(world: &World, name: &str) -> Result<&'static dyn Returner> {
     let named = |returner: &&&dyn Returner| returner.name() == name || returner.aliases().contains(&name);
     let disabled = world.opts().get("disable_returners").and_then(Value::as_list).unwrap_or_default();
-    let found = ALL.iter().find(named).filter(|_| !disabled.iter().any(|entry| entry.as_str() == Some(name)));
-    found.copied().ok_or_else(|| Error::Unknown(name.to_owned()))
+    let enabled = |returner: &&&dyn Returner| {
+        let names = || std::iter::once(returner.name()).chain(returner.aliases().iter().copied());
+        !disabled.iter().filter_map(Value::as_str).any(|entry| names().any(|name| name == entry))
+    };
+    let found = ALL.iter().find(named).filter(enabled);
+    found.copied().ok_or_else(|| {
+        let folders = exec::python::Folders::of(world.opts(), exec::python::Kind::Returners);
+        Error::Unknown { name: name.to_owned(), hint: folders.hint(name) }
+    })
+}
+
+/// Says whether there is a returner of this name.
+pub fn exists(name: &str) -> bool {
+    ALL.iter().any(|returner| returner.name() == name || returner.aliases().contains(&name))
 }
 
 /// Returns the names of all returners.
@@ -118,6 +130,8 @@ mod tests {
         let world = testing::world(map! { "disable_returners" => list!["redis"] });
         assert_eq!(find(&world, "smtp_return").unwrap().name(), "smtp");
         assert_eq!(find(&world, "redis").err().unwrap().to_string(), "'redis.returner' is not available.");
+        let world = testing::world(map! { "disable_returners" => list!["smtp"] });
+        assert!(find(&world, "smtp_return").is_err(), "another name is no way around");
         assert_eq!(find(&world, "mysql").err().unwrap().to_string(), "'mysql.returner' is not available.");
         let mut names = all_names();
         names.sort_unstable();

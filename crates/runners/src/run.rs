@@ -97,6 +97,27 @@ impl Kind {
         }
     }
 
+    /// Says whether the module of a function is not turned off (`disable_runners`, `disable_wheels`).
+    ///
+    /// # Errors
+    /// When it is, in the words of a function that does not exist.
+    pub fn enabled(self, fun: &str, opts: &Map) -> Result<(), NoSuchFunction> {
+        let module = fun.split('.').next().unwrap_or_default();
+        let option = if self == Kind::Runner { "disable_runners" } else { "disable_wheels" };
+        let disabled = opts.get(option).and_then(Value::as_list).unwrap_or_default();
+        match disabled.iter().any(|name| name.as_str() == Some(module)) {
+            true => Err(NoSuchFunction(fun.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Says that a function that is missing is one of the operator's own, in Python; nothing if it is not.
+    pub fn python_hint(self, fun: &str, opts: &Map) -> String {
+        use exec::python::{Folders, Kind as Python};
+        let kind = if self == Kind::Runner { Python::Runners } else { Python::Other("wheel") };
+        Folders::of(opts, kind).hint(fun)
+    }
+
     /// Finds a function by name.
     ///
     /// # Errors
@@ -174,9 +195,16 @@ fn judge(ctx: &RunnerContext, ret: &Value) -> bool {
 /// Returns the result, the outputter it wants, and 1 after a failure.
 async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Option<String>, Option<i64>) {
     let kind = ctx.job.kind.word();
-    let function = match ctx.job.kind.find(fun) {
+    let found = ctx.job.kind.enabled(fun, &ctx.config.raw).and_then(|()| ctx.job.kind.find(fun));
+    let function = match found {
         Ok(function) => function,
-        Err(error) => return failure(kind, fun, &Error::NotAvailable(error.to_string())),
+        Err(error) => {
+            return failure(
+                kind,
+                fun,
+                &Error::NotAvailable(format!("{error}{}", ctx.job.kind.python_hint(fun, &ctx.config.raw))),
+            );
+        }
     };
     let bound = match bind(function, call, &Map::new()) {
         Ok(bound) => bound,

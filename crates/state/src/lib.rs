@@ -26,6 +26,6 @@ pub trait Known: Send + Sync {
 
 impl Known for exec::Registry {
     fn has(&self, fun: &str) -> bool {
-        self.find(fun).is_ok()
+        self.find_permitted(fun).is_ok()
     }
 }

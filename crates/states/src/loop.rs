@@ -100,7 +100,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     async fn call(&self, ctx: &Context) -> Result<Value> {
         let kwargs = self.kwargs.as_map().cloned().unwrap_or_default();
-        ctx.call_with(self.fun, Call { args: items(&self.args), kwargs }).await
+        ctx.call_permitted(self.fun, Call { args: items(&self.args), kwargs }).await
     }
 }
 

@@ -49,7 +49,7 @@ async fn called(ctx: &Context, kwargs: Map) -> Result<Ret> {
 }
 
 fn find(ctx: &Context, name: &str) -> Option<&'static Function> {
-    ctx.agent.registry().find(name).ok()
+    ctx.agent.registry().find_permitted(name).ok()
 }
 
 /// The function of a key: what is behind a colon only tells calls of one function apart.
@@ -124,7 +124,7 @@ fn success_text(value: &Value) -> String {
 async fn call_one(ctx: &Context, name: &str, arguments: Value) -> Result<Value> {
     let function = find(ctx, name).ok_or_else(|| Error::NotAvailable(format!("'{name}' is not available.")))?;
     let call = sorted_call(function, listed(arguments))?;
-    ctx.call_with(name, call).await
+    ctx.call_permitted(name, call).await
 }
 
 /// The items Python's `*` makes of a value.
@@ -199,7 +199,7 @@ async fn by_name(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
         Ok(call) => call,
         Err(text) => return Ok(ret.fail(text)),
     };
-    let value = match ctx.call_with(&name, call).await {
+    let value = match ctx.call_permitted(&name, call).await {
         Ok(value) => value,
         Err(error) => {
             let text = comment_of(error)?;

@@ -18,8 +18,8 @@ fn machine(test: bool) -> Context {
     let grains = grains::collect(&opts);
     // Where systemd is installed and does not run, services would be left alone.
     let providers = map! { "service" => "debian_service" };
-    let registry = Registry::with_providers(modules::ALL, &grains, &[], &providers);
-    let states = Registry::new(saltern_states::ALL, &grains, &[]);
+    let registry = Registry::limited(modules::ALL, &grains, exec::Limits::default(), &providers);
+    let states = Registry::new(saltern_states::ALL, &grains);
     Context {
         opts: Arc::new(opts),
         grains: Arc::new(grains),

@@ -22,7 +22,7 @@ struct Wanted {
 
 fn exist(calls: &[Wanted], ctx: &Context) -> Result<(), String> {
     let agent = ctx.agent.clone();
-    match calls.iter().find(|wanted| agent.registry().find(&wanted.fun).is_err()) {
+    match calls.iter().find(|wanted| agent.registry().find_permitted(&wanted.fun).is_err()) {
         Some(wanted) => Err(format!("{} not in __salt__", wanted.fun)),
         None => Ok(()),
     }
@@ -76,7 +76,7 @@ impl Watcher for Monitor {
             let mut found = Vec::new();
             for Wanted { fun, call } in calls(&self.0)? {
                 let (args, kwargs) = (call.args.clone(), call.kwargs.clone());
-                let returned = ctx.call_with(&fun, call).await.map_err(|error| error.to_string())?;
+                let returned = ctx.call_permitted(&fun, call).await.map_err(|error| error.to_string())?;
                 if returned.truthy() || always {
                     found.push(event(fun, returned, args, kwargs));
                 }

@@ -57,7 +57,7 @@ pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
 /// Why there is no value, in words: of a function that does not exist, or of a failure.
 pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, call: Call) -> Result<Value, String> {
     refuse_in_blackout(ctx, fun).map_err(|error| error.to_string())?;
-    let function = ctx.agent.registry().find(fun).map_err(|why| why.0)?;
+    let function = ctx.agent.registry().find_permitted(fun).map_err(|why| why.0)?;
     let bound = exec::bind(function, call, &ctx.job.published());
     let result = match bound {
         Ok(bound) => on_a_thread(rt, ctx, function, bound).await,
@@ -74,7 +74,7 @@ async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'
     if let Err(error) = check_executors(job.load(), &ctx.opts).and_then(|()| refuse_in_blackout(ctx, call.fun)) {
         return failed(call.fun, "", &error);
     }
-    let function = match registry.find(call.fun) {
+    let function = match registry.find_permitted(call.fun) {
         Ok(function) => function,
         Err(why) => return unavailable(registry, call.fun, why.0),
     };

@@ -41,7 +41,7 @@ fn begin_with(world: &Arc<World>, fire: Fire, out: Option<&'static str>) {
         String::new()
     };
     info!("Running scheduled job: {}{missed} with jid {jid}", fire.name);
-    if fire.fun.as_deref().is_none_or(|fun| world.registry.find(fun).is_err()) {
+    if fire.fun.as_deref().is_none_or(|fun| world.registry.find_permitted(fun).is_err()) {
         let fun = fire.fun.as_deref().unwrap_or("None");
         info!("Invalid function: {fun} in scheduled job {}.", fire.name);
     }

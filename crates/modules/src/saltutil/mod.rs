@@ -345,7 +345,7 @@ async fn mmodule(ctx: &Context, saltenv: String, fun: String, args: VarArgs, kwa
     let mut opts = (*ctx.opts).clone();
     opts.insert("saltenv", saltenv);
     let there = Context { opts: opts.into(), ..ctx.clone() };
-    there.call_with(&fun, Call { args: args.0, kwargs: kwargs.given() }).await
+    there.call_permitted(&fun, Call { args: args.0, kwargs: kwargs.given() }).await
 }
 
 /// Refused: a minion is updated by the package manager or by replacing its file.

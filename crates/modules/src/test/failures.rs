@@ -33,7 +33,7 @@ pub(super) async fn try_(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let call = Call { args: Vec::new(), kwargs: kwargs.given() };
-    match ctx.call_with(&module, call).await {
+    match ctx.call_permitted(&module, call).await {
         Err(Error::Terminated) => Err(Error::Terminated),
         Err(Error::NotAvailable(_)) if return_try_exception => Ok(format!("KeyError('{module}')").into()),
         Err(error) if return_try_exception => Ok(error.to_string().into()),

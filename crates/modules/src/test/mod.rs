@@ -110,7 +110,7 @@ async fn attr_call(ctx: &Context) -> Result<Value> {
 ///     salt '*' test.cross_test cmd.which args='[tar]'
 #[function]
 async fn cross_test(ctx: &Context, func: String, args: Option<Vec<Value>>) -> Result<Value> {
-    ctx.call(&func, args.unwrap_or_default()).await
+    ctx.call_permitted(&func, exec::Call { args: args.unwrap_or_default(), kwargs: Map::new() }).await
 }
 
 /// Returns the option ``test.foo``, or "unconfigured".

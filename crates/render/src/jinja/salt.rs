@@ -33,13 +33,21 @@ impl Functions {
     }
 
     fn names(&self) -> Vec<String> {
-        let functions = self.0.ctx.agent.registry().functions();
+        let registry = self.0.ctx.agent.registry();
+        let functions = registry.functions().filter(|(module, _)| registry.permits(module));
         functions.map(|(module, function)| format!("{module}.{}", function.name)).collect()
     }
 }
 
 fn function(session: &Arc<Session>, name: &str) -> Option<Value> {
-    session.ctx.agent.registry().find(name).ok()?;
+    let registry = session.ctx.agent.registry();
+    if registry.find_permitted(name).is_err() {
+        let hint = registry.python_hint(name);
+        if !hint.is_empty() {
+            tracing::error!("a template calls a function that is not there:{hint}");
+        }
+        return None;
+    }
     Some(Value::object(Function { session: Arc::clone(session), name: name.to_owned() }))
 }
 
@@ -53,7 +61,8 @@ impl Object for Functions {
     }
 
     fn get_attr(&self, _state: &mut State, name: &str) -> Result<Option<Value>, Error> {
-        if self.0.ctx.agent.registry().modules().any(|module| module.name == name) {
+        let registry = self.0.ctx.agent.registry();
+        if registry.permits(name) && registry.modules().any(|module| module.name == name) {
             let module = Module { session: Arc::clone(&self.0), name: name.to_owned() };
             return Ok(Some(Value::object(module)));
         }
@@ -212,7 +221,7 @@ fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Erro
     let undefined = undefined_default(name, args);
     let call = seeing_pillar(session, name, convert::arguments(args)?);
     let _inside = session.runtime.as_ref().map(tokio::runtime::Handle::enter);
-    let result = crate::wait(session.ctx.call_with(name, call));
+    let result = crate::wait(session.ctx.call_permitted(name, call));
     match (result, changed) {
         (Ok(value), _) if value.as_str() == Some(UNDEFINED) => Ok(undefined.unwrap_or_else(|| convert::seen(&value))),
         (Ok(value::Value::Map(map)), Some(dict)) => {

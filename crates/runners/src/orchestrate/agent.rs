@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use exec::{Agent, Context, Error, MasterStatus, Refresh, Registry, Result, RunningJob};
+use exec::{Agent, Context, Error, Limits, MasterStatus, Refresh, Registry, Result, RunningJob};
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
@@ -32,10 +32,11 @@ impl MasterMinion {
     pub fn shared(runner: RunnerContext, grains: &Map) -> Arc<Self> {
         let own: [&'static exec::Module; 1] = [&super::functions::MODULE];
         let functions: Vec<&'static exec::Module> = own.iter().chain(modules::ALL).copied().collect();
+        let opts = &runner.config.raw;
         let agent = Arc::new(MasterMinion {
             runner: runner.clone(),
-            registry: Registry::new(&functions, grains, &[]),
-            states: Registry::new(states::ALL, grains, &[]),
+            registry: Registry::limited(&functions, grains, Limits::of_modules(opts), &Map::new()),
+            states: Registry::limited(states::ALL, grains, Limits::of_states(opts), &Map::new()),
         });
         OWNERS.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.place(), runner);
         agent

@@ -98,8 +98,8 @@ pub(crate) async fn function(runner: &RunnerContext, fun: &str, call: Call, with
     if with_pillar {
         ctx.pillar = Arc::new(crate::runners::pillar::own(runner, None, None).await?);
     }
-    if let Err(missing) = ctx.agent.registry().find(fun) {
+    if let Err(missing) = ctx.agent.registry().find_permitted(fun) {
         return Ok(missing.0.into());
     }
-    ctx.call_with(fun, call).await
+    ctx.call_permitted(fun, call).await
 }

@@ -28,7 +28,7 @@ pub fn verify(low: &mut Map, states: &Registry) -> Vec<String> {
         return errors;
     }
     let full = full_name(low);
-    match states.find(&full) {
+    match states.find_permitted(&full) {
         Ok(function) => {
             let needed = function.params.iter().filter(|param| param.default.is_none() && !param.keyword_only);
             let missing = needed.filter(|param| !low.contains_key(param.name));
@@ -98,7 +98,7 @@ mod tests {
     static MODULE: Module = Module::new("mod", "", &[&PLAIN]);
 
     fn states() -> Registry {
-        Registry::new(&[&MODULE], &Map::new(), &[])
+        Registry::new(&[&MODULE], &Map::new())
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Run {
         let errors = bind::verify(low, agent.states());
         let name = low.get("name").cloned().unwrap_or_default();
         let full = full_name(low);
-        let function = match agent.states().find(&full) {
+        let function = match agent.states().find_permitted(&full) {
             Ok(function) if errors.is_empty() => function,
             _ => {
                 let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
@@ -145,7 +145,7 @@ impl Run {
             return;
         }
         let agent = self.ctx.agent.clone();
-        let (exists, fun) = (agent.states().find(&full_name(low)).is_ok(), format!("{state}.mod_init"));
+        let (exists, fun) = (agent.states().find_permitted(&full_name(low)).is_ok(), format!("{state}.mod_init"));
         if !exists || agent.states().find(&fun).is_err() {
             return;
         }

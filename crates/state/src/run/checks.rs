@@ -85,7 +85,7 @@ async fn retcode(ctx: &Context, command: &str, options: &Map, failed: i64) -> Re
     let mut kwargs = options.clone();
     kwargs.extend([("ignore_retcode", true), ("python_shell", true)]);
     let call = Call { args: vec![command.into()], kwargs };
-    match ctx.call_with("cmd.retcode", call).await {
+    match ctx.call_permitted("cmd.retcode", call).await {
         Ok(code) => Ok(code.as_i64().unwrap_or(failed)),
         Err(Error::Execution(reason)) => {
             tracing::debug!("the check {command} could not be run: {reason}");
@@ -110,7 +110,7 @@ async fn ask(ctx: &Context, entry: &Map) -> Result<Option<Answer>> {
     slots::fill_call(ctx, &mut call).await?;
     let before = ctx.job.retcode();
     ctx.set_retcode(0);
-    let answer = ctx.call_with(&fun, call).await;
+    let answer = ctx.call_permitted(&fun, call).await;
     let code = ctx.job.retcode();
     ctx.set_retcode(before);
     let mut answer = answer?;
@@ -192,7 +192,7 @@ pub async fn after(ctx: &Context, low: &Map) -> Result<Map> {
         // A command that cannot be run at all is a failure of the state itself.
         let mut kwargs = options.clone();
         kwargs.extend([("ignore_retcode", true), ("python_shell", true)]);
-        let code = ctx.call_with("cmd.retcode", Call { args: vec![command.clone()], kwargs }).await?;
+        let code = ctx.call_permitted("cmd.retcode", Call { args: vec![command.clone()], kwargs }).await?;
         if code.as_i64() != Some(0) {
             return Ok(map! { "result" => false, "comment" => "check_cmd determined the state failed" });
         }
