@@ -36,6 +36,9 @@ pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode>
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Master);
     let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
+    if matches!(program, Program::SaltMaster | Program::SaltRun) {
+        config.refuse_unsupported().map_err(|error| failed(program, &error))?;
+    }
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
@@ -60,6 +63,7 @@ pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode>
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Minion);
     let config = config::Minion::load(&source, &flags.load_options(true)).map_err(|error| failed(program, &error))?;
+    config.refuse_unsupported().map_err(|error| failed(program, &error))?;
     Ok(OnMinion { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 

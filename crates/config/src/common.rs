@@ -259,8 +259,6 @@ options! {
         file_recv: bool;
         /// Seconds a list of files may be kept; 0 for not at all.
         fileserver_list_cache_time: u64, or 20;
-        /// Seconds between updates of the roots backend.
-        roots_update_interval: u64;
         /// Name of the top file.
         state_top: String;
         /// The only environment whose top file is read.
@@ -273,8 +271,6 @@ options! {
         env_order: Vec<String>;
         /// The environment used when none is named.
         saltenv: Option<String>;
-        /// Whether other environments are refused.
-        lock_saltenv: bool;
         /// Digest of files: `sha256`, `md5`…
         hash_type: String;
     }
@@ -299,8 +295,6 @@ options! {
         pillar_merge_lists: bool;
         /// Whether an included file wins over the one that includes it.
         pillar_includes_override_sls: bool;
-        /// Whether a missing key is an error.
-        pillar_raise_on_missing: bool;
         /// The environment used when none is named.
         pillarenv: Option<String>;
         /// Whether the environment of states is used for pillar too.
@@ -309,7 +303,5 @@ options! {
         pillar_cache: bool;
         /// Seconds it is kept.
         pillar_cache_ttl: u64;
-        /// `disk` or `memory`.
-        pillar_cache_backend: String;
     }
 }

@@ -43,6 +43,20 @@ pub enum Error {
         /// What it is, shortened, and hidden for secrets.
         value: String,
     },
+    /// An option limits who may do what, and cannot be obeyed.
+    #[error(
+        "config: {}option '{name}' is not supported ({reason}); it limits what is allowed, so nothing starts until it \
+         is taken out",
+        place(origin)
+    )]
+    Refused {
+        /// Where it was set.
+        origin: Option<Origin>,
+        /// The option.
+        name: String,
+        /// Why it cannot be obeyed.
+        reason: &'static str,
+    },
     /// Files include each other without end.
     #[error("config: {} is included more than {limit} levels deep", path.display())]
     IncludeDepth {

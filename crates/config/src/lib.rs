@@ -11,6 +11,7 @@
 mod bus_ports;
 mod check;
 mod common;
+pub mod effects;
 mod error;
 pub mod glob;
 pub mod host;

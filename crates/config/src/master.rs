@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use value::{Map, Value};
+use value::Map;
 
 use crate::common::{FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Tls, Transport};
 use crate::error::Error;
 use crate::host::Host;
 use crate::id::Machine;
 use crate::opts::{Opts, Origins, options};
-use crate::{LoadOptions, Role, Source, finish, prepare, read};
+use crate::{LoadOptions, Role, Source, effects, finish, prepare, read};
 
 /// All settings of a master, read once and then never changed.
 #[derive(Clone, Debug)]
@@ -77,6 +77,19 @@ impl Master {
         }
     }
 
+    /// Refuses to go on when a file sets an option that limits who may do what and that is not supported.
+    ///
+    /// # Errors
+    /// When one does; the text names file, line and option.
+    pub fn refuse_unsupported(&self) -> Result<(), Error> {
+        effects::refuse(Role::Master, &self.raw, &self.origins)
+    }
+
+    /// Says which options in the files have no effect, one line each.
+    pub fn ineffective(&self) -> Vec<String> {
+        effects::ineffective(Role::Master, &self.raw, &self.origins)
+    }
+
     pub(crate) fn build(opts: Opts, source: &Source, load: &LoadOptions, machine: &dyn Machine) -> Result<Self, Error> {
         let mut opts = prepare::master(opts, load, machine)?;
         finish(&mut opts, source, load)?;
@@ -107,8 +120,6 @@ impl Master {
 options! {
     /// Where things of a master lie; below `root_dir` already.
     pub struct MasterPaths {
-        /// In front of all other paths.
-        root_dir: PathBuf;
         /// Path of the main file.
         conf_file: PathBuf;
         /// Keys.
@@ -151,30 +162,18 @@ options! {
         transport: Transport;
         /// TLS for the tcp transport.
         tls: Option<Tls> = "ssl";
-        /// Whether the inner encryption is left out under mutual TLS.
-        disable_aes_with_tls: bool;
         /// Connections that may wait to be taken.
         zmq_backlog: u32;
         /// Publications that may wait for one subscriber.
         pub_hwm: usize;
         /// Whether a job is sent only to the minions it is for.
         zmq_filtering: bool;
-        /// Whether socket events are logged.
-        zmq_monitor: bool;
-        /// How long a slow subscriber may lag (tcp).
-        publish_drain_timeout: Duration;
-        /// How many publications it may lag (tcp).
-        pub_server_write_queue_size: usize;
         /// Local sockets as unix sockets or as ports.
         ipc_mode: IpcMode;
         /// Port of the event publisher when local sockets are ports.
         tcp_master_pub_port: u16;
         /// Port of the event receiver.
         tcp_master_pull_port: u16;
-        /// Port of the publish receiver.
-        tcp_master_publish_pull: u16;
-        /// Port of the workers.
-        tcp_master_workers: u16;
         /// Bytes that may wait for one local client; 0 for no limit.
         ipc_write_buffer: u64;
         /// Largest event, in bytes.
@@ -193,16 +192,10 @@ options! {
         auto_accept: bool;
         /// Minutes a file in the autosign directory counts.
         autosign_timeout: u64, or 120;
-        /// Whether grains sent for autosign are added to the event of a pending minion.
-        auth_events_pend_autosign_grains: Value;
         /// Bits of a new key.
         keysize: u32;
         /// Passphrase of the private key.
         key_pass: Option<String>;
-        /// `sched` keeps a list of accepted keys.
-        key_cache: String;
-        /// Driver of the key store.
-        keys_cache_driver: Option<String> = "keys.cache_driver";
         /// Whether our public key is signed in sign-in replies.
         master_sign_pubkey: bool;
         /// Name of the signing key pair.
@@ -239,8 +232,6 @@ options! {
         drop_messages_signature_fail: bool;
         /// Digest of fingerprints and job directories.
         hash_type: String;
-        /// Whether only FIPS algorithms are used.
-        fips_mode: bool;
         /// Name of the cluster, if this master is in one.
         cluster_id: Option<String>;
     }
@@ -249,8 +240,6 @@ options! {
     pub struct Access {
         /// Rights of those who log in through a backend.
         external_auth: Map;
-        /// Lifetime of a login token.
-        token_expire: Duration;
         /// Whether rights are kept in the token.
         keep_acl_in_token: bool;
         /// Functions local users may call.
@@ -289,8 +278,6 @@ options! {
         ext_job_cache: String;
         /// Whether the end of a job is kept.
         job_cache_store_endtime: bool;
-        /// Whether jobs may be put into an archive.
-        archive_jobs: bool;
         /// Whether job ids carry the process id.
         unique_jid: bool;
         /// Whether results of runners are kept.
@@ -303,9 +290,6 @@ options! {
         order_masters: bool;
         /// How long after publishing a minion that comes back still gets a job. Not an option of Salt.
         job_grace: Duration;
-        /// How long `salt` lets its jobs be held for minions that are away: seconds, or text with a unit. Not an option
-        /// of Salt.
-        job_hold: Value;
     }
 
     /// Events a master fires and keeps.
@@ -318,22 +302,10 @@ options! {
         event_return_blacklist: Vec<String>;
         /// Events to gather before they are stored.
         event_return_queue: usize;
-        /// Default match of tags.
-        event_match_type: String;
         /// Whether presence of minions is told.
         presence_events: bool;
         /// Whether each sign-in is told.
         auth_events: bool;
-        /// Whether each state is told.
-        state_events: bool;
-        /// Tags and what they start.
-        reactor: Vec<Value>;
-        /// Plug-ins that run all the time.
-        engines: Vec<Value>;
-        /// Whether timings of requests are told.
-        master_stats: bool;
-        /// Seconds between them.
-        master_stats_event_iter: Duration;
     }
 
     /// Command line programs on the host of a master.
@@ -344,12 +316,6 @@ options! {
         gather_job_timeout: Duration;
         /// How long the master may take to accept a job.
         publish_timeout: Duration;
-        /// Whether minions that did not answer are named.
-        show_timeout: bool;
-        /// Whether the job id is shown.
-        show_jid: bool;
-        /// Whether a summary is shown.
-        cli_summary: bool;
         /// Bytes per piece of `salt-cp`.
         salt_cp_chunk_size: usize;
         /// How long minions may take to say whom a syndic expects.

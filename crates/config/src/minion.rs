@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::id::Machine;
 use crate::masters::{MasterAddress, MasterType, UriFormat, parse_masters};
 use crate::opts::{Opts, Origins, options};
-use crate::{LoadOptions, Role, Source, finish, prepare, read};
+use crate::{LoadOptions, Role, Source, effects, finish, prepare, read};
 
 /// All settings of a minion, read once and then never changed.
 #[derive(Clone, Debug)]
@@ -67,6 +67,19 @@ impl Minion {
     pub fn from_options(options: Map) -> Result<Self, Error> {
         let opts = Opts { map: options, ..Opts::default() };
         Self::build(opts, &Source::default_for(Role::Minion), &LoadOptions::default(), &Host)
+    }
+
+    /// Refuses to go on when a file sets an option that limits who may do what and that is not supported.
+    ///
+    /// # Errors
+    /// When one does; the text names file, line and option.
+    pub fn refuse_unsupported(&self) -> Result<(), Error> {
+        effects::refuse(Role::Minion, &self.raw, &self.origins)
+    }
+
+    /// Says which options in the files have no effect, one line each.
+    pub fn ineffective(&self) -> Vec<String> {
+        effects::ineffective(Role::Minion, &self.raw, &self.origins)
     }
 
     pub(crate) fn build(opts: Opts, source: &Source, load: &LoadOptions, machine: &dyn Machine) -> Result<Self, Error> {
@@ -143,16 +156,12 @@ options! {
         retry_dns: Duration;
         /// How many such tries; unset for ever.
         retry_dns_count: Option<u32>;
-        /// Whether the loopback address stands in for a name that never resolves.
-        resolve_dns_fallback: bool;
         /// Whether a master is followed though files are local.
         use_master_when_local: bool;
     }
 
     /// Where things of a minion lie; below `root_dir` already.
     pub struct MinionPaths {
-        /// In front of all other paths.
-        root_dir: PathBuf;
         /// Path of the main file.
         conf_file: PathBuf;
         /// Keys.
@@ -177,8 +186,6 @@ options! {
         transport: Transport;
         /// TLS for the tcp transport.
         tls: Option<Tls> = "ssl";
-        /// Whether the inner encryption is left out under mutual TLS.
-        disable_aes_with_tls: bool;
         /// IPv6 wanted or not; unset to take what resolves.
         ipv6: Option<bool>;
         /// Interface whose address connections come from.
@@ -191,8 +198,6 @@ options! {
         source_publish_port: u16;
         /// Whether jobs for others are not even sent to us.
         zmq_filtering: bool;
-        /// Whether socket events are logged.
-        zmq_monitor: bool;
         /// Least pause before a connection is made again, in milliseconds.
         recon_default: u64;
         /// Longest pause, in milliseconds.
@@ -201,8 +206,6 @@ options! {
         recon_randomize: bool;
         /// Pause before a connection is made again (tcp).
         tcp_reconnect_backoff: Duration;
-        /// Sign-ins tried on one connection (tcp); -1 for ever.
-        tcp_authentication_retries: i64;
         /// Local sockets as unix sockets or as ports.
         ipc_mode: IpcMode;
         /// Ports on which local programs listen to events, with `ipc_mode: tcp`.
@@ -241,8 +244,6 @@ options! {
         keysize: u32;
         /// Digest of fingerprints and files.
         hash_type: String;
-        /// Whether only FIPS algorithms are used.
-        fips_mode: bool;
     }
 
     /// Sign-in, waiting, trying again.
@@ -255,14 +256,8 @@ options! {
         auth_tries: u32;
         /// How long an answer is waited for.
         auth_timeout: Duration;
-        /// Bound of the loop around them; 0 for none.
-        auth_retries: u32;
-        /// Whether a sign-in without an answer is ignored.
-        auth_safemode: bool;
         /// Whether a rejected minion keeps trying.
         rejected_retry: bool;
-        /// Whether the process starts anew after a fatal error.
-        restart_on_error: bool;
         /// Longest random pause before a new sign-in.
         random_reauth_delay: Duration;
         /// Longest random pause at the start.
@@ -277,8 +272,6 @@ options! {
         return_retry_timer: Duration;
         /// Longest such pause.
         return_retry_timer_max: Duration;
-        /// How often a return is sent.
-        return_retry_tries: u32;
         /// How long a return that no master has acknowledged is kept. Not an option of Salt.
         return_keep: Duration;
         /// Most bytes of such returns. Not an option of Salt.
@@ -305,40 +298,18 @@ options! {
         minion_jid_queue_hwm: usize;
         /// Whether several functions of a job run in order and give lists.
         multifunc_ordered: bool;
-        /// Modules that are switched off.
-        disable_modules: Vec<String>;
         /// Which of several modules with one name is taken: `pkg: yumpkg`.
         providers: Map;
-        /// The only modules that are on, if any is named.
-        whitelist_modules: Vec<String>;
-        /// Returners that are switched off.
-        disable_returners: Vec<String>;
         /// Returners used for every job.
         returners: Vec<String> = "return";
-        /// Patterns of commands `cmd` refuses.
-        cmd_blacklist_glob: Vec<String>;
-        /// The only commands `cmd` runs, if any is named.
-        cmd_whitelist_glob: Vec<String>;
-        /// Chain of executors.
-        module_executors: Vec<String>;
         /// Whether the mine is sent.
         mine_enabled: bool;
         /// Minutes between that.
         mine_interval: u64;
-        /// Whether it is a job each time.
-        mine_return_job: bool;
-        /// What the mine holds: a map of names to arguments, or a list of names.
-        mine_functions: Value;
-        /// Local users and the functions they may publish.
-        publisher_acl: Map;
         /// Scheduled jobs.
         schedule: Map;
-        /// States to apply at the start.
-        startup_states: String;
         /// Whether states are only tried.
         test: bool;
-        /// User of commands run with sudo.
-        sudo_user: Option<String>;
         /// Seconds between passes of the main loop.
         loop_interval: Duration;
         /// Bytes per piece of a pushed file.
@@ -349,19 +320,7 @@ options! {
     pub struct GrainSettings {
         /// Grains set in the configuration.
         grains: Map;
-        /// Names of grains left out.
-        grains_blacklist: Vec<String>;
-        /// Whether they are kept on disk.
-        grains_cache: bool;
-        /// Seconds they are kept.
-        grains_cache_expiration: u64;
-        /// Whether maps are merged deeply.
-        grains_deep_merge: bool;
         /// Minutes between looking for changes; 0 for never.
         grains_refresh_every: u64;
-        /// Whether names of all addresses are looked up.
-        enable_fqdns_grains: bool;
-        /// Whether graphics cards are looked for.
-        enable_gpu_grains: bool;
     }
 }

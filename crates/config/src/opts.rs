@@ -222,6 +222,10 @@ macro_rules! options {
         }
 
         impl $group {
+            /// Each field and the option it holds.
+            pub(crate) const FIELDS: &[(&str, &str)] =
+                &[$( (stringify!($field), options!(@name $field, [$($name)?])) ),*];
+
             pub(crate) fn read(opts: &$crate::opts::Opts) -> Result<Self, $crate::Error> {
                 Ok($group { $( $field: options!(@read opts, $kind, $field, [$($name)?], [$($default)?]), )* })
             }

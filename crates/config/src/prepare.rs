@@ -45,6 +45,8 @@ pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     }
     opts.set("__cli", load.program.as_str());
     environment(&mut opts, "master");
+    renamed(&mut opts, "client_acl", "publisher_acl")?;
+    renamed(&mut opts, "client_acl_blacklist", "publisher_acl_blacklist")?;
     backend_names(&mut opts);
     short_sock_dir(&mut opts);
     for (name, below) in [("token_dir", "tokens"), ("syndic_dir", "syndics")] {
@@ -151,6 +153,21 @@ fn environment(opts: &mut Opts, daemon: &str) {
             opts.set("environment", saltenv);
         }
     }
+}
+
+/// Takes an option under the name it had in old tutorials. It says who may do what, so that only one of both may stand.
+fn renamed(opts: &mut Opts, old: &str, new: &str) -> Result<(), Error> {
+    let Some(value) = opts.map.get(old).cloned() else { return Ok(()) };
+    if opts.origins.contains_key(new) {
+        return Err(opts.wrong(old, format!("taken out: it is the old name of '{new}', which is set, too")));
+    }
+    let place = opts.origins.get(old).map(|origin| format!("{origin}: ")).unwrap_or_default();
+    opts.warn(format!("config: {place}option '{old}' is obeyed as '{new}', which is its name today"));
+    if let Some(origin) = opts.origins.get(old).cloned() {
+        opts.origins.insert(new.to_owned(), origin);
+    }
+    opts.set(new, value);
+    Ok(())
 }
 
 fn backend_names(opts: &mut Opts) {

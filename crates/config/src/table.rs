@@ -56,6 +56,11 @@ pub(crate) fn types(role: Role, name: &str) -> Option<&'static [Type]> {
     all.find(|known| known.name == name).map(|known| known.types.as_slice())
 }
 
+/// Returns the names of all options of one side, also those without a default.
+pub(crate) fn names(role: Role) -> impl Iterator<Item = &'static str> {
+    known(role).iter().chain(UNSET.iter()).map(|known| known.name)
+}
+
 /// Returns the options as they are when no file sets any.
 pub(crate) fn defaults(role: Role) -> Map {
     let mut map = Map::with_capacity(known(role).len() + 32);

@@ -11,12 +11,8 @@ pub fn warn(config: &Master) {
 }
 
 /// Options whose values are Python plug-ins, with what they would do. Any value but an empty one is a complaint.
-const PLUGINS: [(&str, &str); 4] = [
-    ("engines", "engines are Python plug-ins"),
-    ("reactor", "reactions to events need Python renderers"),
-    ("external_auth", "external authentication is not supported yet; requests that use it are refused"),
-    ("cluster_id", "master clusters are not supported yet"),
-];
+const PLUGINS: [(&str, &str); 1] =
+    [("external_auth", "external authentication is not supported yet; requests that use it are refused")];
 
 /// Options with one built-in value.
 const BUILT_IN: [(&str, &[&str]); 2] = [("cache", &["localfs"]), ("keys.cache_driver", &["localfs_key", "localfs"])];
@@ -27,6 +23,9 @@ fn complaints(config: &Master) -> Vec<String> {
     let mut all: Vec<String> = plugins
         .map(|(name, why)| format!("option '{name}'{} has no effect here: {why}", named(option(name))))
         .collect();
+    if let Some(why) = modules::templates::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
+        all.push(format!("option 'renderer': {why}; every pillar file without a first line of its own (#!) fails"));
+    }
     if config.files.fileserver_backend.iter().any(|name| name == "minionfs") && !config.files.file_recv {
         all.push("option 'fileserver_backend': minionfs serves nothing while 'file_recv' is off".into());
     }
@@ -70,15 +69,16 @@ mod tests {
     #[test]
     fn each_plugin_is_named_once_and_built_in_ones_are_not() {
         let options = map! {
-            "engines" => list![map! { "http_logstash" => map! { "url" => "x" } }],
+            "external_auth" => map! { "pam" => map! {} },
+            "renderer" => "py",
             "cache" => "mysql",
-            "reactor" => list![],
             "fileserver_backend" => list!["roots", "git", "hg"],
             "master_tops" => map! { "ext_nodes" => "nodes", "cobbler" => true },
         };
         let found = complaints(&Master::from_options(options).unwrap());
-        assert_eq!(found.len(), 4, "{found:?}");
-        assert!(found[0].contains("'engines' (http_logstash)"), "{found:?}");
-        assert!(found[1].contains("hgfs") && found[2].contains("cobbler") && found[3].contains("mysql"), "{found:?}");
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert!(found[0].contains("'external_auth'"), "{found:?}");
+        assert!(found[1].contains("'renderer'") && found[1].contains("'py'"), "{found:?}");
+        assert!(found[2].contains("hgfs") && found[3].contains("cobbler") && found[4].contains("mysql"), "{found:?}");
     }
 }

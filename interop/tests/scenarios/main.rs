@@ -17,6 +17,7 @@ mod log_texts;
 mod low;
 mod matrix;
 mod mixed;
+mod options;
 mod packages;
 mod permissions;
 mod returns;

@@ -21,7 +21,9 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     let (log, user, paths) = (config.log.clone(), config.user.clone(), config.paths.clone());
-    let warnings = config.warnings.clone();
+    let mut warnings = config.warnings.clone();
+    warnings.extend(config.ineffective());
+    warnings.extend(exec::python::warnings(&config.raw, &exec::python::Kind::OF_MASTER));
     let keys = Cell::new(None);
     let (for_keys, rt) = (config.clone(), Rt::real());
     let make_keys = || keys.set(Some(LocalKeys::prepare(&for_keys, &rt)));

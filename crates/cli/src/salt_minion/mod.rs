@@ -19,7 +19,9 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     let (log, user, paths) = (config.log.clone(), config.user.clone(), config.paths.clone());
-    let warnings = config.warnings.clone();
+    let mut warnings = config.warnings.clone();
+    warnings.extend(config.ineffective());
+    warnings.extend(exec::python::warnings(&config.raw, &exec::python::Kind::OF_MINION));
     let directories = paths.verify_env.then(|| Directories {
         all: vec![
             paths.pki_dir.clone(),

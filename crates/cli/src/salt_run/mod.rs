@@ -123,7 +123,9 @@ impl Session {
 
     /// Finds out what is wrong with a call before anybody hears of it.
     fn check(&self, call: &Call) -> Result<(), String> {
-        let function = Kind::Runner.find(&self.function).map_err(|error| error.to_string())?;
+        let function = Kind::Runner
+            .find(&self.function)
+            .map_err(|error| format!("{error}{}", Kind::Runner.python_hint(&self.function, &self.ctx.config.raw)))?;
         match bind(function, call.clone(), &Map::new()) {
             Err(exec::Error::Invocation(text)) => Err(text),
             _ => Ok(()),

@@ -1,0 +1,724 @@
+//! What becomes of each option of Salt's here: it is obeyed, has no effect, or stops the start.
+//!
+//! An option that stands in the tables of `options/*.txt` and not here is obeyed; a test looks for the code that reads it.
+//! `docs/options.md` is made from this table.
+
+use std::collections::BTreeSet;
+
+use value::{Map, Value};
+
+use crate::error::Error;
+use crate::opts::Origins;
+use crate::{Role, table};
+
+/// What an option does here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// What it does in Salt.
+    Obeyed,
+    /// Nothing, for this reason. The start says so if the option is set to something else than its default.
+    None(&'static str),
+    /// It limits who may do what and cannot be obeyed, so that the start is refused, for this reason.
+    Refused(&'static str),
+    /// Salt keeps this among its options, but nobody sets it in a file: flags of the command line and notes of its own.
+    Internal,
+}
+
+/// Whose option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Master,
+    Minion,
+    Both,
+}
+
+impl Side {
+    fn has(self, role: Role) -> bool {
+        matches!((self, role), (Side::Both, _) | (Side::Master, Role::Master) | (Side::Minion, Role::Minion))
+    }
+}
+
+use Side::{Both, Master, Minion};
+
+/// Options that limit who may do what and that are not supported.
+const REFUSED: &[(Side, &str, &[&str])] = &[
+    (Minion, "commands are not run through sudo as another user", &["sudo_user"]),
+    (Master, "access lists that a Python module computes are not supported", &["eauth_acl_module"]),
+    (
+        Both,
+        "plug-ins of this kind cannot be turned off",
+        &[
+            "disable_auths",
+            "disable_beacons",
+            "disable_caches",
+            "disable_executors",
+            "disable_fileservers",
+            "disable_matchers",
+            "disable_outputs",
+            "disable_pillars",
+            "disable_renders",
+            "disable_serializers",
+            "disable_tokens",
+            "disable_tops",
+        ],
+    ),
+];
+
+const PYTHON: &str = "Saltern does not run Python yet";
+const PROCESSES: &str = "Saltern works with threads of one process, not with processes";
+const UNREAD: &str = "no release of Salt from 3006 on reads it";
+const SSH: &str = "there is no salt-ssh";
+const SYNDIC: &str = "there is no salt-syndic";
+const API: &str = "there is no salt-api";
+const CLUSTER: &str = "master clusters are not supported yet";
+const EAUTH: &str = "external authentication is not supported yet; requests that use it are refused";
+const PROXY: &str = "proxy minions are not supported";
+const WINDOWS: &str = "it serves Windows minions";
+const BACKEND: &str = "this file server is not supported";
+const RESOURCES: &str = "resources of minions are not supported";
+const CACHE: &str = "data is kept in files, without a second cache in memory";
+const CLOUD: &str = "there is no salt-cloud";
+
+/// Options without any effect, by the reason.
+const NONE: &[(Side, &str, &[&str])] = &[
+    (
+        Both,
+        PYTHON,
+        &[
+            "cython_enable",
+            "enable_zip_modules",
+            "engines",
+            "grains_dirs",
+            "module_dirs",
+            "optimization_order",
+            "outputter_dirs",
+            "queue_dirs",
+            "reactor",
+            "render_dirs",
+            "returner_dirs",
+            "runner_dirs",
+            "states_dirs",
+            "thorium_interval",
+            "thorium_roots",
+            "thorium_top",
+            "thoriumenv",
+            "utils_dirs",
+            "virtual_timer",
+            "lazy_loader_strict_matching",
+            "disable_engines",
+            "disable_utils",
+            "disable_thoriums",
+            "reactor_refresh_interval",
+            "reactor_worker_hwm",
+            "reactor_worker_threads",
+            "disable_log_handlers",
+        ],
+    ),
+    (
+        Both,
+        PROCESSES,
+        &[
+            "event_publisher_niceness",
+            "event_return_niceness",
+            "fileserver_update_niceness",
+            "maintenance_niceness",
+            "master_async_mworker",
+            "master_mworker_max_inflight",
+            "minion_memory_headroom",
+            "minion_memory_max",
+            "modules_max_memory",
+            "multiprocessing",
+            "mworker_niceness",
+            "mworker_queue_niceness",
+            "pub_server_niceness",
+            "reactor_niceness",
+            "req_server_niceness",
+            "sock_pool_size",
+            "tcp_master_publish_pull",
+            "tcp_master_workers",
+            "worker_pools",
+            "worker_pools_enabled",
+            "con_cache",
+            "batch_manager_loop_interval",
+        ],
+    ),
+    (
+        Both,
+        UNREAD,
+        &[
+            "auth_events_pend_autosign_grains",
+            "cache_sreqs",
+            "cluster_mode",
+            "dummy_pub",
+            "keep_jobs",
+            "request_server_aes_session",
+            "resolve_dns_fallback",
+            "restart_on_error",
+            "search",
+        ],
+    ),
+    (
+        Both,
+        SSH,
+        &[
+            "enable_ssh_minions",
+            "min_extra_mods",
+            "regen_thin",
+            "roster",
+            "roster_defaults",
+            "roster_file",
+            "rosters",
+            "ssh_config_file",
+            "ssh_identities_only",
+            "ssh_keepalive",
+            "ssh_keepalive_count_max",
+            "ssh_keepalive_interval",
+            "ssh_list_nodegroups",
+            "ssh_log_file",
+            "ssh_merge_pillar",
+            "ssh_minion_opts",
+            "ssh_passwd",
+            "ssh_port",
+            "ssh_priv",
+            "ssh_priv_passwd",
+            "ssh_run_pre_flight",
+            "ssh_scan_ports",
+            "ssh_scan_timeout",
+            "ssh_sudo",
+            "ssh_sudo_user",
+            "ssh_timeout",
+            "ssh_use_home_key",
+            "ssh_user",
+            "thin_exclude_saltexts",
+            "thin_extra_mods",
+            "thin_saltext_allowlist",
+            "thin_saltext_blocklist",
+        ],
+    ),
+    (
+        Both,
+        SYNDIC,
+        &[
+            "syndic_event_forward_timeout",
+            "syndic_failover",
+            "syndic_finger",
+            "syndic_forward_all_events",
+            "syndic_jid_forward_cache_hwm",
+            "syndic_log_file",
+            "syndic_master",
+            "syndic_master_port",
+            "syndic_pidfile",
+            "syndic_retries",
+            "syndic_user",
+        ],
+    ),
+    (Minion, SYNDIC, &["publisher_acl", "publisher_acl_blacklist"]),
+    (
+        Both,
+        API,
+        &[
+            "api_logfile",
+            "api_pidfile",
+            "django_auth_path",
+            "django_auth_settings",
+            "netapi_allow_raw_shell",
+            "netapi_enable_clients",
+            "rest_cherrypy",
+            "rest_timeout",
+            "rest_tornado",
+            "rest_wsgi",
+            "disable_netapis",
+        ],
+    ),
+    (
+        Both,
+        CLUSTER,
+        &[
+            "cluster_auto_replace_voters",
+            "cluster_demote_cooldown",
+            "cluster_election_max",
+            "cluster_election_min",
+            "cluster_encryption_algorithm",
+            "cluster_id",
+            "cluster_isolated_filesystem",
+            "cluster_join_timeout",
+            "cluster_key_pass",
+            "cluster_max_log_size",
+            "cluster_max_voters",
+            "cluster_min_voters",
+            "cluster_peers",
+            "cluster_pool_port",
+            "cluster_pub_fingerprint",
+            "cluster_secret",
+            "cluster_voter_health_check_interval",
+            "cluster_voter_timeout",
+        ],
+    ),
+    (
+        Both,
+        EAUTH,
+        &[
+            "auth.enable_expanded_auth_matching",
+            "eauth_tokens",
+            "eauth_tokens.cache_driver",
+            "eauth_tokens.cluster_id",
+            "token_expire",
+            "token_expire_user_override",
+        ],
+    ),
+    (
+        Both,
+        PROXY,
+        &[
+            "add_proxymodule_to_opts",
+            "metaproxy",
+            "proxy",
+            "proxy_always_alive",
+            "proxy_deep_merge_pillar_in_opts",
+            "proxy_keep_alive",
+            "proxy_keep_alive_interval",
+            "proxy_merge_grains_in_module",
+            "proxy_merge_pillar_in_opts",
+            "proxy_merge_pillar_in_opts_strategy",
+            "proxy_mines_pillar",
+            "disable_proxys",
+            "napalm",
+        ],
+    ),
+    (
+        Both,
+        WINDOWS,
+        &[
+            "winrepo_branch",
+            "winrepo_cache_expire_max",
+            "winrepo_cache_expire_min",
+            "winrepo_cachefile",
+            "winrepo_depth",
+            "winrepo_dir",
+            "winrepo_dir_ng",
+            "winrepo_fallback",
+            "winrepo_insecure_auth",
+            "winrepo_installer_cache_expire",
+            "winrepo_passphrase",
+            "winrepo_password",
+            "winrepo_privkey",
+            "winrepo_proxy",
+            "winrepo_pubkey",
+            "winrepo_refspecs",
+            "winrepo_remotes",
+            "winrepo_remotes_ng",
+            "winrepo_source_dir",
+            "winrepo_ssl_verify",
+            "winrepo_user",
+        ],
+    ),
+    (
+        Both,
+        BACKEND,
+        &[
+            "azurefs_update_interval",
+            "fileserver_ftp_timeout",
+            "hgfs_base",
+            "hgfs_branch_method",
+            "hgfs_mountpoint",
+            "hgfs_remotes",
+            "hgfs_root",
+            "hgfs_saltenv_blacklist",
+            "hgfs_saltenv_whitelist",
+            "hgfs_update_interval",
+            "s3fs_update_interval",
+            "svnfs_branches",
+            "svnfs_mountpoint",
+            "svnfs_remotes",
+            "svnfs_root",
+            "svnfs_saltenv_blacklist",
+            "svnfs_saltenv_whitelist",
+            "svnfs_tags",
+            "svnfs_trunk",
+            "svnfs_update_interval",
+        ],
+    ),
+    (
+        Both,
+        RESOURCES,
+        &[
+            "resource_index_primary_capacity",
+            "resource_index_primary_slot_size",
+            "resource_pillar_key",
+            "resource_registry_compact_load_factor",
+            "resource_registry_compact_min_interval",
+            "resource_registry_compact_tombstone_ratio",
+        ],
+    ),
+    (
+        Both,
+        CACHE,
+        &[
+            "gpg_cache_backend",
+            "memcache_debug",
+            "memcache_expire_seconds",
+            "memcache_full_cleanup",
+            "memcache_max_items",
+            "minion_pillar_cache",
+            "pillar.cache_driver",
+            "pillar_cache_backend",
+        ],
+    ),
+    (Both, CLOUD, &["bootstrap_delay", "enable_cloud_grains"]),
+    (
+        Both,
+        "lists of files are looked at anew when they are asked for",
+        &["fileserver_interval", "minionfs_update_interval", "roots_update_interval"],
+    ),
+    (Both, "repositories are locked one by one", &["git_pillar_global_lock", "gitfs_global_lock"]),
+    (Master, "accepted keys are listed from memory, and no list is written for others", &["key_cache"]),
+    (Both, "maintenance runs each loop_interval", &["maintenance_interval"]),
+    (Both, "the page of metrics tells them: see the option 'metrics'", &["master_stats", "master_stats_event_iter"]),
+    (Both, "metrics are offered to Prometheus; traces are not sent", &["tracing"]),
+    (Both, "messages are sealed inside TLS, too", &["disable_aes_with_tls"]),
+    (Both, "events are matched by the beginning of their tag", &["event_match_type"]),
+    (Both, "connections are always watched", &["zmq_monitor"]),
+    (Both, "a slow subscriber is bounded by pub_hwm", &["publish_drain_timeout", "pub_server_write_queue_size"]),
+    (Both, "masters are not searched for", &["discovery"]),
+    (
+        Both,
+        "presence counts connections of this program, not of the port",
+        &["detect_remote_minions", "remote_minions_port"],
+    ),
+    (Both, "targets of the kind range are not supported", &["range_server"]),
+    (
+        Both,
+        "the renderer pass is not supported",
+        &["pass_dir", "pass_gnupghome", "pass_strict_fetch", "pass_variable_prefix"],
+    ),
+    (Both, "queues are not supported", &["sqlite_queue_dir", "disable_queues"]),
+    (Both, "secret stores (sdb) are not supported", &["disable_sdbs"]),
+    (Both, "vault is not supported", &["vault"]),
+    (
+        Both,
+        "there is no salt-pip",
+        &[
+            "saltpip_allow_find_links",
+            "saltpip_disable_pip_version_check",
+            "saltpip_no_deps",
+            "saltpip_no_index",
+            "saltpip_use_pythonpath",
+        ],
+    ),
+    (Both, "snapper is not supported", &["snapper_states", "snapper_states_config"]),
+    (Both, "a minion is updated by the package manager", &["update_restart_services", "update_url"]),
+    (Both, "grains are refreshed each grains_refresh_every minutes and on demand", &["grains_refresh_pre_exec"]),
+    (Both, "answers of any size are taken", &["http_max_body"]),
+    (Both, "certificates are those of the system's OpenSSL", &["ca_bundle_url", "use_os_truststore"]),
+    (Both, "x509 is always the one of x509_v2", &["features"]),
+    (Both, "orchestrations use file_roots", &["master_roots"]),
+    (Both, "the session key is never encrypted for one request", &["auth_mode"]),
+    (Minion, "the minion goes on trying to sign in", &["auth_retries", "auth_safemode", "tcp_authentication_retries"]),
+    (Minion, "a return is sent until a master has acknowledged it: see return_keep", &["return_retry_tries"]),
+    (Minion, "the mine is sent without a job", &["mine_return_job"]),
+    (Minion, "they belong to proxy minions", &["username", "password"]),
+    (Master, "the log is not written by processes of other programs", &["alert_master", "ext_processes"]),
+    (Both, "scheduled jobs run as tasks", &["run_schedule_jobs_in_background"]),
+    (
+        Both,
+        "connections are kept alive by tcp_keepalive and heartbeats",
+        &["zmq_heartbeat_ivl", "zmq_heartbeat_timeout"],
+    ),
+    (Minion, "every minion answers for its own beacons", &["beacons_leader"]),
+];
+
+/// Names among Salt's options that are flags of programs, results, or notes of Salt's own.
+const INTERNAL: &[&str] = &[
+    "ApiKey",
+    "ApiUser",
+    "ClientIp",
+    "Command",
+    "UserName",
+    "_caller_cachedir",
+    "_master_conf_file",
+    "_minion_conf_file",
+    "allow_undefined",
+    "arch",
+    "arg",
+    "async",
+    "auth_trb",
+    "backend",
+    "batch",
+    "batch_wait",
+    "cache_event_strip_fields",
+    "caller",
+    "cert",
+    "chunked",
+    "conf_dir",
+    "conf_file",
+    "configure_console_logger",
+    "configure_ext_handlers",
+    "configure_file_logger",
+    "configure_granular_levels",
+    "delimiter",
+    "deploy_scripts_search_path",
+    "dest",
+    "detect_mode",
+    "diff_cache_events",
+    "doc",
+    "eauth",
+    "endpoint",
+    "executor_opts",
+    "export_interval_seconds",
+    "exporter",
+    "file_transport",
+    "filter_events",
+    "fun",
+    "function",
+    "gen_keys",
+    "gen_keys_dir",
+    "gzip",
+    "hard_timeout",
+    "hash_id",
+    "headers",
+    "histogram_boundaries",
+    "include_accepted",
+    "include_all",
+    "include_denied",
+    "include_rejected",
+    "insecure",
+    "inventory_base_uri",
+    "jid",
+    "keep_tmp",
+    "keydir",
+    "keyname",
+    "kwargs",
+    "loaded_base_name",
+    "local",
+    "local_masters",
+    "local_state",
+    "location",
+    "log_file_key",
+    "logger",
+    "master_id",
+    "master_ip",
+    "master_list",
+    "master_uri",
+    "master_uri_list",
+    "match",
+    "match_dict",
+    "metadata",
+    "method",
+    "mine_get",
+    "minion_id",
+    "mktoken",
+    "multimaster",
+    "no_parse",
+    "no_return_event",
+    "output",
+    "parallel",
+    "pillar",
+    "pool_index",
+    "pool_name",
+    "pool_worker_count",
+    "preserve_minions",
+    "print_metadata",
+    "profiles",
+    "profiling_enabled",
+    "profiling_path",
+    "prometheus",
+    "proxyid",
+    "proxymodule",
+    "quiet",
+    "raw",
+    "reclass_source_path",
+    "refresh_grains_cache",
+    "resource_attributes",
+    "resource_type",
+    "resources",
+    "resources_dispatch",
+    "resources_tgt",
+    "resources_tgt_type",
+    "ret",
+    "retcode_passthrough",
+    "sampler",
+    "sampler_arg",
+    "secrets",
+    "secure",
+    "selected_target_option",
+    "serial",
+    "servers",
+    "service_name",
+    "signedby",
+    "source_ip",
+    "src",
+    "ssh_agent",
+    "start_action",
+    "storage_account",
+    "storage_key",
+    "subproxy",
+    "syndic_mode",
+    "syndic_sock_dir",
+    "tgt",
+    "tgt_type",
+    "token",
+    "token_file",
+    "transport_opts",
+    "trusted",
+    "uid",
+    "update_cachedir",
+    "use_sftp",
+    "userdata_template",
+    "verify_ssl",
+    "workers_ipc_name",
+    "yes",
+];
+
+/// Options that Salt reads beside its tables, and that are obeyed.
+const ALSO_OBEYED: &[&str] = &[
+    "ca_bundle",
+    "disable_grains",
+    "disable_runners",
+    "disable_states",
+    "disable_wheels",
+    "environment",
+    "fileserver_events",
+    "skip_grains",
+    "syndic_dir",
+    "token_dir",
+];
+
+/// Returns what an option does in the files of one side; nothing for a name that is no option of Salt's or ours.
+pub fn effect(role: Role, name: &str) -> Option<Effect> {
+    let within = |table: &'static [(Side, &'static str, &'static [&'static str])]| {
+        table.iter().find(|(side, _, names)| side.has(role) && names.contains(&name)).map(|(_, reason, _)| *reason)
+    };
+    if let Some(reason) = within(REFUSED) {
+        return Some(Effect::Refused(reason));
+    }
+    if let Some(reason) = within(NONE) {
+        return Some(Effect::None(reason));
+    }
+    if INTERNAL.contains(&name) {
+        return Some(Effect::Internal);
+    }
+    (ALSO_OBEYED.contains(&name) || table::types(role, name).is_some()).then_some(Effect::Obeyed)
+}
+
+/// Returns all options that have an effect, or none, on one side, by name.
+pub fn all(role: Role) -> Vec<(&'static str, Effect)> {
+    let groups = [REFUSED, NONE].into_iter().flatten().filter(|(side, ..)| side.has(role));
+    let names = groups.flat_map(|(_, _, names)| names.iter().copied());
+    let names = names.chain(INTERNAL.iter().copied()).chain(ALSO_OBEYED.iter().copied());
+    let names: BTreeSet<_> = names.chain(table::names(role)).collect();
+    names.into_iter().filter_map(|name| Some((name, effect(role, name)?))).collect()
+}
+
+/// The typed fields of both daemons with the options they hold, for the test that looks for their readers.
+pub fn typed_fields() -> Vec<(&'static str, &'static str)> {
+    use crate::{common, master, minion};
+    [
+        master::MasterPaths::FIELDS,
+        master::MasterNetwork::FIELDS,
+        master::MasterKeys::FIELDS,
+        master::Access::FIELDS,
+        master::JobSettings::FIELDS,
+        master::EventSettings::FIELDS,
+        master::ClientSettings::FIELDS,
+        minion::LinkSettings::FIELDS,
+        minion::MinionPaths::FIELDS,
+        minion::MinionNetwork::FIELDS,
+        minion::Trust::FIELDS,
+        minion::Login::FIELDS,
+        minion::MinionJobs::FIELDS,
+        minion::GrainSettings::FIELDS,
+        common::Log::FIELDS,
+        common::Keepalive::FIELDS,
+        common::Output::FIELDS,
+        common::FileSettings::FIELDS,
+        common::PillarSettings::FIELDS,
+    ]
+    .concat()
+}
+
+/// The table as a page of documentation.
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Options\n\nEvery option of Salt 3006 to 3008, of either side, and the few that only Saltern has. `obeyed`: it does what it \
+         does in\nSalt, or what `COMPATIBILITY.md` says. `no effect`: it does nothing here; the start says so when it is set to \
+         something\nelse than its default. `refused`: it limits who may do what and cannot be obeyed, so neither daemon nor \
+         `salt-call`\nstarts with it. Names that are in no table are kept for `config.get` and change nothing.\n\nThis page is \
+         written by `cargo run -p saltern-config --example options > docs/options.md`.\n\n| option | master | minion |\n|---|---|---|\n",
+    );
+    let (master, minion) = (all(Role::Master), all(Role::Minion));
+    let names: BTreeSet<_> = master.iter().chain(&minion).map(|(name, _)| *name).collect();
+    for name in names {
+        let shown = [Role::Master, Role::Minion].map(|role| match effect(role, name) {
+            Some(Effect::Obeyed) => Some("obeyed".to_owned()),
+            Some(Effect::None(reason)) => Some(format!("no effect: {reason}")),
+            Some(Effect::Refused(reason)) => Some(format!("refused: {reason}")),
+            Some(Effect::Internal) | None => None,
+        });
+        if let [master, minion] = shown.map(|shown| shown.unwrap_or_else(|| "not an option".into()))
+            && (master != "not an option" || minion != "not an option")
+        {
+            let minion = if minion == master { "the same".to_owned() } else { minion };
+            page += &format!("| `{name}` | {master} | {minion} |\n");
+        }
+    }
+    let notes: Vec<_> = INTERNAL.iter().map(|name| format!("`{name}`")).collect();
+    page +=
+        "\nFlags of programs and notes of its own that Salt keeps among its options, and that nobody sets in a file:\n";
+    page += &notes.join(", ");
+    page + ".\n"
+}
+
+/// Refuses options that limit who may do what and that cannot be obeyed, if an operator has set one of them.
+pub(crate) fn refuse(role: Role, opts: &Map, origins: &Origins) -> Result<(), Error> {
+    for (name, origin, why) in set(role, opts, origins) {
+        if let Effect::Refused(reason) = why {
+            return Err(Error::Refused { origin: Some(origin), name, reason });
+        }
+    }
+    Ok(())
+}
+
+/// Says which options that an operator has set have no effect, one line each.
+pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<String> {
+    let mut lines: Vec<_> = set(role, opts, origins)
+        .filter_map(|(name, origin, why)| match why {
+            Effect::None(reason) => Some(format!("config: {origin}: option '{name}' has no effect: {reason}")),
+            _ => None,
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// The options that files set to something else than the default.
+fn set<'a>(
+    role: Role,
+    opts: &'a Map,
+    origins: &'a Origins,
+) -> impl Iterator<Item = (String, crate::Origin, Effect)> + 'a {
+    let defaults = table::defaults(role);
+    origins.iter().filter_map(move |(name, origin)| {
+        let effect = effect(role, name).filter(|effect| matches!(effect, Effect::None(_) | Effect::Refused(_)))?;
+        let value = opts.get(name).unwrap_or(&Value::Null);
+        // An empty value of an option without a default asks for nothing.
+        let plain = defaults.get(name).map_or_else(|| !value.truthy(), |default| default == value);
+        (!plain).then(|| (name.clone(), origin.clone(), effect))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_option_stands_in_two_places() {
+        for role in [Role::Master, Role::Minion] {
+            let groups = || [REFUSED, NONE].into_iter().flatten().filter(move |(side, ..)| side.has(role));
+            let all: Vec<_> =
+                groups().flat_map(|(_, _, names)| names.iter()).chain(INTERNAL).chain(ALSO_OBEYED).collect();
+            let twice: Vec<_> =
+                all.iter().filter(|name| all.iter().filter(|other| other == name).count() > 1).collect();
+            assert!(twice.is_empty(), "{twice:?}");
+        }
+    }
+}
