@@ -597,7 +597,7 @@ pub fn effect(role: Role, name: &str) -> Option<Effect> {
     if INTERNAL.contains(&name) {
         return Some(Effect::Internal);
     }
-    (ALSO_OBEYED.contains(&name) || table::types(role, name).is_some()).then_some(Effect::Obeyed)
+    (ALSO_OBEYED.contains(&name) || table::names(role).any(|known| known == name)).then_some(Effect::Obeyed)
 }
 
 /// Returns all options that have an effect, or none, on one side, by name.

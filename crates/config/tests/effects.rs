@@ -205,7 +205,7 @@ fn the_start_names_each_option_without_effect_that_somebody_set() {
     );
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
-        lines[0].ends_with("FILE:3: option 'module_dirs' has no effect: Saltern does not run Python yet"),
+        lines[1].ends_with("FILE:3: option 'module_dirs' has no effect: Saltern does not run Python yet"),
         "{lines:?}"
     );
 }

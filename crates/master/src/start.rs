@@ -35,9 +35,6 @@ pub struct Started {
 /// Opens everything.
 pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let Start { config, keys: local_keys } = from;
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
-    }
     plugins::warn(&config);
     make_directories(&config)?;
     let stores = Arc::new(Stores::open(config, rt.clone())?);
