@@ -140,6 +140,10 @@ impl Display<'_> {
     }
 
     fn table(&self, rows: &[Vec<String>], indent: usize, header: bool) -> Result<Vec<String>, Unfit> {
+        // Salt's stumbles over a row without cells, and `nested` prints the whole.
+        if rows.iter().any(Vec::is_empty) {
+            return Err(Unfit);
+        }
         let logical: Vec<Vec<Vec<String>>> = rows.iter().map(|row| self.physical_rows(row)).collect();
         let columns = logical.iter().flatten().map(Vec::len).min().ok_or(Unfit)?;
         let width = |column: usize| logical.iter().flatten().map(|row| row[column].chars().count()).max().unwrap_or(0);
