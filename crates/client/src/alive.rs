@@ -1,5 +1,7 @@
 //! Asking a master of ours who is there.
 
+use std::time::Duration;
+
 use value::{Value, map};
 
 use crate::held::texts;
@@ -16,7 +18,45 @@ pub struct Alive {
     pub unknown: Vec<String>,
 }
 
+/// A minion that has no connection and did not get a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Away {
+    /// Its id.
+    pub id: String,
+    /// For how long it has been away, at least.
+    pub gone: Duration,
+    /// Whether it was there since the master started.
+    pub seen: bool,
+    /// How long it may still take to come back and fetch the job.
+    pub wait: Duration,
+}
+
+impl Away {
+    fn of(said: &Value) -> Option<Self> {
+        let span = |name| Duration::try_from_secs_f64(said.get(name)?.as_f64()?).ok();
+        Some(Away {
+            id: said.get("id")?.as_str()?.to_owned(),
+            gone: span("gone")?,
+            seen: said.get("seen").is_some_and(Value::truthy),
+            wait: span("wait")?,
+        })
+    }
+}
+
 impl LocalClient {
+    /// Returns the minions that have no connection and did not get a job; none when the master cannot tell.
+    ///
+    /// # Errors
+    /// When the master refuses, or does not answer.
+    pub async fn away(&mut self, jid: &str) -> Result<Vec<Away>, Error> {
+        let answer = match self.own_command("saltern_away", map! { "jid" => jid }, "away").await {
+            Err(Error::HoldsNothing) => return Ok(Vec::new()),
+            answer => answer?,
+        };
+        let away = answer.get("away").and_then(Value::as_list).unwrap_or_default();
+        Ok(away.iter().filter_map(Away::of).collect())
+    }
+
     /// Returns what the master knows of the minions a target means, without asking them; `None` when they have to be asked.
     ///
     /// # Errors

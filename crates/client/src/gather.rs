@@ -270,6 +270,19 @@ impl Gather {
         self.answered.insert(id.to_owned())
     }
 
+    /// Minions that did not get the job, because they are not connected, are not waited for. Returns those among them that
+    /// were waited for until now; one that answers all the same is shown.
+    pub fn give_up(&mut self, ids: &BTreeSet<String>) -> BTreeSet<String> {
+        let given_up: BTreeSet<String> = ids.iter().filter(|id| self.waiting.remove(*id)).cloned().collect();
+        self.named.extend(given_up.iter().cloned());
+        given_up
+    }
+
+    /// Returns those that are waited for.
+    pub fn waiting(&self) -> &BTreeSet<String> {
+        &self.waiting
+    }
+
     /// Another event of the job: whom the master expects, or why it refused.
     fn job(&mut self, data: &Map, now: Duration) -> Option<Action> {
         if data.contains_key("error") {
@@ -581,6 +594,22 @@ mod tests {
         find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
         gather.tick(at(15));
         assert_eq!(answered(&ret(&mut gather, "late", 16)), ["late"]);
+    }
+
+    #[test]
+    fn a_minion_that_is_known_to_be_away_is_not_waited_for() {
+        let mut gather = gather(&["a", "away"]);
+        ret(&mut gather, "a", 1);
+        assert_eq!(gather.give_up(&ids(&["a", "away", "stranger"])), ids(&["away"]));
+        assert_eq!(gather.tick(at(1)), [Action::Finished]);
+    }
+
+    #[test]
+    fn a_minion_that_was_given_up_may_still_answer() {
+        let mut gather = gather(&["a", "away"]);
+        gather.give_up(&ids(&["away"]));
+        assert_eq!(answered(&ret(&mut gather, "away", 1)), ["away"]);
+        assert_eq!(ret(&mut gather, "a", 2).last(), Some(&Action::Finished));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use wire::MinionId;
 use wire::envelope::Envelope;
 
 use crate::gather::{Gather, Patience, Return};
-use crate::local::{Error, LocalClient, Outcome, Ticket};
+use crate::local::{Error, LocalClient, Look, Outcome, Ticket};
 
 /// That the master holds a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +187,8 @@ impl LocalClient {
                 on(other);
             }
         };
-        self.gather_to_the_end(bus, gather, sort).await?;
+        // Those that are away are what the job is held for.
+        self.gather_to_the_end(bus, gather, Look::never(), sort).await?;
         Ok(silent)
     }
 

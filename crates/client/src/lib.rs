@@ -12,7 +12,7 @@ mod road;
 pub mod settings;
 pub mod user;
 
-pub use alive::Alive;
+pub use alive::{Alive, Away};
 pub use held::{Held, Progress};
 pub use local::{Error, Job, LocalClient, Outcome, Settings, Ticket};
 pub use road::{RoadError, RoadSettings};

@@ -13,6 +13,7 @@ use wire::MinionId;
 use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
 
+use crate::alive::Away;
 use crate::gather::{Action, Gather, Patience, Return, Step};
 use crate::held::Held;
 use crate::road::{Road, RoadError};
@@ -325,7 +326,12 @@ impl LocalClient {
         on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
         let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
-        self.gather_to_the_end(bus, gather, on).await
+        // A master of Salt's would note such a question as an odd one in its log.
+        let look = match self.abilities().is_empty() {
+            true => Look::never(),
+            false => Look::new(ticket, patience, self.now()),
+        };
+        self.gather_to_the_end(bus, gather, look, on).await
     }
 
     /// Carries out what a [`Gather`] decides, until it is done.
@@ -333,6 +339,7 @@ impl LocalClient {
         &mut self,
         bus: &mut Listening,
         mut gather: Gather,
+        mut look: Look,
         mut on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
         let jid = gather.jid().to_owned();
@@ -358,14 +365,46 @@ impl LocalClient {
                     Action::Finished => return Ok(()),
                 }
             }
+            if look.is_due(self.now()) && !gather.is_done() {
+                let away = self.look_for_absent(&mut gather, &mut look).await;
+                if !away.is_empty() {
+                    on(Outcome::Away(away));
+                    handed_over = true;
+                }
+            }
             actions = match handed_over {
                 true => gather.tick(self.now()),
-                false => match self.next_event(bus, gather.wake_at()).await? {
-                    Some(event) => gather.event(event.tag(), event.data(), self.now()),
-                    None => gather.tick(self.now()),
-                },
+                false => {
+                    let wake_at = gather.wake_at().into_iter().chain(look.at).min();
+                    match self.next_event(bus, wake_at).await? {
+                        Some(event) => gather.event(event.tag(), event.data(), self.now()),
+                        None => gather.tick(self.now()),
+                    }
+                }
             };
         }
+    }
+
+    /// Asks the master whom it is no use to wait for, and returns those.
+    async fn look_for_absent(&mut self, gather: &mut Gather, look: &mut Look) -> Vec<Away> {
+        let jid = gather.jid().to_owned();
+        let mut away = match self.away(&jid).await {
+            Ok(away) => away,
+            Err(error) => {
+                // Whoever may not know it waits as with a master of Salt.
+                tracing::debug!("the master does not tell who is away: {error}");
+                Vec::new()
+            }
+        };
+        let waited = self.now() - look.published;
+        // Who left after the job was published may have taken it along.
+        away.retain(|it| gather.waiting().contains(&it.id) && it.gone > waited);
+        let wait = away.iter().map(|it| it.wait).filter(|wait| !wait.is_zero()).min();
+        look.at = wait.map(|wait| self.now() + wait);
+        let certain: BTreeSet<String> = away.iter().filter(|it| it.wait.is_zero()).map(|it| it.id.clone()).collect();
+        let given_up = gather.give_up(&certain);
+        away.retain(|it| given_up.contains(&it.id));
+        away
     }
 
     /// What came back and did not reach this program, because it is slower than the master or was away for a moment, is in
@@ -412,6 +451,32 @@ impl LocalClient {
     }
 }
 
+/// When the master is asked who is away.
+pub(crate) struct Look {
+    published: Duration,
+    at: Option<Duration>,
+}
+
+/// Most jobs are over by then, and nobody has to ask.
+const QUIET: Duration = Duration::from_millis(500);
+
+impl Look {
+    /// All are waited for.
+    pub(crate) fn never() -> Self {
+        Look { published: Duration::ZERO, at: None }
+    }
+
+    /// Minions a job is held for are waited for, and those of masters below are not known.
+    fn new(ticket: &Ticket, patience: Patience, now: Duration) -> Self {
+        let asks = ticket.held.is_none() && patience.syndics.is_none();
+        Look { published: now, at: asks.then(|| now + QUIET) }
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        self.at.is_some_and(|at| now >= at)
+    }
+}
+
 /// What comes out of gathering.
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -421,6 +486,8 @@ pub enum Outcome {
     Step(Step),
     /// These did not.
     Silent(Vec<String>),
+    /// These did not get the job: they are not connected.
+    Away(Vec<Away>),
     /// The job is held for these, and they are waited for.
     Waiting(Vec<String>),
 }

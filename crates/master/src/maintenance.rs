@@ -62,6 +62,7 @@ fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
     }
     sessions.forget(&id);
     shared.presence.forget(&id);
+    shared.publisher.forget(&id);
 }
 
 async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {

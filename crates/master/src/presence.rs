@@ -8,10 +8,31 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use transport::SubscriberStatus;
+use tokio::time::Instant;
+use transport::{Departures, SubscriberStatus};
 use wire::MinionId;
 use wire::loads::{Abilities, Ability};
+
+/// A minion that certainly has no connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// Its id.
+    pub id: String,
+    /// For how long it has been away, at least.
+    pub gone: Duration,
+    /// Whether it was here since the master started.
+    pub seen: bool,
+    /// How long it may still take to come back and fetch what it missed.
+    pub wait: Duration,
+}
+
+/// A minion of ours that restarts, or whose connection broke, is back within this time.
+const BACK: Duration = Duration::from_secs(5);
+
+/// After a restart of the master, minions come back within this time.
+const ALL_BACK: Duration = Duration::from_secs(30);
 
 /// The addresses minions were last heard from, and what they can do beyond Salt.
 #[derive(Debug, Default)]
@@ -77,6 +98,50 @@ impl Presence {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).contains_key(minion)
     }
 
+    /// Returns those of some minions that certainly have no connection. A minion that could be behind a connection nobody has
+    /// named is left out.
+    pub fn absent<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a str>,
+        subscribers: &[SubscriberStatus],
+        left: &Departures,
+        now: Instant,
+    ) -> Vec<Absent> {
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ours = self.ours(|_| true);
+        let (mut named, mut nameless) = (HashSet::new(), HashSet::new());
+        for subscriber in subscribers {
+            let name = subscriber.minion.as_ref().map(MinionId::as_str).or(subscriber.claimed.as_deref());
+            match name {
+                Some(name) => drop(named.insert(name)),
+                None => drop(nameless.insert(subscriber.peer.ip().to_canonical())),
+            }
+        }
+        // A stock minion whose address has changed listens before it is heard from there.
+        let addresses: HashSet<IpAddr> = heard.values().copied().collect();
+        let stranger_listens = !nameless.is_subset(&addresses);
+        let absent = |id: &str| {
+            if named.contains(id) {
+                return None;
+            }
+            let departure = left.names.get(id);
+            let (departure, back) = match (ours.contains(id), heard.get(id)) {
+                // When it left is not known any more.
+                (true, _) => (departure?, BACK),
+                // What is published while a stock minion is away never reaches it.
+                (false, Some(from)) if !stranger_listens && !nameless.contains(from) => {
+                    (departure.max(left.addresses.get(from))?, Duration::ZERO)
+                }
+                (false, None) if nameless.is_empty() => (departure.unwrap_or(&left.since), ALL_BACK),
+                (false, _) => return None,
+            };
+            let gone = now.saturating_duration_since(*departure);
+            let seen = *departure != left.since;
+            Some(Absent { id: id.to_owned(), gone, seen, wait: back.saturating_sub(gone) })
+        };
+        ids.filter_map(absent).collect()
+    }
+
     /// Forgets a minion whose key is gone.
     pub fn forget(&self, minion: &MinionId) {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
@@ -103,5 +168,85 @@ impl Presence {
         let rest = heard.iter().filter(|(id, from)| nameless.contains(*from) && !named_or_ours(id));
         present.extend(rest.map(|(id, _)| id.clone()));
         present.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> MinionId {
+        MinionId::new(name).unwrap()
+    }
+
+    fn from(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn subscriber(claimed: Option<&str>, from: IpAddr) -> SubscriberStatus {
+        SubscriberStatus {
+            number: 1,
+            minion: None,
+            claimed: claimed.map(str::to_owned),
+            peer: (from, 4505).into(),
+            since: std::time::UNIX_EPOCH,
+            queued: 0,
+            dropped: 0,
+        }
+    }
+
+    /// `ours` and `stock` were here and left three seconds ago; the master runs for a minute.
+    fn known() -> (Presence, Departures, Instant) {
+        let (presence, since) = (Presence::default(), Instant::now());
+        let now = since + Duration::from_secs(60);
+        let left = now - Duration::from_secs(3);
+        presence.heard(&id("ours"), from(1));
+        presence.heard(&id("stock"), from(2));
+        presence.note_abilities(&id("ours"), Some(Abilities::default()));
+        let departures =
+            Departures { since, names: [("ours".to_owned(), left)].into(), addresses: [(from(2), left)].into() };
+        (presence, departures, now)
+    }
+
+    fn absent(subscribers: &[SubscriberStatus]) -> Vec<(String, u64, bool, u64)> {
+        let (presence, departures, now) = known();
+        let found = presence.absent(["ours", "stock", "never"].into_iter(), subscribers, &departures, now);
+        found.into_iter().map(|it| (it.id, it.gone.as_secs(), it.seen, it.wait.as_secs())).collect()
+    }
+
+    #[test]
+    fn who_left_is_away_and_may_come_back_for_a_moment() {
+        let expected = [("ours", 3, true, 2), ("stock", 3, true, 0), ("never", 60, false, 0)];
+        assert_eq!(absent(&[]), expected.map(|(id, gone, seen, wait)| (id.to_owned(), gone, seen, wait)));
+    }
+
+    #[test]
+    fn who_could_be_behind_a_connection_is_not_called_away() {
+        let ids = |subscribers: &[SubscriberStatus]| {
+            absent(subscribers).into_iter().map(|(id, ..)| id).collect::<Vec<String>>()
+        };
+        // A claim proves nothing, but it may be true.
+        assert_eq!(ids(&[subscriber(Some("ours"), from(9))]), ["stock", "never"]);
+        assert_eq!(ids(&[subscriber(Some("never"), from(9))]), ["ours", "stock"]);
+        // Nameless connections are of stock minions, which may have another address than before.
+        assert_eq!(ids(&[subscriber(None, from(2))]), ["ours"]);
+        assert_eq!(ids(&[subscriber(None, from(9))]), ["ours"]);
+        assert_eq!(ids(&[subscriber(None, from(1))]), ["ours", "stock"]);
+    }
+
+    #[test]
+    fn who_left_at_an_unknown_time_is_waited_for() {
+        let (presence, mut departures, now) = known();
+        departures.names.clear();
+        departures.addresses.clear();
+        assert_eq!(presence.absent(["ours", "stock"].into_iter(), &[], &departures, now), []);
+    }
+
+    #[test]
+    fn after_a_restart_of_the_master_minions_have_time_to_come_back() {
+        let (presence, departures, _) = known();
+        let now = departures.since + Duration::from_secs(10);
+        let never = presence.absent(["never"].into_iter(), &[], &departures, now);
+        assert_eq!(never[0].wait, Duration::from_secs(20));
     }
 }

@@ -68,6 +68,7 @@ impl Ask {
         let take = |outcome| match outcome {
             Outcome::Answer(answer) => answers.returned.push(answer),
             Outcome::Silent(ids) => answers.silent.extend(ids),
+            Outcome::Away(away) => answers.silent.extend(away.into_iter().map(|it| it.id)),
             // Nothing is held for runners.
             Outcome::Step(_) | Outcome::Waiting(_) => {}
         };

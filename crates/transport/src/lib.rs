@@ -29,7 +29,7 @@ pub use budget::Budget;
 pub use capacity::{connections, refused_connections};
 pub use error::Error;
 pub use options::{Heartbeat, Kind, Limits, OnHeard, Target};
-pub use publish::{Audience, Delivery, Introduction, Payload, Publisher, SubscriberStatus};
+pub use publish::{Audience, Delivery, Departures, Introduction, Payload, Publisher, SubscriberStatus};
 pub use serve::{Incoming, Reply, RequestServer};
 pub use tcp::tls::{CertReqs, Tls, TlsSettings};
 

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use wire::MinionId;
 use wire::envelope::{self, Envelope};
@@ -197,10 +198,48 @@ impl Subscriber {
     }
 }
 
+/// When connections ended, as far back as the publisher goes.
+#[derive(Clone, Debug)]
+pub struct Departures {
+    /// Since when departures are noted.
+    pub since: Instant,
+    /// The last connection under each name, proved or claimed.
+    pub names: HashMap<String, Instant>,
+    /// The last connection without a name from each address.
+    pub addresses: HashMap<std::net::IpAddr, Instant>,
+}
+
+/// Strangers can come under any number of names and from any number of addresses.
+const NOTED: usize = 65_536;
+
+impl Departures {
+    fn new() -> Self {
+        Departures { since: Instant::now(), names: HashMap::new(), addresses: HashMap::new() }
+    }
+
+    fn note(&mut self, subscriber: &Subscriber) {
+        let now = Instant::now();
+        let proved = lock(&subscriber.minion).as_ref().map(ToString::to_string);
+        match proved.or_else(|| subscriber.claimed.clone()) {
+            Some(name) => note_in(&mut self.names, name, now),
+            None => note_in(&mut self.addresses, subscriber.peer.ip().to_canonical(), now),
+        }
+    }
+}
+
+/// Whoever is not noted any more has left at an unknown time.
+fn note_in<K: Eq + std::hash::Hash>(noted: &mut HashMap<K, Instant>, key: K, now: Instant) {
+    if noted.len() >= NOTED && !noted.contains_key(&key) {
+        noted.clear();
+    }
+    noted.insert(key, now);
+}
+
 /// All subscribers of a publisher.
 #[derive(Debug)]
 pub(crate) struct Roll {
     next: AtomicU64,
+    departures: Mutex<Departures>,
     subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
     /// The connections that claim a name, or have proved it, so that a sign-in need not look at all.
     claims: Mutex<HashMap<String, Vec<Arc<Subscriber>>>>,
@@ -211,7 +250,13 @@ impl Roll {
     /// An empty roll, and where it tells of queues that were too full and have become empty.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<u64>) {
         let (drained, receiver) = mpsc::channel(DRAINED);
-        let roll = Roll { next: AtomicU64::new(0), subscribers: Mutex::default(), claims: Mutex::default(), drained };
+        let roll = Roll {
+            next: AtomicU64::new(0),
+            departures: Mutex::new(Departures::new()),
+            subscribers: Mutex::default(),
+            claims: Mutex::default(),
+            drained,
+        };
         (Arc::new(roll), receiver)
     }
 
@@ -248,6 +293,8 @@ impl Roll {
     }
 
     fn leave(&self, subscriber: &Subscriber) {
+        // Before it is off the roll, so that who is not on it has left at a known time.
+        lock(&self.departures).note(subscriber);
         lock(&self.subscribers).remove(&subscriber.number);
         self.unname(subscriber);
     }
@@ -441,6 +488,16 @@ impl Publisher {
     /// Returns all subscribers, oldest first.
     pub fn subscribers(&self) -> Vec<SubscriberStatus> {
         self.roll.all().iter().map(|subscriber| subscriber.status()).collect()
+    }
+
+    /// Returns when connections ended.
+    pub fn departures(&self) -> Departures {
+        lock(&self.roll.departures).clone()
+    }
+
+    /// Forgets when a minion left: its key is gone.
+    pub fn forget(&self, minion: &MinionId) {
+        lock(&self.roll.departures).names.remove(minion.as_str());
     }
 
     /// Marks the connections that claim this name and come from this address as the minion's: it has just signed in from

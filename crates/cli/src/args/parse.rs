@@ -139,7 +139,12 @@ impl Parser<'_> {
             self.names.keys().copied().filter(|name| name.starts_with(typed)).collect();
         fitting.sort_unstable();
         match fitting[..] {
-            [] => Err(Stop::Usage(format!("no such option: {typed}"))),
+            [] => {
+                let near =
+                    crate::hint::nearest(typed, self.names.keys().copied().filter(|name| name.starts_with("--")));
+                let hint = near.map(|name| format!("\nDid you mean {name}?")).unwrap_or_default();
+                Err(Stop::Usage(format!("no such option: {typed}{hint}")))
+            }
             [name] => Ok(name),
             _ => Err(Stop::Usage(format!("ambiguous option: {typed} ({}?)", fitting.join(", ")))),
         }
@@ -272,6 +277,8 @@ mod tests {
         assert_eq!(refusal(&["a", "cmd.run", "-1"]), "no such option: -1");
         assert_eq!(refusal(&["--ver"]), "ambiguous option: --ver (--verbose, --version, --versions-report?)");
         assert_eq!(refusal(&["--timeout=abc"]), "option --timeout: invalid integer value: 'abc'");
+        assert_eq!(refusal(&["--timout=3"]), "no such option: --timout\nDid you mean --timeout?");
+        assert_eq!(refusal(&["--nonsense"]), "no such option: --nonsense");
         assert_eq!(refusal(&["-t"]), "-t option requires 1 argument");
         assert_eq!(refusal(&["--static=1"]), "--static option does not take a value");
         assert_eq!(

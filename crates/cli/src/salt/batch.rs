@@ -18,8 +18,8 @@ use crate::exit_codes;
 
 impl Session {
     /// Runs the job in batches.
-    pub(super) async fn run_batch(&mut self, _known: Known) -> Result<u8> {
-        match self.batches().await {
+    pub(super) async fn run_batch(&mut self, known: Known) -> Result<u8> {
+        match self.batches(&known).await {
             Ok(code) => Ok(code),
             Err(error) => match error.downcast::<client::Error>() {
                 Ok(refused) => {
@@ -31,19 +31,20 @@ impl Session {
         }
     }
 
-    async fn batches(&mut self) -> Result<u8> {
+    async fn batches(&mut self, known: &Known) -> Result<u8> {
         let quiet = self.flag("static");
         let size = self.batch_size().unwrap_or_else(|| "100%".into());
         let size: Size = match size.parse() {
             Ok(size) => size,
             Err(error) => {
-                outputters::print_line(&format!("{error}"))?;
+                eprintln!("{error}");
                 return Ok(exit_codes::GENERIC);
             }
         };
         let mut bus = self.client.listen().await?;
         let Some((up, down)) = self.ping(&mut bus).await? else {
             outputters::print_line(super::NOBODY)?;
+            known.explain(&self.job, self.delimiter());
             if !quiet {
                 outputters::print_line("No minions matched the target.")?;
                 return Ok(say_no_return());
@@ -197,13 +198,14 @@ impl Run<'_> {
         if self.quiet {
             self.results.insert(id.clone(), result);
         } else {
-            // Salt prints the whole entry of the minion in a batch, job id and return code included.
-            let mut shown = Map::from_iter([(id.as_str(), result)]);
+            // Salt prints the whole entry of the minion in a batch, job id and return code included, the result last.
+            let mut shown = Map::new();
             for name in ["retcode", "jid"] {
                 if let Some(value) = data.get(name) {
                     shown.insert(name, value.clone());
                 }
             }
+            shown.insert(id.as_str(), result);
             outputters::display(&shown.into(), data.get_str("out"), &self.session.settings, 0)?;
         }
         self.batch.finished(&id, code, self.session.client.now());

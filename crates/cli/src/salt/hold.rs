@@ -36,7 +36,7 @@ pub fn left_behind(jid: &str, hold: Duration) -> String {
 }
 
 /// A span of time in the largest unit that fits.
-fn span(time: Duration) -> String {
+pub fn span(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     for (unit, length) in [("d", 86_400.0), ("h", 3600.0), ("m", 60.0)] {
         if seconds >= length && (seconds / length).fract() == 0.0 {

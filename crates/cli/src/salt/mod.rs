@@ -22,11 +22,11 @@ use value::{Map, Value};
 use crate::args::{Parsed, Program};
 use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMaster};
-use crate::{args, exit_codes, log_setup};
+use crate::{args, exit_codes, hint, log_setup};
 use job::{Incomplete, Job};
 use printer::Printer;
 pub use printer::Silence;
-pub use silence::Known;
+pub use silence::{Known, NOT_CONNECTED};
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {
@@ -81,9 +81,15 @@ fn dump_config(prepared: &OnMaster) -> ExitCode {
 }
 
 fn run(prepared: OnMaster, mut job: Job, hold: Duration) -> Result<u8> {
-    if job::resolve_nodegroups(&mut job, &prepared.config.nodegroups).is_err() {
+    if let Err(error) = job::resolve_nodegroups(&mut job, &prepared.config.nodegroups) {
         let file = prepared.config.paths.conf_file.display();
-        outputters::print_line(&format!("Node group {} unavailable in {file}", job.target))?;
+        let targeting::Error::Nodegroup { name, .. } = &error else { return Err(error.into()) };
+        outputters::print_line(&format!("Node group {name} unavailable in {file}"))?;
+        let known = prepared.config.nodegroups.keys().filter_map(Value::as_str);
+        match hint::nearest(name, known) {
+            Some(near) => eprintln!("{error}. {}", hint::did_you_mean(near)),
+            None => eprintln!("{error}"),
+        }
         return Ok(exit_codes::GENERIC);
     }
     let runtime = prepare::small_runtime().context("failed to start")?;
@@ -159,7 +165,13 @@ impl Session {
     async fn run(mut self) -> Result<u8> {
         let known = Known::new(&self.prepared.config);
         if self.flag("preview_target") {
-            let ids = known.expected(&self.job, self.delimiter())?;
+            let ids = match known.expected(&self.job, self.delimiter()) {
+                Ok(ids) => ids,
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    Vec::new()
+                }
+            };
             return self.show_list(ids);
         }
         if self.flag("async") && self.batch_size().is_some() {
@@ -255,6 +267,7 @@ impl Session {
             let jid = self.client.publish(&publication).await?.map_or_else(|| "0".to_owned(), |ticket| ticket.jid);
             if jid == "0" {
                 outputters::print_line(NOBODY)?;
+                known.explain(&self.job, self.delimiter());
             }
             outputters::print_line(&format!("Executed command with job ID: {jid}"))?;
             return Ok(exit_codes::OK);
@@ -270,6 +283,7 @@ impl Session {
         let relays = self.prepared.config.jobs.order_masters;
         let Some(ticket) = ticket.filter(|ticket| relays || !ticket.minions.is_empty()) else {
             outputters::print_line(NOBODY)?;
+            known.explain(&self.job, self.delimiter());
             return if self.job.single_function() == Some("sys.doc") {
                 Ok(no_docs())
             } else {

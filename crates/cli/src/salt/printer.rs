@@ -1,5 +1,8 @@
 //! Prints what minions return.
 
+use std::io::IsTerminal;
+use std::time::SystemTime;
+
 use anyhow::Result;
 use client::Outcome;
 use client::gather::Return;
@@ -7,7 +10,9 @@ use outputters::Settings;
 use value::{Map, Value, map};
 
 use super::progress::Progress;
+use super::silence::not_connected;
 use super::summary::{Summary, retcode};
+use crate::hint::Hints;
 
 /// What is printed about minions that kept silent.
 pub trait Silence {
@@ -26,6 +31,7 @@ pub struct Printer<'a> {
     worst: i64,
     printed: usize,
     summary: Summary,
+    hints: Hints,
     trouble: Option<std::io::Error>,
 }
 
@@ -40,6 +46,7 @@ impl<'a> Printer<'a> {
             worst: 0,
             printed: 0,
             summary: Summary::default(),
+            hints: Hints::default(),
             trouble: None,
         }
     }
@@ -65,6 +72,12 @@ impl<'a> Printer<'a> {
                     self.silent(&id);
                 }
             }
+            Outcome::Away(away) => {
+                for it in away {
+                    let text = not_connected(&it, self.to_a_person(), SystemTime::now());
+                    self.no_return(&it.id, text);
+                }
+            }
             Outcome::Step(step) => self.progress.step(&step),
             Outcome::Waiting(ids) => eprintln!("{}", super::hold::waiting(&ids)),
         }
@@ -75,12 +88,25 @@ impl<'a> Printer<'a> {
         let result = data.get("return").cloned().unwrap_or_default();
         let entry = map! { "ret" => result.clone(), "retcode" => data.get("retcode").cloned().unwrap_or_default() };
         let out = data.get_str("out").map(str::to_owned);
+        if retcode(&entry) != 0 {
+            self.hints.look(&result);
+        }
         self.entry(&id, result, out.as_deref(), &entry);
         self.progress.returned(&id);
     }
 
     fn silent(&mut self, id: &str) {
-        let Some(text) = self.silence.text(id) else { return };
+        if let Some(text) = self.silence.text(id) {
+            self.no_return(id, text);
+        }
+    }
+
+    /// Somebody reads this, and no program.
+    fn to_a_person(&self) -> bool {
+        self.settings.output.is_none() && self.settings.output_file.is_none() && std::io::stdout().is_terminal()
+    }
+
+    fn no_return(&mut self, id: &str, text: String) {
         let entry = map! { "ret" => text.as_str(), "retcode" => 1 };
         if self.show_silent {
             self.entry(id, text.into(), Some("no_return"), &entry);
@@ -106,6 +132,7 @@ impl<'a> Printer<'a> {
     /// Ends the printing. Returns the highest return code, or nothing if no minion was told of.
     pub fn finish(mut self) -> Result<(Option<i64>, Summary)> {
         self.progress.end();
+        self.hints.say();
         match self.trouble {
             Some(error) => Err(anyhow::Error::new(error).context("failed to write the output")),
             None => Ok(((self.printed > 0).then_some(self.worst), self.summary)),

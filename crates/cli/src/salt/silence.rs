@@ -5,16 +5,23 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use client::Away;
 use store::Layout;
 use store::minion_data::MinionDataCache;
 use targeting::{Checker, MinionData, TargetType};
 use value::{Map, Value};
 use wire::MinionId;
 
+use super::hold;
 use super::job::Job;
 use super::printer::Silence;
+use crate::hint;
+
+/// Ids of a list that are explained.
+const MOST_EXPLAINED: usize = 5;
 
 /// The master's knowledge, read when first needed.
 pub struct Known {
@@ -47,6 +54,42 @@ impl Known {
         let checker = Checker { minions: self, nodegroups: &self.nodegroups, data_cache: self.data_cache };
         let expected = checker.expect(&job.target, kind, delimiter);
         Ok(expected.with_context(|| format!("failed to read the target '{}'", job.target))?.minions)
+    }
+
+    /// Says on the error output why a target means nobody, if it is broken or looks mistyped.
+    pub fn explain(&self, job: &Job, delimiter: &str) {
+        if let Some(text) = self.explanation(job, delimiter) {
+            eprintln!("{text}");
+        }
+    }
+
+    fn explanation(&self, job: &Job, delimiter: &str) -> Option<String> {
+        let kind = match TargetType::from_name(&job.target_type) {
+            Ok(kind) => kind,
+            Err(error) => return Some(error.to_string()),
+        };
+        let context = targeting::Context { delimiter, nodegroups: Some(&self.nodegroups) };
+        if let Err(error) = targeting::Compiled::for_master(&job.target, kind, &context) {
+            return Some(error.to_string());
+        }
+        let named = match &job.target {
+            Value::Str(text) if kind == TargetType::Glob => vec![text.to_string()],
+            Value::List(ids) if kind == TargetType::List => ids.iter().map(Value::to_string).collect(),
+            _ => return None,
+        };
+        let accepted = self.accepted();
+        let pending = |id: &str| self.accepted_dir.with_file_name("minions_pre").join(id).is_file();
+        let lines = named.iter().take(MOST_EXPLAINED).filter_map(|id| {
+            if id.contains('/') {
+                return None;
+            }
+            if pending(id) {
+                return Some(format!("The key of '{id}' is not accepted yet. See: salt-key -a {id}"));
+            }
+            let near = hint::nearest(id, accepted.iter().map(String::as_str))?;
+            Some(format!("There is no minion '{id}'. {}", hint::did_you_mean(near)))
+        });
+        Some(lines.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
     }
 
     /// Returns the texts about minions that keep silent on a job.
@@ -115,7 +158,7 @@ impl Silence for About {
         if known.data_cache && known.grains(id).is_some() {
             let connected = known.connected();
             if !connected.is_empty() && !connected.contains(id) {
-                return Some("Minion did not return. [Not connected]".into());
+                return Some(NOT_CONNECTED.into());
             }
         }
         // A relay master answers through its minions.
@@ -129,6 +172,26 @@ impl Silence for About {
             self.jid
         ))
     }
+}
+
+/// Salt's words, which scripts look for.
+pub const NOT_CONNECTED: &str = "Minion did not return. [Not connected]";
+
+/// Returns the text about a minion the master knows to be away. Only people are told since when.
+pub fn not_connected(away: &Away, to_a_person: bool, now: SystemTime) -> String {
+    if !to_a_person {
+        return NOT_CONNECTED.into();
+    }
+    let ago = hold::span(Duration::from_secs(away.gone.as_secs()));
+    match (away.seen, now.checked_sub(away.gone)) {
+        (true, Some(last)) => format!("{NOT_CONNECTED} (last seen {}, {ago} ago)", local_time(last)),
+        _ => format!("{NOT_CONNECTED} (not seen since the master started, {ago} ago)"),
+    }
+}
+
+fn local_time(at: SystemTime) -> String {
+    let zoned = jiff::Timestamp::try_from(at).map(|at| at.to_zoned(jiff::tz::TimeZone::system()));
+    zoned.map_or_else(|_| "long ago".into(), |zoned| zoned.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 fn addresses(grains: &Map) -> impl Iterator<Item = IpAddr> + '_ {
@@ -198,6 +261,17 @@ mod tests {
         assert_eq!(peers_in_table(table, 4505), [IpAddr::from([10, 0, 0, 11])]);
         let six = "head\n 0: 00000000000000000000000001000000:1199 0000000000000000FFFF00000B00000A:1 01 0\n";
         assert_eq!(peers_in_table(six, 4505), [IpAddr::from([10, 0, 0, 11])]);
+    }
+
+    #[test]
+    fn people_are_told_since_when_a_minion_is_away_and_scripts_get_salts_words() {
+        let away = |seen| Away { id: "a".into(), gone: Duration::from_millis(90_500), seen, wait: Duration::ZERO };
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        assert_eq!(not_connected(&away(true), false, now), "Minion did not return. [Not connected]");
+        let told = not_connected(&away(true), true, now);
+        assert!(told.starts_with("Minion did not return. [Not connected] (last seen 2027-01-1"), "{told}");
+        assert!(told.ends_with(", 90s ago)"), "{told}");
+        assert!(not_connected(&away(false), true, now).ends_with("(not seen since the master started, 90s ago)"));
     }
 
     #[test]

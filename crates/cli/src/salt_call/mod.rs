@@ -17,7 +17,7 @@ use crate::args::{self, Parsed, Program};
 use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMinion};
 use crate::salt::job::{no_parse, read_arguments};
-use crate::{exit_codes, log_setup};
+use crate::{exit_codes, hint, log_setup};
 use shown::Shown;
 
 /// Runs the program.
@@ -204,6 +204,9 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     let code = match Shown::of(function, &answer, || usage(function)) {
         Shown::Complaint { text, usage, code } => {
             eprintln!("{}", value::shown::for_terminal(&text));
+            if let Some(hint) = hint::of_text(&text) {
+                eprintln!("{hint}");
+            }
             if let Some(usage) = usage {
                 outputters::print_line(&usage)?;
             }
@@ -212,6 +215,10 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
         Shown::Result(code) => code,
     };
     let retcode = answer.retcode;
+    let mut hints = hint::Hints::default();
+    if retcode != 0 {
+        hints.look(&answer.value);
+    }
     let (result, out) = if flag(&options, "print_metadata") {
         (metadata(function, words, answer, set_metadata(&options)), Some("nested".to_owned()))
     } else {
@@ -220,6 +227,7 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     // With `--out=highstate` a function that asks for nothing is not taken for a run of states.
     let out = out.as_deref().unwrap_or("nested");
     outputters::display(&map! { "local" => result }.into(), Some(out), &settings, retcode)?;
+    hints.say();
     Ok(if flag(&options, "retcode_passthrough") { retcode as u8 } else { code })
 }
 

@@ -22,7 +22,7 @@ use crate::args::{self, Parsed, Program};
 use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::{self, target_list, target_type};
-use crate::salt::{Known, Silence};
+use crate::salt::{Known, NOT_CONNECTED, Silence};
 use crate::{exit_codes, log_setup};
 use plan::Plan;
 
@@ -186,6 +186,9 @@ impl Copy {
                         answers.insert(id, text);
                     }
                 }
+            }
+            Outcome::Away(away) => {
+                answers.extend(away.into_iter().map(|it| (Value::from(it.id), Value::from(NOT_CONNECTED))));
             }
             // Copies are not held.
             Outcome::Step(_) | Outcome::Waiting(_) => {}

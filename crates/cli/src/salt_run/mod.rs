@@ -15,7 +15,7 @@ use crate::args::{Parsed, Program};
 use crate::dispatch::usage_error;
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::no_parse;
-use crate::{exit_codes, log_setup};
+use crate::{exit_codes, hint, log_setup};
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {
@@ -156,6 +156,11 @@ impl Session {
         if !self.quiet {
             let shown: Value = if similar.is_empty() { text.into() } else { similar.into() };
             outputters::display(&shown, Some("nested"), &self.settings, 0)?;
+            let known: Vec<String> =
+                runners::docs(Kind::Runner, "").into_iter().map(|(name, _)| name.to_string()).collect();
+            if let Some(hint) = hint::of_function(&self.function, &known) {
+                eprintln!("{hint}");
+            }
         }
         Ok(exit_codes::OK)
     }

@@ -6,6 +6,7 @@ use wire::MinionId;
 
 use super::{Answer, Ask, held};
 use crate::Shared;
+use crate::jobs::ledger::Progress;
 use crate::jobs::publish::Target;
 
 /// Tells it to users who may do everything; nothing when the minions themselves have to be asked.
@@ -33,4 +34,34 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
     let is_there = |id: &String| connected.binary_search_by(|known: &MinionId| known.as_str().cmp(id)).is_ok();
     let (up, down): (Vec<String>, Vec<String>) = known.into_iter().partition(is_there);
     Some(map! { "up" => up, "down" => down, "unknown" => unknown })
+}
+
+/// `saltern_away`: who of the minions a job was for has no connection and has not got it, and for how long.
+pub fn away(ask: Ask) -> Answer {
+    match held::admit(ask) {
+        Ok((shared, load)) => {
+            let jid = load.get("jid").map(Value::to_string).unwrap_or_default();
+            map! { "away" => of_job(&shared, &jid).map_or(Value::Null, Value::from) }.into()
+        }
+        Err(refused) => refused.into(),
+    }
+}
+
+/// Nothing for jobs the master has forgotten, and for those that masters below pass on.
+fn of_job(shared: &Shared, jid: &str) -> Option<Vec<Value>> {
+    if shared.stores.config.jobs.order_masters {
+        return None;
+    }
+    let report = shared.open_jobs.job(jid)?;
+    let without = report.targets.iter().filter(|(_, progress)| *progress < Progress::Received);
+    // In this order: who connects in between is on the list of subscribers.
+    let left = shared.publisher.departures();
+    let subscribers = shared.publisher.subscribers();
+    let now = tokio::time::Instant::now();
+    let absent = shared.presence.absent(without.map(|(id, _)| id.as_str()), &subscribers, &left, now);
+    let one = |it: crate::presence::Absent| -> Value {
+        let (gone, wait) = (it.gone.as_secs_f64(), it.wait.as_secs_f64());
+        map! { "id" => it.id, "gone" => gone, "seen" => it.seen, "wait" => wait }.into()
+    };
+    Some(absent.into_iter().map(one).collect())
 }

@@ -11,6 +11,7 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("get_token", token::get),
     ("mk_token", token::make),
     ("saltern_alive", alive::handle),
+    ("saltern_away", alive::away),
     ("saltern_held", held::list),
     ("saltern_job", held::job),
     ("saltern_drop", held::drop_job),

@@ -125,7 +125,11 @@ async fn lookup_jid(
     if states {
         return Ok(super::saltern::states_and_returns(ctx, &jid).await?.into());
     }
+    let asked = jid.clone();
     let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &source, &jid)).await?;
+    if let Some(text) = unknown(&asked, &job, &returns) {
+        tracing::warn!("{text}");
+    }
     if display_progress {
         for (id, _) in &returns {
             ctx.progress(map! { "message" => id.as_str() }).await;
@@ -430,6 +434,19 @@ fn described(jid: &str, load: Option<&Map>) -> Map {
         job.insert("StartTime", start);
     }
     job
+}
+
+/// Salt shows an empty result for a job it knows nothing of; whoever asks should learn that it is not one without returns.
+fn unknown(jid: &str, job: &Map, returns: &[(String, JobReturn)]) -> Option<String> {
+    if !returns.is_empty() || !job.contains_key("Error") {
+        return None;
+    }
+    Some(match wire::Jid::is_valid(jid) {
+        true => format!("There is no job {jid} in the job cache. See: salt-run jobs.list_jobs"),
+        false => {
+            format!("{} is no job id: those have 20 digits. See: salt-run jobs.list_jobs", value::shown::brief(jid, 60))
+        }
+    })
 }
 
 fn read_job(ctx: &RunnerContext, source: &Source, jid: &str) -> Result<(Map, Vec<(String, JobReturn)>)> {
