@@ -4,10 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap_complete::Shell;
-
 use crate::args::{self, Parsed, Program, Stop};
-use crate::{demo, exit_codes, link, swarm, version, wheel};
+use crate::{complete, demo, elsewhere, exit_codes, hint, link, swarm, version, wheel};
 
 /// Runs what the command line asks for; the first argument is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -21,7 +19,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let called =
         words.first().map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned());
     let rest = words.split_off(words.len().min(1));
-    match called.as_deref().and_then(Program::from_name) {
+    let called = called.as_deref().unwrap_or_default();
+    if let Some(sentence) = elsewhere::sentence(called) {
+        return fail(&sentence, exit_codes::UNAVAILABLE);
+    }
+    match Program::from_name(called) {
         Some(program) => run(program, rest),
         None => own(rest),
     }
@@ -37,10 +39,17 @@ fn own(mut words: Vec<String>) -> ExitCode {
     if let Some(program) = Program::from_name(&first) {
         return run(program, rest);
     }
+    if let Some(sentence) = elsewhere::sentence(&first) {
+        return fail(&sentence, exit_codes::UNAVAILABLE);
+    }
+    let help = rest.iter().any(|word| matches!(word.as_str(), "-h" | "--help"));
     match (first.as_str(), rest.as_slice()) {
         ("-h" | "--help" | "help", _) => print(&overview()),
         ("--version", _) => print(&format!("saltern {} (as Salt {})\n", version::SALTERN, version::SALT)),
         ("-V" | "--versions-report", _) => print(&format!("{}\n", version::report())),
+        ("link", _) if help => print(LINK_HELP),
+        ("completions", _) if help => print(complete::HELP),
+        ("complete", words) => return complete::main(words),
         ("link", [directory]) => return link::link(Path::new(directory)),
         ("completions", [shell]) => return completions(shell),
         ("demo", arguments) => return demo::main(arguments),
@@ -48,7 +57,7 @@ fn own(mut words: Vec<String>) -> ExitCode {
         ("wheel", _) => return wheel::main(rest),
         ("link", _) => return fail("'saltern link' takes one directory", exit_codes::USAGE),
         ("completions", _) => return fail("'saltern completions' takes one of bash, zsh, fish", exit_codes::USAGE),
-        (other, _) => return fail(&format!("no such program: {other} (see saltern --help)"), exit_codes::USAGE),
+        (other, _) => return unknown(other),
     }
     ExitCode::SUCCESS
 }
@@ -107,15 +116,33 @@ fn fail(text: &str, code: u8) -> ExitCode {
 }
 
 fn completions(shell: &str) -> ExitCode {
-    let shell = match shell {
-        "bash" => Shell::Bash,
-        "zsh" => Shell::Zsh,
-        "fish" => Shell::Fish,
-        other => return fail(&format!("no completion for '{other}' (bash, zsh or fish)"), exit_codes::USAGE),
-    };
-    print(&args::completion::script(shell));
-    ExitCode::SUCCESS
+    match complete::script(shell) {
+        Some(script) => {
+            print(&script);
+            ExitCode::SUCCESS
+        }
+        None => fail(&format!("no completion for '{shell}' (bash, zsh or fish)"), exit_codes::USAGE),
+    }
 }
+
+/// What `saltern` knows under its own name besides the programs.
+pub const OWN: [&str; 5] = ["completions", "demo", "link", "swarm", "wheel"];
+
+fn unknown(name: &str) -> ExitCode {
+    let known = Program::ALL.map(Program::name).into_iter().chain(OWN);
+    let hint = hint::nearest(name, known).map(|near| format!(" {}", hint::did_you_mean(near))).unwrap_or_default();
+    fail(&format!("no such program: {name} (see saltern --help){hint}"), exit_codes::USAGE)
+}
+
+const LINK_HELP: &str = "\
+Usage: saltern link DIR
+
+Puts the names salt, salt-call, salt-cp, salt-key, salt-master, salt-minion and salt-run into DIR, as links to this file.
+Links that are there are replaced; a file that is no link is left alone, and the program ends with status 1.
+
+Options:
+  -h, --help  print this help
+";
 
 fn overview() -> String {
     let mut out = String::from(

@@ -4,10 +4,13 @@
 //! crates below; here is what a person sees of it.
 
 pub mod args;
+mod complete;
 mod daemons;
 mod demo;
 mod dispatch;
+mod elsewhere;
 pub mod exit_codes;
+mod hint;
 mod link;
 mod log_setup;
 mod prepare;

@@ -57,6 +57,81 @@ fn the_name_may_be_an_argument_or_a_link() {
 }
 
 #[test]
+fn programs_that_are_not_here_are_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["salt-api", "salt-ssh", "salt-cloud", "salt-proxy", "salt-syndic", "spm"] {
+        let run = saltern(&[name, "--help"], directory.path());
+        assert_eq!((run.0, run.1.as_str()), (69, ""), "{run:?}");
+        assert!(run.2.starts_with(&format!("saltern: error: {name} is not part of Saltern: ")), "{run:?}");
+    }
+    let link = directory.path().join("salt-ssh");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_saltern"), &link).unwrap();
+    assert_eq!(Command::new(&link).arg("--version").output().unwrap().status.code(), Some(69));
+    let run = saltern(&["salt-kye"], directory.path());
+    assert!(run.0 == 64 && run.2.contains("Did you mean 'salt-key'?"), "{run:?}");
+    for own in ["link", "completions", "demo"] {
+        let run = saltern(&[own, "--help"], directory.path());
+        assert!(run.0 == 0 && run.1.starts_with(&format!("Usage: saltern {own}")) && run.2.is_empty(), "{run:?}");
+    }
+}
+
+#[test]
+fn a_master_that_never_ran_has_no_keys() {
+    let directory = master();
+    std::fs::remove_dir_all(directory.path().join("pki")).unwrap();
+    let nothing = "Accepted Keys:\nDenied Keys:\nUnaccepted Keys:\nRejected Keys:\n";
+    assert_eq!(saltern(&["salt-key", "-c", "etc", "-L"], directory.path()), Run(0, nothing.into(), String::new()));
+    for flags in [&["-F"][..], &["-f", "x"], &["-p", "x"]] {
+        let run = saltern(&[&["salt-key", "-c", "etc"], flags].concat(), directory.path());
+        assert_eq!((run.0, run.2.as_str()), (0, ""), "{run:?}");
+    }
+}
+
+#[test]
+fn an_unknown_node_group_is_named_alone() {
+    let directory = master();
+    let path = directory.path().join("etc/master");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{config}nodegroups: {{front: 'web*'}}\n")).unwrap();
+    let run = saltern(&["salt", "-c", "etc", "-C", "N@fronts or web1", "test.ping"], directory.path());
+    assert_eq!((run.0, run.1.as_str()), (1, "Node group fronts unavailable in DIR/etc/master\n"), "{run:?}");
+    assert!(run.2.contains("Did you mean 'front'?"), "{run:?}");
+}
+
+#[test]
+fn an_unknown_job_is_said_to_be_unknown() {
+    let directory = master();
+    let ask = |jid: &str| saltern(&["salt-run", "-c", "etc", "--out=json", "jobs.lookup_jid", jid], directory.path());
+    let run = ask("20200101000000000000");
+    assert_eq!((run.0, run.1.as_str()), (0, "{}\n"), "{run:?}");
+    assert!(run.2.contains("There is no job 20200101000000000000 in the job cache"), "{run:?}");
+    assert!(ask("abc").2.contains("abc is no job id"));
+}
+
+#[test]
+fn completion_asks_the_program() {
+    let directory = master();
+    std::fs::write(directory.path().join("pki/minions/web1"), "").unwrap();
+    let complete = |line: &str| saltern(&["complete", "bash", line], directory.path());
+    assert_eq!(complete("salt -c etc w"), Run(0, "web1\n".into(), String::new()));
+    assert_eq!(complete("salt --out=js").1, "json\n");
+    let run = saltern(&["complete", "fish", "salt-key", "--gen-k"], directory.path());
+    assert!(run.1.starts_with("--gen-keys\t"), "{run:?}");
+    // A real bash takes the script, and its Tab gives what the program says.
+    let script = saltern(&["completions", "bash"], directory.path()).1.replace("DIR", ".");
+    let ask = "COMP_LINE='salt -c etc we'; COMP_POINT=${#COMP_LINE}; _saltern 2>/dev/null; echo \"${COMPREPLY[@]}\"";
+    let bin = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_saltern"), bin.path().join("saltern")).unwrap();
+    let output = Command::new("bash")
+        .args(["-c", &format!("{script}\n{ask}")])
+        .env("PATH", format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap()))
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "web1\n", "{output:?}");
+}
+
+#[test]
 fn salt_says_what_is_missing() {
     let directory = master();
     let run = saltern(&["salt", "-c", "etc", "*"], directory.path());

@@ -1,6 +1,5 @@
-//! Flags: what each program takes, how a command line is read, the help and the completion.
+//! Flags: what each program takes, how a command line is read, the help.
 
-pub mod completion;
 pub mod help;
 pub mod option;
 pub mod parse;

@@ -1,4 +1,4 @@
-//! The flags of each program. One table serves the parser, the help and the shell completion.
+//! The flags of each program. One table serves the parser, the help and the completion.
 
 use super::option::{Flag, Group, Kind, Preset};
 

@@ -1,0 +1,56 @@
+//! Salt's programs that are no part of Saltern: what to do instead.
+
+/// By name: why it is not here, and what does the work.
+const PROGRAMS: [(&str, &str); 8] = [
+    (
+        "salt-api",
+        "there is no HTTP interface yet; run salt, salt-run and salt-key on the master, over ssh for instance",
+    ),
+    ("salt-cloud", "machines are not created; use the tools of your cloud and let new minions sign in by themselves"),
+    ("salt-extend", "there is no Salt source tree to extend; new modules are written in Rust (see CONTRIBUTING.md)"),
+    ("salt-pip", "no Python runs inside; install Python packages with the pip state or module"),
+    ("salt-proxy", "there are no proxy minions; run a minion on the device, or cmd.run on a minion beside it"),
+    (
+        "salt-ssh",
+        "hosts without a minion are not managed; install a minion, or copy the program there and use salt-call --local",
+    ),
+    ("salt-syndic", "masters are not chained; give each minion the list of all its masters"),
+    ("spm", "there is no package manager for formulas; use gitfs or put them into file_roots"),
+];
+
+/// Returns the sentence about a program of Salt's that is not here.
+pub fn sentence(name: &str) -> Option<String> {
+    let (name, why) = PROGRAMS.iter().find(|(known, _)| *known == name)?;
+    Some(format!("{name} is not part of Saltern: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_salts_programs_is_here_or_explained() {
+        // What Salt 3006 to 3008 install.
+        let salts = [
+            "salt",
+            "salt-api",
+            "salt-call",
+            "salt-cloud",
+            "salt-cp",
+            "salt-extend",
+            "salt-key",
+            "salt-master",
+            "salt-minion",
+            "salt-pip",
+            "salt-proxy",
+            "salt-run",
+            "salt-ssh",
+            "salt-syndic",
+            "spm",
+        ];
+        for name in salts {
+            assert!(crate::args::Program::from_name(name).is_some() != sentence(name).is_some(), "{name}");
+        }
+        assert_eq!(sentence("salt-nonsense"), None);
+    }
+}
