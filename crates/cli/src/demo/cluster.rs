@@ -3,8 +3,11 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -16,6 +19,14 @@ pub const MASTERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 /// The ids of the minions.
 pub const MINIONS: [&str; 3] = ["web1", "web2", "db1"];
 
+/// How long a daemon may take to end before it is killed.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// The demonstration was told to end.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
 /// How long anything may take before the demonstration says what it waited for in vain.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,7 +36,9 @@ pub struct Cluster {
     keep_dir: bool,
     ports: Ports,
     masters: [Option<Child>; 2],
-    minions: Vec<Child>,
+    minions: [Option<Child>; 3],
+    color: bool,
+    interrupted: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy)]
@@ -35,13 +48,14 @@ struct Ports {
 }
 
 impl Cluster {
-    /// Makes the directory with all configuration; nothing runs yet.
-    pub fn lay_out(dir: Option<PathBuf>) -> Result<Self> {
+    /// Makes the directory with all configuration; nothing runs yet. Everything that waits ends when `interrupted` is set.
+    pub fn lay_out(dir: Option<PathBuf>, color: bool, interrupted: Arc<AtomicBool>) -> Result<Self> {
         let keep_dir = dir.is_some();
         let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("saltern-demo-{}", std::process::id())));
         fs::create_dir(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
         let ports = free_ports()?;
-        let cluster = Cluster { dir, keep_dir, ports, masters: [None, None], minions: Vec::new() };
+        let (masters, minions) = ([None, None], [None, None, None]);
+        let cluster = Cluster { dir, keep_dir, ports, masters, minions, color, interrupted };
         cluster.link_names()?;
         for number in 0..MASTERS.len() {
             cluster.write_master(number)?;
@@ -84,20 +98,23 @@ impl Cluster {
 
     /// Starts all minions.
     pub fn start_minions(&mut self) -> Result<()> {
-        for id in MINIONS {
-            let child = self.spawn("salt-minion", &self.minion_dir(id), "minion")?;
-            self.minions.push(child);
-        }
+        (0..MINIONS.len()).try_for_each(|number| self.start_minion(number))
+    }
+
+    /// Starts one minion.
+    pub fn start_minion(&mut self, number: usize) -> Result<()> {
+        self.minions[number] = Some(self.spawn("salt-minion", &self.minion_dir(MINIONS[number]), "minion")?);
         Ok(())
+    }
+
+    /// Kills a minion as a power failure would.
+    pub fn kill_minion(&mut self, number: usize) -> Result<u32> {
+        kill_now(self.minions[number].take().context("this minion does not run")?)
     }
 
     /// Kills a master as a power failure would.
     pub fn kill_master(&mut self, number: usize) -> Result<u32> {
-        let mut child = self.masters[number].take().context("this master does not run")?;
-        let pid = child.id();
-        child.kill()?;
-        child.wait()?;
-        Ok(pid)
+        kill_now(self.masters[number].take().context("this master does not run")?)
     }
 
     /// Gives the second master the key pair of the first, as the hot multi-master tutorial does.
@@ -112,15 +129,30 @@ impl Cluster {
 
     /// Runs one of the programs and returns what it printed.
     pub fn run(&self, program: &str, config: &Path, args: &[&str]) -> Result<Output> {
+        self.command(program, config, args).output().with_context(|| format!("failed to run {program}"))
+    }
+
+    /// Starts one of the programs, whose output can be read.
+    pub fn start(&self, program: &str, config: &Path, args: &[&str]) -> Result<Child> {
+        let mut command = self.command(program, config, args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().with_context(|| format!("failed to run {program}"))
+    }
+
+    fn command(&self, program: &str, config: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(self.bin().join(program));
         command.arg("-c").arg(config).args(args).stdin(Stdio::null());
-        command.output().with_context(|| format!("failed to run {program}"))
+        if self.color {
+            command.arg("--force-color");
+        }
+        command
     }
 
     /// Waits for a condition, and says what it waited for when it does not come true.
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while !holds()? {
+            self.go_on()?;
             if Instant::now() > end {
                 bail!("waited {} s for {what}; the logs are below {}", PATIENCE.as_secs(), self.dir.display());
             }
@@ -129,20 +161,28 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops everything, minions first, and removes the directory unless it was asked for by name.
-    pub fn stop(mut self) -> Result<()> {
-        self.stop_all();
-        if !self.keep_dir {
-            fs::remove_dir_all(&self.dir).with_context(|| format!("failed to remove {}", self.dir.display()))?;
-        }
-        Ok(())
+    /// Says whether to go on.
+    ///
+    /// # Errors
+    /// When the demonstration was told to end.
+    pub fn go_on(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }
 
+    /// Minions first, so that none looks for its masters.
     fn stop_all(&mut self) {
-        let masters = self.masters.iter_mut().filter_map(Option::take);
-        for mut child in self.minions.drain(..).chain(masters) {
+        let running = self.minions.iter_mut().chain(&mut self.masters).filter_map(Option::take);
+        let mut running: Vec<Child> = running.collect();
+        for child in &running {
             // A daemon that is gone already needs no signal.
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+        }
+        let end = Instant::now() + ENDING;
+        for child in &mut running {
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = child.kill();
             let _ = child.wait();
         }
     }
@@ -170,7 +210,10 @@ impl Cluster {
             root = dir.display(),
             user = user_name(),
         );
-        fs::write(dir.join("srv/salt/motd.txt"), "Several masters, one sea.\n")?;
+        let srv = dir.join("srv/salt");
+        fs::write(srv.join("motd.txt"), "Several masters, one sea. This is {{ grains.id }}.\n")?;
+        fs::write(srv.join("top.sls"), "base:\n  '*':\n    - motd\n")?;
+        fs::write(srv.join("motd.sls"), motd(&self.dir))?;
         fs::write(dir.join("srv/pillar/top.sls"), "base:\n  'web*':\n    - web\n")?;
         fs::write(dir.join("srv/pillar/web.sls"), "role: web server\n")?;
         fs::write(dir.join("master"), text)?;
@@ -197,14 +240,40 @@ impl Cluster {
         let output = fs::File::create(config.join(format!("{log}.out")))?;
         let mut command = Command::new(self.bin().join(program));
         command.arg("-c").arg(config).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        // Ctrl-C ends the demonstration, which then ends the daemons in order.
+        command.process_group(0);
         command.spawn().with_context(|| format!("failed to start {program}"))
     }
 }
 
+/// Stops everything and removes the directory unless it was asked for by name, however the demonstration ends.
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop_all();
+        if self.keep_dir {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.dir) {
+            eprintln!("saltern demo: failed to remove {}: {error}", self.dir.display());
+        }
     }
+}
+
+fn kill_now(mut child: Child) -> Result<u32> {
+    let pid = child.id();
+    child.kill()?;
+    child.wait()?;
+    Ok(pid)
+}
+
+/// The states of the highstate: a directory and a file in it, below the directory of the minion.
+fn motd(dir: &Path) -> String {
+    let dir = dir.display();
+    format!(
+        "{dir}/{{{{ grains.id }}}}/etc:\n  file.directory\n\n\
+         motd:\n  file.managed:\n    - name: {dir}/{{{{ grains.id }}}}/etc/motd\n    - source: salt://motd.txt\n    \
+         - template: jinja\n    - require:\n      - file: {dir}/{{{{ grains.id }}}}/etc\n"
+    )
 }
 
 /// Returns the end of a file, for showing a log.

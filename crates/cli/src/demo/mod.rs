@@ -4,21 +4,28 @@
 //! a person would type, followed by what that command really printed.
 
 mod cluster;
+mod screen;
 mod steps;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
 
-use cluster::Cluster;
+use cluster::{Cluster, Interrupted};
+use screen::Screen;
 
 /// What `saltern demo --help` prints.
 const HELP: &str = "\
 Usage: saltern demo [--keep] [--dir DIR]
 
 Starts two masters (127.0.0.1 and 127.0.0.2) and three minions in a scratch directory, accepts their keys on both
-masters, commands the minions from both, kills one master, shows the other commanding on, and brings it back.
+masters, commands the minions from both, applies a highstate, kills one master, shows the other commanding on, holds a
+job for a dead minion, brings both back, and says how long each took. Everything is stopped and removed in the end.
 
 Options:
       --keep     stay up afterwards and print how to talk to the masters; Ctrl-C ends it
@@ -38,18 +45,31 @@ struct Wishes {
 pub fn main(args: &[String]) -> ExitCode {
     let outcome = wishes(args).and_then(|wishes| {
         if wishes.help {
-            print!("{HELP}");
+            crate::dispatch::print(HELP);
             return Ok(());
         }
         run(wishes)
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("saltern demo: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => ending(&error),
     }
+}
+
+/// The codes a shell gives to programs that end by these signals.
+const BY_SIGINT: u8 = 130;
+const BY_SIGPIPE: u8 = 141;
+
+/// Nobody is told that they pressed Ctrl-C, or do not read on.
+fn ending(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Interrupted>() {
+        return ExitCode::from(BY_SIGINT);
+    }
+    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::from(BY_SIGPIPE);
+    }
+    eprintln!("saltern demo: {error:#}");
+    ExitCode::FAILURE
 }
 
 fn wishes(args: &[String]) -> Result<Wishes> {
@@ -67,12 +87,45 @@ fn wishes(args: &[String]) -> Result<Wishes> {
 }
 
 fn run(wishes: Wishes) -> Result<()> {
-    let mut cluster = Cluster::lay_out(wishes.dir)?;
-    steps::tell_the_story(&mut cluster)?;
-    if wishes.keep {
-        steps::stay_up(&cluster)?;
-    }
-    cluster.stop()
+    let (interrupted, told) = watch_signals()?;
+    let screen = Screen::new();
+    let mut cluster = Cluster::lay_out(wishes.dir, screen.color(), interrupted)?;
+    let outcome = steps::tell_the_story(&mut cluster, &screen).and_then(|()| match wishes.keep {
+        true => steps::stay_up(&cluster, &screen, &told),
+        false => Ok(()),
+    });
+    // A program that was interrupted together with this one may have failed for it.
+    cluster.go_on()?;
+    outcome?;
+    drop(cluster);
+    steps::next_steps(&screen)
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP do not end the program: they set the flag and are told of.
+fn watch_signals() -> Result<(Arc<AtomicBool>, mpsc::Receiver<()>)> {
+    let runtime = crate::prepare::small_runtime().context("failed to start")?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        let watch = |kind| signal(kind).context("failed to watch for signals");
+        [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?]
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let (sender, told) = mpsc::channel();
+    let flag = interrupted.clone();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let [interrupt, terminate, hangup] = &mut signals;
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+        });
+        flag.store(true, Ordering::Relaxed);
+        // Whoever does not wait looks at the flag.
+        let _ = sender.send(());
+    });
+    Ok((interrupted, told))
 }
 
 #[cfg(test)]

@@ -1,66 +1,75 @@
 //! The steps of the demonstration, told as commands and their output.
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
+use std::sync::mpsc;
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::cluster::{Cluster, MASTERS, MINIONS, tail};
+use super::screen::Screen;
 
 /// Goes through all steps.
-pub fn tell_the_story(cluster: &mut Cluster) -> Result<()> {
-    say(&format!("Everything lives in {}", cluster.dir().display()));
-    start(cluster)?;
-    accept_keys(cluster)?;
-    command_from_both(cluster)?;
-    lose_a_master(cluster)?;
-    bring_it_back(cluster)
+pub fn tell_the_story(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
+    screen.say(&format!("Everything lives in {}", cluster.dir().display()))?;
+    start(cluster, screen)?;
+    accept_keys(cluster, screen)?;
+    command_from_both(cluster, screen)?;
+    highstate(cluster, screen)?;
+    lose_a_master(cluster, screen)?;
+    hold_a_job(cluster, screen)?;
+    bring_it_back(cluster, screen)
 }
 
-/// Prints how to talk to the masters and waits for Ctrl-C.
-pub fn stay_up(cluster: &Cluster) -> Result<()> {
-    say("The masters and minions stay up. In another terminal:");
-    println!("export PATH={}:$PATH", cluster.bin().display());
+/// Prints how to talk to the masters and waits for a signal.
+pub fn stay_up(cluster: &Cluster, screen: &Screen, told: &mpsc::Receiver<()>) -> Result<()> {
+    screen.say("The masters and minions stay up. In another terminal:")?;
+    screen.line(&format!("export PATH={}:$PATH", cluster.bin().display()))?;
     for number in 0..MASTERS.len() {
-        println!("salt -c {} '*' test.ping", cluster.master_dir(number).display());
+        screen.line(&format!("salt -c {} '*' test.ping", cluster.master_dir(number).display()))?;
     }
-    println!("salt-call -c {} grains.get id", cluster.minion_dir(MINIONS[0]).display());
-    say("Ctrl-C ends it.");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        tokio::select! {
-            done = tokio::signal::ctrl_c() => done,
-            _ = terminate.recv() => Ok(()),
-        }
-    })?;
+    screen.line(&format!("salt-call -c {} grains.get id", cluster.minion_dir(MINIONS[0]).display()))?;
+    screen.say("Ctrl-C ends it and removes everything.")?;
+    // The other side ends only by sending.
+    let _ = told.recv();
     Ok(())
 }
 
-fn start(cluster: &mut Cluster) -> Result<()> {
-    say("Start the first master, give its key pair to the second, start that one too.");
-    typed("salt-master", &cluster.master_dir(0), &["&"]);
+/// Says how to go on from here.
+pub fn next_steps(screen: &Screen) -> Result<()> {
+    screen.say("Everything is stopped. Next steps:")?;
+    screen.line("saltern demo --keep            the same, and it stays up to play with")?;
+    screen.line("saltern link /usr/local/bin    put salt, salt-key, salt-master ... into the PATH")?;
+    screen.line("saltern completions bash       Tab completes minions, functions and SLS files")?;
+    screen.line("salt-master -d; salt-minion -d with 'master: [first, second]' in /etc/salt/minion")
+}
+
+fn start(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
+    screen.say("Start the first master, give its key pair to the second, start that one too.")?;
+    screen.typed("salt-master", &cluster.master_dir(0), &["&"])?;
     cluster.start_master(0)?;
     cluster.copy_master_key()?;
-    println!("$ cp master1/pki/master/master.{{pem,pub}} master2/pki/master/");
-    typed("salt-master", &cluster.master_dir(1), &["&"]);
+    screen.command("cp master1/pki/master/master.{pem,pub} master2/pki/master/")?;
+    screen.typed("salt-master", &cluster.master_dir(1), &["&"])?;
     cluster.start_master(1)?;
-    say(&format!("Start three minions, each with both masters in its list ({}).", MASTERS.join(", ")));
+    screen.say(&format!("Start three minions, each with both masters in its list ({}).", MASTERS.join(", ")))?;
     for id in MINIONS {
-        typed("salt-minion", &cluster.minion_dir(id), &["&"]);
+        screen.typed("salt-minion", &cluster.minion_dir(id), &["&"])?;
     }
     cluster.start_minions()
 }
 
-fn accept_keys(cluster: &Cluster) -> Result<()> {
-    say("Their keys wait on both masters. Accept them.");
+fn accept_keys(cluster: &Cluster, screen: &Screen) -> Result<()> {
+    screen.say("Their keys wait on both masters. Accept them.")?;
     for number in 0..MASTERS.len() {
         let config = cluster.master_dir(number);
         cluster.wait_for("all keys to arrive", || {
-            let listed = cluster.run("salt-key", &config, &["-l", "un"])?;
+            let listed = cluster.run("salt-key", &config, &["-l", "un", "--no-color", "--out=txt"])?;
             let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-            Ok(MINIONS.iter().all(|id| listed.lines().any(|line| line.trim() == *id)))
+            Ok(MINIONS.iter().all(|id| listed.contains(id)))
         })?;
-        show(cluster, "salt-key", &config, &["-A", "-y"])?;
+        show(cluster, screen, "salt-key", &config, &["-A", "-y"])?;
     }
     for number in 0..MASTERS.len() {
         wait_for_minions(cluster, number)?;
@@ -68,28 +77,70 @@ fn accept_keys(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn command_from_both(cluster: &Cluster) -> Result<()> {
-    say("Both masters command the same minions.");
-    show(cluster, "salt", &cluster.master_dir(0), &["*", "test.ping"])?;
-    show(cluster, "salt", &cluster.master_dir(1), &["*", "cmd.run", "echo hello from $(hostname)"])?;
-    show(cluster, "salt", &cluster.master_dir(0), &["web*", "pillar.get", "role", "unmask=True"])?;
-    show(cluster, "salt", &cluster.master_dir(1), &["-G", "id:db1", "cp.get_file_str", "salt://motd.txt"])
+fn command_from_both(cluster: &Cluster, screen: &Screen) -> Result<()> {
+    screen.say("Both masters command the same minions.")?;
+    show(cluster, screen, "salt", &cluster.master_dir(0), &["*", "test.ping"])?;
+    show(cluster, screen, "salt", &cluster.master_dir(1), &["*", "cmd.run", "echo hello from $(hostname)"])?;
+    show(cluster, screen, "salt", &cluster.master_dir(0), &["web*", "pillar.get", "role", "unmask=True"])
 }
 
-fn lose_a_master(cluster: &mut Cluster) -> Result<()> {
-    say("The first master dies.");
+fn highstate(cluster: &Cluster, screen: &Screen) -> Result<()> {
+    screen.say("A small highstate: a directory, and a file in it from a template.")?;
+    screen.command("cat master1/srv/salt/motd.sls")?;
+    let sls = std::fs::read_to_string(cluster.master_dir(0).join("srv/salt/motd.sls"))?;
+    screen.text(&sls.replace(&cluster.dir().display().to_string(), "..."))?;
+    show(cluster, screen, "salt", &cluster.master_dir(0), &["web1", "state.apply"])?;
+    screen.say("Again, from the other master, for all: one line each, and nothing to do on web1.")?;
+    show(cluster, screen, "salt", &cluster.master_dir(1), &["--state-output=terse", "*", "state.apply"])
+}
+
+fn lose_a_master(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
+    screen.say("The first master dies.")?;
     let pid = cluster.kill_master(0)?;
-    println!("$ kill -9 {pid}");
-    say("The second commands on.");
-    show(cluster, "salt", &cluster.master_dir(1), &["*", "test.ping"])
+    let died = Instant::now();
+    screen.command(&format!("kill -9 {pid}"))?;
+    screen.say("The second commands on.")?;
+    show(cluster, screen, "salt", &cluster.master_dir(1), &["*", "test.ping"])?;
+    screen.took("from the death of the first master to the answers of all minions to the second", died.elapsed())
 }
 
-fn bring_it_back(cluster: &mut Cluster) -> Result<()> {
-    say("The first master comes back, and the minions to it.");
-    typed("salt-master", &cluster.master_dir(0), &["&"]);
+fn hold_a_job(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
+    let number = MINIONS.len() - 1;
+    let id = MINIONS[number];
+    screen.say(&format!("{id} dies too. A job for it is held."))?;
+    let pid = cluster.kill_minion(number)?;
+    screen.command(&format!("kill -9 {pid}"))?;
+    let (config, args) = (cluster.master_dir(1), ["--hold=10m", id, "cmd.run", "echo I am back"]);
+    screen.typed("salt", &config, &args)?;
+    let mut job = cluster.start("salt", &config, &args)?;
+    let mut errors = BufReader::new(job.stderr.take().context("the error output is not there")?);
+    let mut waiting = String::new();
+    errors.read_line(&mut waiting)?;
+    screen.text(&waiting)?;
+    screen.typed("salt-minion", &cluster.minion_dir(id), &["&"])?;
+    cluster.start_minion(number)?;
+    let started = Instant::now();
+    let mut answer = String::new();
+    job.stdout.take().context("the output is not there")?.read_to_string(&mut answer)?;
+    errors.read_to_string(&mut answer)?;
+    screen.text(&answer)?;
+    let status = job.wait()?;
+    cluster.go_on()?;
+    if !status.success() {
+        bail!("salt ended with {status}");
+    }
+    screen.took("from the start of the minion to its answer to the held job", started.elapsed())
+}
+
+fn bring_it_back(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
+    screen.say("The first master comes back, and the minions to it.")?;
+    screen.typed("salt-master", &cluster.master_dir(0), &["&"])?;
+    let started = Instant::now();
     cluster.start_master(0)?;
     wait_for_minions(cluster, 0)?;
-    show(cluster, "salt", &cluster.master_dir(0), &["*", "test.ping"])
+    let took = started.elapsed();
+    show(cluster, screen, "salt", &cluster.master_dir(0), &["*", "test.ping"])?;
+    screen.took("from the start of the first master to the answers of all minions", took)
 }
 
 fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
@@ -97,47 +148,21 @@ fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
     let outcome = cluster.wait_for(&format!("all minions to answer {}", MASTERS[number]), || {
         Ok(cluster.run("salt", &config, &["-t", "1", "*", "test.ping"])?.status.success())
     });
-    if outcome.is_err() {
+    if outcome.is_err() && cluster.go_on().is_ok() {
         eprintln!("{}", tail(&cluster.minion_dir(MINIONS[0]).join("minion.out"), 2000));
     }
     outcome
 }
 
-fn show(cluster: &Cluster, program: &str, config: &Path, args: &[&str]) -> Result<()> {
-    typed(program, config, args);
+fn show(cluster: &Cluster, screen: &Screen, program: &str, config: &Path, args: &[&str]) -> Result<()> {
+    screen.typed(program, config, args)?;
     let output = cluster.run(program, config, args)?;
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    screen.text(&String::from_utf8_lossy(&output.stdout))?;
+    // What cannot be written to a closed error output is of no use to anybody.
+    let _ = std::io::stderr().write_all(&output.stderr);
+    cluster.go_on()?;
     if !output.status.success() {
         bail!("{program} ended with {}", output.status);
     }
     Ok(())
-}
-
-fn say(text: &str) {
-    println!("\n# {text}");
-}
-
-/// Prints a command line with short directory names.
-fn typed(program: &str, config: &Path, args: &[&str]) {
-    let name = config.file_name().unwrap_or_default().to_string_lossy();
-    let quoted: Vec<String> = args.iter().map(|arg| quote(arg)).collect();
-    println!("$ {program} -c {name} {}", quoted.join(" "));
-}
-
-fn quote(arg: &str) -> String {
-    let plain = arg == "&" || arg.chars().all(|letter| letter.is_alphanumeric() || "-_./:=".contains(letter));
-    if plain { arg.to_owned() } else { format!("'{arg}'") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quote;
-
-    #[test]
-    fn what_a_shell_would_change_is_quoted() {
-        assert_eq!(quote("*"), "'*'");
-        assert_eq!(quote("test.ping"), "test.ping");
-        assert_eq!(quote("echo hello"), "'echo hello'");
-    }
 }
