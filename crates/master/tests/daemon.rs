@@ -245,6 +245,9 @@ async fn minions_command_others_as_far_as_peer_allows() {
         map! { "cmd" => "minion_pub", "fun" => fun, "arg" => list!["1"], "tgt" => "*", "tgt_type" => "glob", "ret" => "" }
     };
     assert_eq!(minion.ask(order("cmd.run")).await, Map::new().into());
+    let mut for_nobody = order("test.echo");
+    for_nobody.insert("tgt", "nobody");
+    assert_eq!(minion.ask(for_nobody).await, map! { "jid" => 0, "minions" => list![] }.into());
     let published = minion.ask(order("test.echo")).await;
     let jid = published.get("jid").and_then(Value::as_str).unwrap().to_owned();
     assert_eq!(published.get("minions"), Some(&list!["web1"]));
