@@ -69,6 +69,7 @@ fn the_minion_hears_of_a_call_beside_it() {
         let import = format!("{{% from '{}' import v %}}\nx{{{{ v }}}}: test.nop\n", library.display());
         master.serve("absolute.sls", import.as_bytes())?;
         master.serve("watched.sls", WATCHED.as_bytes())?;
+        master.serve("plain.sls", b"first: test.nop\nsecond: test.nop\n")?;
         master.launch(sandbox)?;
         master.wait_ready()?;
         let minion = |salt: &Salt, id: &str| Minion::build(salt, id).master(&master).start(sandbox);
@@ -142,7 +143,7 @@ fn answered(minion: &Minion, words: &str) -> Result<(i32, String)> {
 /// With `state_events` the master is told of each state, before it is told of the whole.
 fn progress(sandbox: &Sandbox, master: &Master, minion: &Minion) -> Result<()> {
     let bus = ("master", master.conf().join("master"), "salt/job/", "salt/job/[0-9]+/ret/.*");
-    let seen = listen(sandbox, master.salt(), bus, minion, "state.apply | watched | state_events=True | --out-file=/dev/null")?;
+    let seen = listen(sandbox, master.salt(), bus, minion, "state.apply | plain | state_events=True | --out-file=/dev/null")?;
     let expected = json!(["salt/job/JID/prog/MINION/0", "salt/job/JID/prog/MINION/1", "salt/job/JID/ret/MINION"]);
     ensure!(seen["events"] == expected, "{seen}");
     Ok(())
