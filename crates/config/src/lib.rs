@@ -150,10 +150,14 @@ fn finish(opts: &mut opts::Opts, source: &Source, load: &LoadOptions) -> Result<
     }
     let longest = ["publish_pull.ipc", "master_event_pull.ipc", "minion_event_0123456789_pull.ipc"];
     let sock_dir = opts.text("sock_dir");
-    // What a `salt-call` would tell others, nobody can hear then; it works without.
-    let unix = opts.map.get("ipc_mode").and_then(Value::as_str) != Some("tcp") && load.program != "salt-call";
-    if unix && longest.iter().any(|name| sock_dir.len() + 1 + name.len() > UNIX_PATH_MAX) {
-        return Err(opts.wrong("sock_dir", format!("short enough for socket paths of at most {UNIX_PATH_MAX} bytes")));
+    // Daemons cannot do without. Of the programs those that connect to a socket say so when they do; the others need none.
+    let is_daemon = ["salt-master", "salt-minion", ""].contains(&load.program.as_str());
+    let unix = opts.map.get("ipc_mode").and_then(Value::as_str) != Some("tcp");
+    if is_daemon && unix && longest.iter().any(|name| sock_dir.len() + 1 + name.len() > UNIX_PATH_MAX) {
+        return Err(opts.wrong(
+            "sock_dir",
+            format!("short enough for socket paths of at most {UNIX_PATH_MAX} bytes (or set 'ipc_mode: tcp')"),
+        ));
     }
     Ok(())
 }

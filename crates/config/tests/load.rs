@@ -202,8 +202,14 @@ fn socket_paths_fit_into_their_limit() {
     assert_eq!(moved.paths.sock_dir, Path::new("/c/.salt-unix"));
     let tree = Tree::new(&[("minion", &format!("id: a\nroot_dir: /{}\n", "d".repeat(90)))]);
     tree.minion().unwrap_err();
-    let load = LoadOptions { program: "salt-call".into(), ..LoadOptions::default() };
-    Minion::load(&tree.source(Role::Minion), &load).unwrap();
+    let of = |program: &str| LoadOptions { program: program.into(), ..LoadOptions::default() };
+    Minion::load(&tree.source(Role::Minion), &of("salt-call")).unwrap();
+    Minion::load(&tree.source(Role::Minion), &of("salt-minion")).unwrap_err();
+    let tree = Tree::new(&[("master", &format!("root_dir: /{}\n", "d".repeat(90)))]);
+    Master::load(&tree.source(Role::Master), &of("salt-master")).unwrap_err();
+    for program in ["salt", "salt-key", "salt-run", "salt-cp"] {
+        Master::load(&tree.source(Role::Master), &of(program)).unwrap();
+    }
 }
 
 #[test]
