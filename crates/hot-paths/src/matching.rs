@@ -24,7 +24,8 @@ impl Known {
     }
 
     fn matches(&self, target: &str, kind: TargetType) -> usize {
-        let checker = Checker { minions: self, nodegroups: &Map::new(), data_cache: true };
+        let nodegroups = Map::new();
+        let checker = Checker::new(self, &nodegroups, true);
         let expected = checker.expect(&target.into(), kind, DEFAULT_DELIMITER);
         expected.expect("the target can be read").minions.len()
     }

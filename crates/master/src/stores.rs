@@ -76,7 +76,7 @@ impl Stores {
 
     /// Returns what expands targets and checks authorisation lists.
     pub fn checker(&self) -> Checker<'_> {
-        Checker { minions: self, nodegroups: &self.config.nodegroups, data_cache: self.config.jobs.minion_data_cache }
+        Checker::new(self, &self.config.nodegroups, self.config.jobs.minion_data_cache)
     }
 
     /// Returns whom a publication means: accepted minions that match, and ids of a list that are not accepted. An

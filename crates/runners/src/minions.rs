@@ -25,7 +25,7 @@ impl<'a> Minions<'a> {
     /// Returns what expands targets.
     pub fn checker(&self) -> Checker<'_> {
         let data_cache = self.ctx.config.jobs.minion_data_cache;
-        Checker { minions: self, nodegroups: &self.ctx.config.nodegroups, data_cache }
+        Checker::new(self, &self.ctx.config.nodegroups, data_cache)
     }
 
     /// Returns the accepted minions a target means; a target that cannot be read means nobody, as on the master.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use value::{Map, Value};
 
-use crate::{Checker, DEFAULT_DELIMITER, PyRegex, TargetType, expr_match};
+use crate::{Checker, DEFAULT_DELIMITER, Error, PyRegex, TargetType, expr_match};
 
 /// A publication somebody asks for.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub struct Publication<'a> {
     pub target: &'a Value,
     /// How the target is to be read.
     pub kind: TargetType,
+    /// What parts the keys of the target's paths.
+    pub delimiter: &'a str,
     /// Who the target means, when already known.
     pub minions: Option<&'a [String]>,
 }
@@ -35,6 +37,37 @@ pub fn publish_allowed(list: &[Value], wanted: &Publication, checker: &Checker) 
         })
 }
 
+/// Says whether the list could grant the functions on some minions. Cheap: no target is expanded.
+pub fn functions_allowed(list: &[Value], functions: &[String]) -> bool {
+    let grants = |entry: &Value, function: &str| match entry {
+        Value::Str(pattern) => function_matches(pattern, function),
+        Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
+            !target.starts_with('@')
+                && one_or_many(conditions).iter().any(|condition| match condition {
+                    Value::Str(pattern) => function_matches(pattern, function),
+                    Value::Map(map) => single(map).is_some_and(|(pattern, _)| function_matches(pattern, function)),
+                    _ => false,
+                })
+        }),
+        _ => false,
+    };
+    !functions.is_empty() && functions.iter().all(|function| list.iter().any(|entry| grants(entry, function)))
+}
+
+/// Says whether the list grants everything on the minions of the publication: by the pattern `.*`, alone or below a target
+/// that covers them.
+///
+/// Who may call one function only must not have it called another way, with returners and executors of their choice.
+pub fn everything_allowed(list: &[Value], wanted: &Publication, checker: &Checker) -> bool {
+    let is_all = |condition: &Value| condition.as_str() == Some(".*");
+    list.iter().any(|entry| match entry {
+        Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
+            one_or_many(conditions).iter().any(is_all) && target_covers(target, wanted, checker)
+        }),
+        entry => is_all(entry),
+    })
+}
+
 /// Says whether a target by pillar means no more minions than plain comparison of the pillar would.
 ///
 /// Minions that publish through their master could otherwise learn pillar values by globbing.
@@ -44,9 +77,10 @@ pub fn pillar_is_exact(wanted: &Publication, checker: &Checker) -> bool {
         TargetType::Compound => TargetType::CompoundPillarExact,
         _ => return true,
     };
-    let meant = |kind| checker.expect(wanted.target, kind, DEFAULT_DELIMITER).unwrap_or_default().minions;
-    let exact: HashSet<String> = meant(exact).into_iter().collect();
-    meant(wanted.kind).iter().all(|id| exact.contains(id))
+    let meant = |kind| meant(checker, wanted.target, kind, wanted.delimiter);
+    let (Some(exact), Some(meant)) = (meant(exact), meant(wanted.kind)) else { return false };
+    let exact: HashSet<String> = exact.into_iter().collect();
+    meant.iter().all(|id| exact.contains(id))
 }
 
 /// Says whether all minions of the publication are among those the compound target `covering` means.
@@ -59,11 +93,24 @@ pub fn target_covers(covering: &str, wanted: &Publication, checker: &Checker) ->
     if covering.starts_with('@') {
         return false;
     }
-    let expect = |target: &Value, kind| checker.expect(target, kind, DEFAULT_DELIMITER).unwrap_or_default().minions;
-    let covered: HashSet<String> = expect(&Value::from(covering), TargetType::Compound).into_iter().collect();
+    let covering = Value::from(covering);
+    let Some(covered) = meant(checker, &covering, TargetType::Compound, DEFAULT_DELIMITER) else { return false };
+    let covered: HashSet<String> = covered.into_iter().collect();
+    let is_covered = |id: &String| covered.contains(id);
     match wanted.minions {
-        Some(minions) => minions.iter().all(|id| covered.contains(id)),
-        None => expect(wanted.target, wanted.kind).iter().all(|id| covered.contains(id)),
+        Some(minions) => minions.iter().all(is_covered),
+        None => meant(checker, wanted.target, wanted.kind, wanted.delimiter)
+            .is_some_and(|minions| minions.iter().all(is_covered)),
+    }
+}
+
+/// Returns whom a target means: nobody when it cannot be read, as in Salt, and `None` when that is not known because it
+/// would take too long.
+fn meant(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str) -> Option<Vec<String>> {
+    match checker.expect(target, kind, delimiter) {
+        Ok(expected) => Some(expected.minions),
+        Err(Error::TooExpensive) => None,
+        Err(_) => Some(Vec::new()),
     }
 }
 

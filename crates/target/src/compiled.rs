@@ -1,11 +1,13 @@
 //! A target read once and asked many times.
 
+use std::collections::HashSet;
+
 use value::{Map, Value};
 
 use crate::compound::{Expression, Fault, Side, Token, parse, parse_word};
 use crate::ipcidr::Subnet;
 use crate::{
-    Compare, DEFAULT_DELIMITER, Error, Glob, PyRegex, SubdictMatcher, TargetType, expand_nodegroup, split_list,
+    Budget, Compare, DEFAULT_DELIMITER, Error, Glob, PyRegex, SubdictMatcher, TargetType, expand_nodegroup, split_list,
 };
 
 /// What a target is read with besides its own text.
@@ -47,7 +49,7 @@ pub struct Compiled {
 #[derive(Debug)]
 pub(crate) enum Atom {
     Glob(Glob),
-    List(Vec<String>),
+    List(HashSet<String>),
     Pcre(PyRegex),
     Grain(SubdictMatcher),
     Pillar(SubdictMatcher),
@@ -61,30 +63,42 @@ pub(crate) enum Atom {
 impl Compiled {
     /// Reads a target the way minions do.
     pub fn new(target: &Value, kind: TargetType, context: &Context) -> Result<Self, Error> {
-        Builder { side: Side::Minion, exact_pillar: false, context }.target(target, kind)
+        Builder { side: Side::Minion, exact_pillar: false, context, budget: &Budget::default() }.target(target, kind)
     }
 
     /// Reads a target the way masters do when they say who should answer.
     pub fn for_master(target: &Value, kind: TargetType, context: &Context) -> Result<Self, Error> {
-        Builder { side: Side::Master, exact_pillar: kind == TargetType::CompoundPillarExact, context }
-            .target(target, kind)
+        Self::for_master_within(target, kind, context, &Budget::default())
+    }
+
+    /// The same, with what compiling the patterns costs taken out of a budget.
+    pub(crate) fn for_master_within(
+        target: &Value,
+        kind: TargetType,
+        context: &Context,
+        budget: &Budget,
+    ) -> Result<Self, Error> {
+        let exact_pillar = kind == TargetType::CompoundPillarExact;
+        Builder { side: Side::Master, exact_pillar, context, budget }.target(target, kind)
     }
 
     /// Says whether the minion is meant.
     pub fn matches(&self, facts: &Facts) -> bool {
-        let mut atom = |number: usize| self.atoms[number].matches(facts);
-        self.expression.evaluate(&mut atom, &|inner| !inner).unwrap_or(false)
+        let budget = Budget::default();
+        let mut atom = |number: usize| self.atoms[number].matches(facts, &budget);
+        let matches = self.expression.evaluate(&mut atom, &|inner| !inner).unwrap_or(false);
+        matches && budget.check().is_ok()
     }
 }
 
 impl Atom {
-    fn matches(&self, facts: &Facts) -> bool {
+    fn matches(&self, facts: &Facts, budget: &Budget) -> bool {
         match self {
-            Atom::Glob(glob) => glob.matches(facts.id),
-            Atom::List(ids) => ids.iter().any(|id| id == facts.id),
-            Atom::Pcre(regex) => regex.is_match(facts.id),
-            Atom::Grain(path) => path.matches(facts.grains),
-            Atom::Pillar(path) => path.matches(facts.pillar),
+            Atom::Glob(glob) => glob.matches_within(facts.id, budget),
+            Atom::List(ids) => ids.contains(facts.id),
+            Atom::Pcre(regex) => regex.is_match_within(facts.id, budget),
+            Atom::Grain(path) => path.matches_within(facts.grains, budget),
+            Atom::Pillar(path) => path.matches_within(facts.pillar, budget),
             Atom::Ipcidr(subnet) => subnet.matches(facts.grains),
             Atom::Manager(id) => id == facts.id,
             Atom::Resource => false,
@@ -96,6 +110,7 @@ struct Builder<'a> {
     side: Side,
     exact_pillar: bool,
     context: &'a Context<'a>,
+    budget: &'a Budget,
 }
 
 impl Builder<'_> {
@@ -117,11 +132,11 @@ impl Builder<'_> {
 
     fn simple(&self, target: &Value, kind: TargetType) -> Result<Atom, Error> {
         if kind == TargetType::List {
-            return split_list(target).map(Atom::List);
+            return split_list(target).map(|ids| Atom::List(ids.into_iter().collect()));
         }
         let text = self.text(target, kind)?;
         Ok(match kind {
-            TargetType::Pcre => Atom::Pcre(PyRegex::new(text)?),
+            TargetType::Pcre => Atom::Pcre(PyRegex::within(text, self.budget)?),
             TargetType::Ipcidr => Atom::Ipcidr(Subnet::new(text)?),
             TargetType::Grain => Atom::Grain(self.path(text, kind, Compare::Glob)?),
             TargetType::GrainPcre => Atom::Grain(self.path(text, kind, Compare::Regex)?),
@@ -183,15 +198,16 @@ impl Builder<'_> {
                 let empty = Map::new();
                 let groups = self.context.nodegroups.unwrap_or(&empty);
                 // An unknown group leaves a gap, as in Salt; the gap then mostly makes the expression invalid.
-                let group = expand_nodegroup(parsed.pattern, groups).unwrap_or_default();
+                let group = match expand_nodegroup(parsed.pattern, groups) {
+                    Err(Error::TooExpensive) => return Err(Error::TooExpensive),
+                    group => group.unwrap_or_default(),
+                };
                 open.extend(group.into_iter().rev());
                 continue;
             }
             let atom = self.word(&word)?;
-            if let Atom::List(ids) = &atom
-                && tokens.last() != Some(&Token::Not)
-            {
-                compiled.named.extend(ids.iter().cloned());
+            if matches!(atom, Atom::List(_)) && tokens.last() != Some(&Token::Not) {
+                compiled.named.extend(split_list(&Value::from(parsed.pattern))?);
             }
             tokens.push(Token::Atom(compiled.atoms.len()));
             compiled.atoms.push(atom);
@@ -218,8 +234,8 @@ impl Builder<'_> {
             Some('I' | 'J') if self.exact_pillar => Atom::Pillar(path(Compare::Exact)),
             Some('I') => Atom::Pillar(path(Compare::Glob)),
             Some('J') => Atom::Pillar(path(Compare::Regex)),
-            Some('L') => Atom::List(split_list(&Value::from(parsed.pattern))?),
-            Some('E') => Atom::Pcre(PyRegex::new(parsed.pattern)?),
+            Some('L') => Atom::List(split_list(&Value::from(parsed.pattern))?.into_iter().collect()),
+            Some('E') => Atom::Pcre(PyRegex::within(parsed.pattern, self.budget)?),
             Some('S') => Atom::Ipcidr(Subnet::new(parsed.pattern)?),
             Some('M') => Atom::Manager(parsed.pattern.to_owned()),
             Some('T') => Atom::Resource,
@@ -229,7 +245,7 @@ impl Builder<'_> {
 }
 
 /// More words than any sane expression has; groups that repeat each other could make any number.
-const WORD_LIMIT: usize = 100_000;
+pub(crate) const WORD_LIMIT: usize = 10_000;
 
 fn shortened(target: &str) -> String {
     match target.char_indices().nth(200) {

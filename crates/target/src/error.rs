@@ -55,6 +55,17 @@ pub enum Error {
         /// The Python name of the type found.
         found: &'static str,
     },
+    /// Matching took more steps than one request may take.
+    #[error("matching takes too many steps: the expression has too many words, or a pattern that is too slow")]
+    TooExpensive,
+    /// A list with more names than anybody has minions.
+    #[error("a list target cannot have {found} names; {most} at most")]
+    TooLong {
+        /// How many there are.
+        found: usize,
+        /// How many may be.
+        most: usize,
+    },
     /// A path to match without the delimiter in it.
     #[error("got insufficient arguments for {kind} match statement '{target}'")]
     NoDelimiter {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use value::{Map, Value};
 
 use crate::compiled::Atom;
-use crate::{Compiled, Context, Error, TargetType, fnmatch};
+use crate::{Budget, Compiled, Context, Error, Glob, TargetType};
 
 /// What a master knows about its minions.
 pub trait MinionData {
@@ -41,12 +41,27 @@ pub struct Checker<'a> {
     pub nodegroups: &'a Map,
     /// The option `minion_data_cache`. Without it targets by grains and pillar mean everyone: the minions decide.
     pub data_cache: bool,
+    budget: Budget,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    /// A checker for one request: what all questions to it cost together is bounded.
+    pub fn new(minions: &'a dyn MinionData, nodegroups: &'a Map, data_cache: bool) -> Self {
+        Checker { minions, nodegroups, data_cache, budget: Budget::default() }
+    }
+
     /// Returns who should answer a publication. A target that cannot be read means nobody, with the reason.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Result<Expected, Error> {
         self.expand(target, kind, delimiter, true)
+    }
+
+    /// Says whether a publication would mean one accepted minion.
+    ///
+    /// # Errors
+    /// When the target cannot be read.
+    pub fn means(&self, target: &Value, kind: TargetType, delimiter: &str, id: &str) -> Result<bool, Error> {
+        let expected = self.among(vec![id.to_owned()], target, kind, delimiter, true)?;
+        Ok(!expected.minions.is_empty())
     }
 
     /// Returns who matches by what the cache holds, for the mine: ids without cached data are left out.
@@ -55,7 +70,17 @@ impl Checker<'_> {
     }
 
     fn expand(&self, target: &Value, kind: TargetType, delimiter: &str, greedy: bool) -> Result<Expected, Error> {
-        let accepted = self.minions.accepted();
+        self.among(self.minions.accepted(), target, kind, delimiter, greedy)
+    }
+
+    fn among(
+        &self,
+        accepted: Vec<String>,
+        target: &Value,
+        kind: TargetType,
+        delimiter: &str,
+        greedy: bool,
+    ) -> Result<Expected, Error> {
         if !self.data_cache && is_compound(kind) {
             return Ok(Expected { minions: accepted, missing: Vec::new() });
         }
@@ -63,7 +88,7 @@ impl Checker<'_> {
             return listed(target, &accepted);
         }
         let context = Context { delimiter, nodegroups: Some(self.nodegroups) };
-        let compiled = match Compiled::for_master(target, kind, &context) {
+        let compiled = match Compiled::for_master_within(target, kind, &context, &self.budget) {
             // Unlike on the minion a path without delimiter is no error here, it just matches nobody.
             Err(Error::NoDelimiter { .. }) if self.data_cache => return Ok(Expected::default()),
             Err(Error::NoDelimiter { .. } | Error::Ipcidr { .. }) if !self.data_cache => {
@@ -72,7 +97,9 @@ impl Checker<'_> {
             }
             other => other?,
         };
-        Ok(self.select(&compiled, accepted, greedy))
+        let expected = self.select(&compiled, accepted, greedy);
+        self.budget.check()?;
+        Ok(expected)
     }
 
     fn select(&self, compiled: &Compiled, accepted: Vec<String>, greedy: bool) -> Expected {
@@ -100,9 +127,13 @@ impl Checker<'_> {
             Candidate { id, accepted, greedy, checker: self, grains: OnceCell::new(), pillar: OnceCell::new() };
         let mut atom = |number: usize| candidate.matches(&compiled.atoms[number]);
         // Whatever is excluded is taken from the accepted ids.
-        compiled.expression.evaluate(&mut atom, &|inner| accepted && !inner).unwrap_or(false)
+        let meant = compiled.expression.evaluate(&mut atom, &|inner| accepted && !inner).unwrap_or(false);
+        self.budget.spend(STEPS_PER_MINION) && meant
     }
 }
+
+/// What looking at a minion costs beside the patterns, about.
+const STEPS_PER_MINION: u64 = 50;
 
 fn is_compound(kind: TargetType) -> bool {
     matches!(kind, TargetType::Compound | TargetType::CompoundPillarExact | TargetType::Nodegroup)
@@ -128,14 +159,23 @@ struct Candidate<'a> {
 
 impl Candidate<'_> {
     fn matches(&self, atom: &Atom) -> bool {
+        let budget = &self.checker.budget;
         match atom {
-            Atom::Glob(glob) => self.accepted && glob.matches(self.id),
-            Atom::List(ids) => self.accepted && ids.iter().any(|id| id == self.id),
-            Atom::Pcre(regex) => self.accepted && regex.is_match(self.id),
-            Atom::Manager(pattern) => self.accepted && fnmatch(self.id, pattern),
+            Atom::Glob(glob) => self.accepted && glob.matches_within(self.id, budget),
+            Atom::List(ids) => budget.spend(STEPS_PER_MINION) && self.accepted && ids.contains(self.id),
+            Atom::Pcre(regex) => self.accepted && regex.is_match_within(self.id, budget),
+            Atom::Manager(pattern) => {
+                budget.spend(pattern.len() as u64)
+                    && self.accepted
+                    && Glob::new(pattern).matches_within(self.id, budget)
+            }
             Atom::Resource => false,
-            Atom::Grain(path) => self.by_data(|| self.grains().is_some_and(|grains| path.matches(grains)), false),
-            Atom::Pillar(path) => self.by_data(|| self.pillar().is_some_and(|pillar| path.matches(pillar)), false),
+            Atom::Grain(path) => {
+                self.by_data(|| self.grains().is_some_and(|grains| path.matches_within(grains, budget)), false)
+            }
+            Atom::Pillar(path) => {
+                self.by_data(|| self.pillar().is_some_and(|pillar| path.matches_within(pillar, budget)), false)
+            }
             // An address could be the right one as long as nothing is known, unlike a grain.
             Atom::Ipcidr(subnet) => {
                 self.by_data(|| self.grains().is_some_and(|grains| subnet.matches(grains)), self.grains().is_none())
@@ -164,5 +204,74 @@ impl Candidate<'_> {
 impl Atom {
     fn needs_data(&self) -> bool {
         matches!(self, Atom::Grain(_) | Atom::Pillar(_) | Atom::Ipcidr(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DEFAULT_DELIMITER;
+
+    /// Minions with long ids and grains that nest as deep as a stranger likes.
+    struct Many(usize);
+
+    impl MinionData for Many {
+        fn accepted(&self) -> Vec<String> {
+            (0..self.0).map(|number| format!("{}{number}", "a".repeat(60))).collect()
+        }
+
+        fn cached(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn grains(&self, _: &str) -> Option<Arc<Map>> {
+            let deep = (0..50).fold(Value::from("x"), |inner, _| value::map! { "a" => inner }.into());
+            deep.into_map().map(Arc::new)
+        }
+
+        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
+            None
+        }
+    }
+
+    fn expect(target: &str, kind: TargetType, minions: usize) -> Result<usize, Error> {
+        let (minions, nodegroups) = (Many(minions), Map::new());
+        // A small part of what a request has, so that the test is short.
+        let budget = Budget::of(30_000_000);
+        let checker = Checker { budget, ..Checker::new(&minions, &nodegroups, true) };
+        checker.expect(&target.into(), kind, DEFAULT_DELIMITER).map(|expected| expected.minions.len())
+    }
+
+    #[test]
+    fn what_a_target_costs_is_bounded_for_all_minions_together() {
+        let slow = r"(?:(a)|(aa))+(?!c)b\1";
+        for kind in [TargetType::Compound, TargetType::Pcre] {
+            let target = if kind == TargetType::Pcre { slow.to_owned() } else { format!("not E@{slow} or E@{slow}") };
+            assert_eq!(expect(&target, kind, 1_000), Err(Error::TooExpensive), "{target}");
+        }
+        let deep = "a:".repeat(45) + "y";
+        assert_eq!(expect(&deep, TargetType::Grain, 1), Err(Error::TooExpensive));
+        assert_eq!(expect(&"a:".repeat(5_000), TargetType::Grain, 1), Ok(0));
+        assert!(expect(&"x or ".repeat(20_000), TargetType::Compound, 1).is_err());
+    }
+
+    #[test]
+    fn honest_targets_over_many_minions_cost_little() {
+        let many = 1_000;
+        assert_eq!(expect("^(?!web)a+[0-9]*1$", TargetType::Pcre, many), Ok(100));
+        assert_eq!(expect(r"(a)\1+[a-z0-9-]{1,63}", TargetType::Pcre, many), Ok(many));
+        assert_eq!(expect(r"[\w.-]{1,20}", TargetType::Pcre, many), Ok(many));
+        let words = (0..200).map(|number| format!("*x{number}")).collect::<Vec<_>>().join(" or ");
+        assert_eq!(expect(&format!("( {words} ) or a*"), TargetType::Compound, many), Ok(many));
+        assert_eq!(expect("a:a:a:*", TargetType::Grain, 300), Ok(300));
+    }
+
+    #[test]
+    fn one_minion_is_asked_about_without_the_others() {
+        let (minions, nodegroups) = (Many(3), Map::new());
+        let checker = Checker::new(&minions, &nodegroups, true);
+        let means = |target: &str, id: &str| checker.means(&target.into(), TargetType::Compound, ":", id);
+        assert_eq!(means("web* and not E@b", "web1"), Ok(true));
+        assert_eq!(means("web*", "db1"), Ok(false));
     }
 }

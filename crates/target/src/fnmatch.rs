@@ -3,13 +3,20 @@
 //! `*` is any text, `?` any character, `[abc]`, `[a-z]` and `[!abc]` one character of (or outside) a set. There is
 //! no escape character and letter case counts. A bracket that never closes stands for itself.
 
+use crate::Budget;
+
 /// A glob, read once and matched many times.
 ///
-/// Matching takes at most (length of the text) × (length of the pattern) steps, whatever the pattern.
+/// Matching takes at most (length of the text)² steps, whatever the pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     steps: Vec<Step>,
+    /// How many characters a text has at least.
+    least: usize,
 }
+
+/// How many steps are taken out of a budget at once.
+const PORTION: u64 = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -42,17 +49,34 @@ impl Glob {
             }
             place = next;
         }
-        Glob { steps }
+        let least = steps.iter().filter(|step| **step != Step::AnyText).count();
+        Glob { steps, least }
     }
 
     /// Says whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
+        self.matches_within(text, &Budget::default())
+    }
+
+    /// The same for texts and patterns of strangers: no match when the budget is spent.
+    pub(crate) fn matches_within(&self, text: &str, budget: &Budget) -> bool {
+        // A text shorter than the pattern without its stars cannot match, so a long pattern costs no more than the text.
+        if self.least > text.len() {
+            budget.spend(1);
+            return false;
+        }
         let mut rest = text.chars();
         let mut step = 0;
         // Where to go on when the attempt fails: after the last `*`, one character further.
         let mut retry = None;
+        let mut steps = 0;
         loop {
-            match self.steps.get(step) {
+            let wanted = self.steps.get(step);
+            steps += wanted.map_or(1, Step::cost);
+            if steps >= PORTION && !budget.spend(std::mem::take(&mut steps)) {
+                return false;
+            }
+            match wanted {
                 Some(Step::AnyText) => {
                     step += 1;
                     retry = Some((step, rest.clone()));
@@ -66,16 +90,17 @@ impl Glob {
                         continue;
                     }
                 }
-                None if rest.as_str().is_empty() => return true,
+                None if rest.as_str().is_empty() => return budget.spend(steps),
                 None => {}
             }
             // Stuck: the last `*` takes one character more.
-            let Some((after_star, from)) = &mut retry else { return false };
-            if from.next().is_none() {
+            let from = retry.as_mut().and_then(|(after_star, from)| from.next().map(|_| (*after_star, from.clone())));
+            let Some((after_star, from)) = from else {
+                budget.spend(steps);
                 return false;
-            }
-            step = *after_star;
-            rest = from.clone();
+            };
+            step = after_star;
+            rest = from;
         }
     }
 
@@ -86,6 +111,13 @@ impl Glob {
 }
 
 impl Step {
+    fn cost(&self) -> u64 {
+        match self {
+            Step::Set { ranges, .. } => 1 + ranges.len() as u64,
+            _ => 1,
+        }
+    }
+
     fn accepts(&self, letter: char) -> bool {
         match self {
             Step::Literal(wanted) => *wanted == letter,
@@ -149,6 +181,10 @@ mod tests {
     fn many_stars_take_no_time() {
         let pattern = "a*".repeat(200) + "b";
         assert!(!fnmatch(&"a".repeat(5_000), &pattern));
+        let (budget, long) = (Budget::of(10_000), Glob::new(&"*a".repeat(100_000)));
+        assert!(!long.matches_within(&"a".repeat(255), &budget) && budget.check().is_ok());
+        let slow = Glob::new(&("*".to_owned() + &"a".repeat(2_000) + "b"));
+        assert!(!slow.matches_within(&"a".repeat(5_000), &budget) && budget.check().is_err());
     }
 
     #[test]

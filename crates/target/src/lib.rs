@@ -8,6 +8,7 @@
 //! authorisation lists ([`acl`]).
 
 pub mod acl;
+mod budget;
 mod compiled;
 mod compound;
 mod error;
@@ -19,6 +20,7 @@ mod pyregex;
 mod subdict;
 mod text;
 
+pub use budget::Budget;
 pub use compiled::{Compiled, Context, Facts};
 pub use error::Error;
 pub use expand::{Checker, Expected, MinionData};

@@ -3,6 +3,7 @@
 use value::{Map, Value};
 
 use crate::Error;
+use crate::compiled::WORD_LIMIT;
 
 /// Words with a meaning of their own between the others.
 pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
@@ -13,10 +14,16 @@ pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
 /// names becomes one `L@` word, a list with signs of regular expressions one `E@` word. A nested group that is
 /// unknown or contains itself is left out, as Salt does after logging an error.
 pub fn expand_nodegroup(name: &str, groups: &Map) -> Result<Vec<String>, Error> {
-    expand(name, groups, &mut Vec::new())
+    let mut left = WORD_LIMIT;
+    let words = expand(name, groups, &mut Vec::new(), &mut left)?;
+    if left == 0 {
+        return Err(Error::TooExpensive);
+    }
+    Ok(words)
 }
 
-fn expand(name: &str, groups: &Map, open: &mut Vec<String>) -> Result<Vec<String>, Error> {
+/// Groups that name each other twice double with each level.
+fn expand(name: &str, groups: &Map, open: &mut Vec<String>, left: &mut usize) -> Result<Vec<String>, Error> {
     let error = |reason| Error::Nodegroup { name: name.to_owned(), reason };
     if open.iter().any(|outer| outer == name) {
         return Err(error("illegal nested nodegroup"));
@@ -27,10 +34,14 @@ fn expand(name: &str, groups: &Map, open: &mut Vec<String>) -> Result<Vec<String
     let mut expanded = false;
     let mut out = Vec::with_capacity(words.len() + 2);
     for word in &words {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return Err(Error::TooExpensive);
+        }
         match nested_name(word) {
             Some(inner) => {
                 expanded = true;
-                out.extend(expand(inner, groups, open).unwrap_or_default());
+                out.extend(expand(inner, groups, open, left).unwrap_or_default());
             }
             None => out.push(word.clone()),
         }
@@ -74,4 +85,20 @@ fn plain_words(words: &[String]) -> Option<Vec<String>> {
     let regex = words.iter().any(|word| word.contains(['(', '[', '{', '\\', '?', '}', ']', ')']));
     let engine = if regex { "E@" } else { "L@" };
     Some(vec![format!("{engine}{}", words.join(","))])
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn groups_that_double_are_given_up() {
+        let mut groups: Map =
+            (0..40).map(|n| (format!("g{n}"), Value::from(format!("N@g{0} N@g{0}", n + 1)))).collect();
+        groups.update(map! { "g40" => "web1" });
+        assert_eq!(expand_nodegroup("g0", &groups), Err(Error::TooExpensive));
+        assert_eq!(expand_nodegroup("g40", &groups), Ok(vec!["L@web1".to_owned()]));
+    }
 }

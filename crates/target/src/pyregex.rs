@@ -1,17 +1,24 @@
 //! Regular expressions as Python's `re` reads them.
 //!
 //! A pattern is translated and run by the `regex` crate in linear time. What that crate leaves out on purpose (looking
-//! around, references back, atomic groups) runs on `fancy-regex`, which gives up after a bounded number of steps.
+//! around, references back, atomic groups) runs on `fancy-regex`. That engine may need very many steps, so they are counted
+//! for a request as a whole: see [`Budget`].
 
 mod translate;
 
 use std::sync::OnceLock;
 
-use crate::Error;
+use crate::{Budget, Error};
 use translate::{Mode, Translated, translate};
 
-/// How large a compiled program may get; beyond, the pattern is refused.
+/// How large a compiled program may get; beyond the last, the pattern is refused. With it, what a letter of a text costs, and
+/// what compiling does: the larger, the slower on texts that are made for it.
+const SIZES: [(usize, u64, u64); 3] = [(16 << 10, 2, 20_000), (128 << 10, 16, 200_000), (SIZE_LIMIT, 128, 20_000_000)];
+
 const SIZE_LIMIT: usize = 4 << 20;
+
+/// How often the second engine may go back before it is asked again with more patience. Hardly any pattern needs the second.
+const PATIENCE: [usize; 5] = [256, 1_024, 8_192, 65_536, 1_000_000];
 
 /// A Python regular expression, compiled once.
 #[derive(Debug)]
@@ -20,7 +27,7 @@ pub struct PyRegex {
     anchor: Anchor,
     engine: Engine,
     /// In Python `$` also stands before a last newline, which only the second engine can say.
-    before_newline: OnceLock<Option<fancy_regex::Regex>>,
+    before_newline: OnceLock<Option<Patient>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,36 +38,46 @@ enum Anchor {
 
 #[derive(Debug)]
 enum Engine {
-    Plain { regex: regex::Regex, has_dollar: bool },
-    Fancy(Box<fancy_regex::Regex>),
+    Plain { regex: regex::Regex, has_dollar: bool, cost: u64 },
+    Fancy(Box<Patient>),
 }
 
 impl PyRegex {
     /// Compiles a pattern that has to match from the start of a text, as `re.match` does.
     pub fn new(pattern: &str) -> Result<Self, Error> {
-        Self::build(pattern, Anchor::Start)
+        Self::within(pattern, &Budget::default())
+    }
+
+    /// The same for a stranger's pattern; what compiling costs is taken out of the budget.
+    pub(crate) fn within(pattern: &str, budget: &Budget) -> Result<Self, Error> {
+        Self::build(pattern, Anchor::Start, budget)
     }
 
     /// Compiles a pattern that may match anywhere in a text, as `re.search` does.
     pub fn search(pattern: &str) -> Result<Self, Error> {
-        Self::build(pattern, Anchor::Free)
+        Self::build(pattern, Anchor::Free, &Budget::default())
     }
 
     /// Compiles a pattern that has to match a whole text the way Salt writes it, `\A` + pattern + `\Z`.
     ///
     /// As in Salt there are no brackets around the pattern: with `a|b` only the ends are anchored.
     pub fn whole(pattern: &str) -> Result<Self, Error> {
-        Self::build(&format!("\\A{pattern}\\Z"), Anchor::Start)
+        Self::build(&format!("\\A{pattern}\\Z"), Anchor::Start, &Budget::default())
     }
 
     /// Says whether the text matches.
     pub fn is_match(&self, text: &str) -> bool {
+        self.is_match_within(text, &Budget::unlimited())
+    }
+
+    /// The same for texts and patterns of strangers: no match when the budget is spent.
+    pub(crate) fn is_match_within(&self, text: &str, budget: &Budget) -> bool {
         match &self.engine {
             Engine::Plain { has_dollar: true, .. } if text.ends_with('\n') => {
-                self.newline_engine().is_some_and(|regex| regex.is_match(text).unwrap_or(false))
+                self.newline_engine().is_some_and(|regex| regex.is_match(text, budget))
             }
-            Engine::Plain { regex, .. } => regex.is_match(text),
-            Engine::Fancy(regex) => regex.is_match(text).unwrap_or(false),
+            Engine::Plain { regex, cost, .. } => budget.spend(cost * (text.len() as u64 + 8)) && regex.is_match(text),
+            Engine::Fancy(regex) => regex.is_match(text, budget),
         }
     }
 
@@ -69,24 +86,24 @@ impl PyRegex {
         &self.pattern
     }
 
-    fn build(pattern: &str, anchor: Anchor) -> Result<Self, Error> {
+    fn build(pattern: &str, anchor: Anchor, budget: &Budget) -> Result<Self, Error> {
         let bad = |reason: String| Error::Regex { pattern: pattern.to_owned(), reason };
         let translated = translate(pattern, Mode::Plain).map_err(bad)?;
         let engine = if translated.fancy {
             let translated = translate(pattern, Mode::Fancy).map_err(bad)?;
-            Engine::Fancy(Box::new(fancy(&translated, anchor).map_err(bad)?))
-        } else {
-            let regex = regex::RegexBuilder::new(&anchored(&translated, anchor)).size_limit(SIZE_LIMIT).build();
-            Engine::Plain {
-                regex: regex.map_err(|error| bad(in_one_line(&error.to_string())))?,
-                has_dollar: translated.has_dollar,
+            if !budget.spend(SIZES[1].2) {
+                return Err(Error::TooExpensive);
             }
+            Engine::Fancy(Box::new(Patient::new(anchored(&translated, anchor)).map_err(bad)?))
+        } else {
+            let (regex, cost) = plain(&anchored(&translated, anchor), budget)?.map_err(bad)?;
+            Engine::Plain { regex, has_dollar: translated.has_dollar, cost }
         };
         Ok(PyRegex { pattern: pattern.to_owned(), anchor, engine, before_newline: OnceLock::new() })
     }
 
-    fn newline_engine(&self) -> Option<&fancy_regex::Regex> {
-        let make = || fancy(&translate(&self.pattern, Mode::Fancy).ok()?, self.anchor).ok();
+    fn newline_engine(&self) -> Option<&Patient> {
+        let make = || Patient::new(anchored(&translate(&self.pattern, Mode::Fancy).ok()?, self.anchor)).ok();
         self.before_newline.get_or_init(make).as_ref()
     }
 }
@@ -100,17 +117,69 @@ pub fn python_pattern(pattern: &str) -> Result<String, String> {
     Ok(format!("{flags}(?:{body})"))
 }
 
-fn fancy(translated: &Translated, anchor: Anchor) -> Result<fancy_regex::Regex, String> {
-    fancy_regex::RegexBuilder::new(&anchored(translated, anchor))
-        .delegate_size_limit(SIZE_LIMIT)
-        .build()
-        .map_err(|error| in_one_line(&error.to_string()))
+/// A pattern of the second engine, with more patience when a text needs it: the engine does not say how many steps it took,
+/// only that they were not enough.
+#[derive(Debug)]
+struct Patient {
+    pattern: String,
+    first: fancy_regex::Regex,
+    more: [OnceLock<Option<fancy_regex::Regex>>; PATIENCE.len() - 1],
+}
+
+impl Patient {
+    fn new(pattern: String) -> Result<Self, String> {
+        let first = fancy(&pattern, PATIENCE[0]).map_err(|error| in_one_line(&error.to_string()))?;
+        Ok(Patient { pattern, first, more: Default::default() })
+    }
+
+    fn is_match(&self, text: &str, budget: &Budget) -> bool {
+        let length = text.len() as u64;
+        if !budget.spend(2_000 + 10 * length) {
+            return false;
+        }
+        if let Ok(matches) = self.first.is_match(text) {
+            return matches;
+        }
+        for (regex, patience) in self.more.iter().zip(&PATIENCE[1..]) {
+            let Some(regex) = regex.get_or_init(|| fancy(&self.pattern, *patience).ok()) else { return false };
+            // Each time it goes back it may look through a part of the text.
+            if !budget.spend(*patience as u64 * (10 + length / 16)) {
+                return false;
+            }
+            if let Ok(matches) = regex.is_match(text) {
+                return matches;
+            }
+        }
+        // No match would turn into one behind a `not`.
+        budget.spend(u64::MAX);
+        false
+    }
+}
+
+fn fancy(pattern: &str, patience: usize) -> Result<fancy_regex::Regex, fancy_regex::Error> {
+    let mut builder = fancy_regex::RegexBuilder::new(pattern);
+    builder.delegate_size_limit(SIZE_LIMIT).backtrack_limit(patience).build()
 }
 
 /// The engine draws the pattern as it was translated; what is wrong stands in the last line.
 fn in_one_line(error: &str) -> String {
     let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(error);
     last.trim_start_matches("error: ").to_owned()
+}
+
+/// Compiles for the first engine; also says what a letter of a text costs.
+fn plain(pattern: &str, budget: &Budget) -> Result<Result<(regex::Regex, u64), String>, Error> {
+    for (size, cost, compiling) in SIZES {
+        if !budget.spend(compiling) {
+            return Err(Error::TooExpensive);
+        }
+        match regex::RegexBuilder::new(pattern).size_limit(size).build() {
+            Ok(regex) => return Ok(Ok((regex, cost))),
+            Err(regex::Error::CompiledTooBig(_)) if size < SIZE_LIMIT => {}
+            Err(error) => return Ok(Err(in_one_line(&error.to_string()))),
+        }
+    }
+    Ok(Err("too large".into()))
 }
 
 fn anchored(translated: &Translated, anchor: Anchor) -> String {
@@ -135,7 +204,12 @@ mod tests {
     fn a_hostile_pattern_is_refused_or_bounded() {
         assert!(PyRegex::new("((a{1000}){1000}){1000}").is_err());
         assert!(!PyRegex::new("(a+)+$").unwrap().is_match(&("a".repeat(10_000) + "b")));
-        assert!(!PyRegex::new(r"(?=(a+)+b)(a+)+\1c").unwrap().is_match(&"a".repeat(40)));
+        let budget = Budget::default();
+        let slow = PyRegex::new(r"(?:(a)|(aa))+(?!c)b\1").unwrap();
+        assert!(!slow.is_match_within(&"a".repeat(40), &budget) && budget.check().is_err());
+        let compiling = Budget::of(SIZES[0].2);
+        assert!(PyRegex::within("web[0-9]+", &compiling).is_ok());
+        assert_eq!(PyRegex::within("web[0-9]+", &compiling).unwrap_err(), Error::TooExpensive);
         assert!(PyRegex::new(&"(".repeat(5_000)).is_err());
         assert!(PyRegex::new(&("(".repeat(5_000) + &")".repeat(5_000))).is_err());
     }

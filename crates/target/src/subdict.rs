@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use value::{Map, Value};
 
-use crate::{DEFAULT_DELIMITER, Glob, PyRegex};
+use crate::{Budget, DEFAULT_DELIMITER, Glob, PyRegex};
 
 /// How the last part is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,9 @@ struct Tail {
     arms: Vec<Arm>,
 }
 
+/// A path of so many keys leads nowhere: all ways to part it have to be kept.
+const PART_LIMIT: usize = 64;
+
 /// The place behind `*:`, which makes a pattern look into all entries of a map.
 const WILDCARD: &str = "*:";
 
@@ -66,6 +69,10 @@ impl SubdictMatcher {
     /// Reads an expression. One without the delimiter matches nothing; an empty delimiter is the usual `:`.
     pub fn new(expression: &str, delimiter: &str, compare: Compare) -> Self {
         let delimiter = if delimiter.is_empty() { DEFAULT_DELIMITER } else { delimiter };
+        let parts = |delimiter| expression.matches(delimiter).take(PART_LIMIT).count();
+        if parts(delimiter).max(parts(DEFAULT_DELIMITER)) == PART_LIMIT {
+            return SubdictMatcher { arms: Vec::new(), tails: BTreeMap::new() };
+        }
         let arms = arms(expression, 0, delimiter);
         let mut tails = BTreeMap::new();
         let mut open: Vec<usize> = arms.iter().map(|arm| arm.tail).collect();
@@ -85,13 +92,29 @@ impl SubdictMatcher {
 
     /// Says whether the data match.
     pub fn matches(&self, data: &Map) -> bool {
-        self.any_arm(&self.arms, Place::Map(data))
+        self.matches_within(data, &Budget::default())
     }
 
+    /// The same for data and expressions of strangers: no match when the budget is spent.
+    pub(crate) fn matches_within(&self, data: &Map, budget: &Budget) -> bool {
+        Search { tails: &self.tails, budget }.any_arm(&self.arms, Place::Map(data))
+    }
+}
+
+/// One look through some data. There may be very many ways through data and expression, which the budget ends.
+struct Search<'a> {
+    tails: &'a BTreeMap<usize, Tail>,
+    budget: &'a Budget,
+}
+
+impl Search<'_> {
     fn any_arm(&self, arms: &[Arm], data: Place) -> bool {
         arms.iter().any(|arm| match &arm.keys {
             Keys::Everything => self.below(data, arm.tail),
-            Keys::Path(keys) => data.walk(keys).is_some_and(|found| self.below(found.into(), arm.tail)),
+            Keys::Path(keys) => {
+                self.budget.spend(STEPS_PER_KEY * keys.len() as u64)
+                    && data.walk(keys).is_some_and(|found| self.below(found.into(), arm.tail))
+            }
         })
     }
 
@@ -100,9 +123,10 @@ impl SubdictMatcher {
         match found {
             Place::Map(map) => !map.is_empty() && self.in_map(map, tail),
             Place::Other(Value::List(members)) => members.iter().any(|member| {
-                member.as_map().is_some_and(|map| self.in_map(map, tail)) || self.tails[&tail].pattern.matches(member)
+                member.as_map().is_some_and(|map| self.in_map(map, tail))
+                    || self.tails[&tail].pattern.matches(member, self.budget)
             }),
-            Place::Other(value) => self.tails[&tail].pattern.matches(value),
+            Place::Other(value) => self.tails[&tail].pattern.matches(value, self.budget),
         }
     }
 
@@ -112,7 +136,7 @@ impl SubdictMatcher {
         let Tail { text, pattern, arms } = &self.tails[&tail];
         text == "*"
             || map.contains_key(text)
-            || map.keys().any(|key| pattern.matches(key))
+            || map.keys().any(|key| pattern.matches(key, self.budget))
             || self.any_arm(arms, Place::Map(map))
             || (wildcard && map.values().any(|value| self.in_entry(value, tail)))
     }
@@ -121,11 +145,17 @@ impl SubdictMatcher {
         let pattern = &self.tails[&tail].pattern;
         match value {
             Value::Map(map) => self.in_map(map, tail),
-            Value::List(members) => members.iter().any(|member| pattern.matches(member)),
-            value => pattern.matches(value),
+            Value::List(members) => members.iter().any(|member| pattern.matches(member, self.budget)),
+            value => pattern.matches(value, self.budget),
         }
     }
 }
+
+/// What making a text of a value costs, about.
+const STEPS_PER_TEXT: u64 = 50;
+
+/// What looking a key up costs, about.
+const STEPS_PER_KEY: u64 = 20;
 
 /// A map that need not be inside a value.
 #[derive(Clone, Copy)]
@@ -188,19 +218,22 @@ impl Pattern {
         Pattern { text: text.to_lowercase(), compare, glob: OnceLock::new(), regex: OnceLock::new() }
     }
 
-    fn matches(&self, value: &Value) -> bool {
+    fn matches(&self, value: &Value, budget: &Budget) -> bool {
         let text = match value {
             Value::Str(text) => text.to_lowercase(),
             other => other.to_string().to_lowercase(),
         };
+        if !budget.spend(STEPS_PER_TEXT + text.len() as u64) {
+            return false;
+        }
         match self.compare {
             Compare::Exact => self.text == text,
-            Compare::Glob => self.glob.get_or_init(|| Glob::new(&self.text)).matches(&text),
+            Compare::Glob => self.glob.get_or_init(|| Glob::new(&self.text)).matches_within(&text, budget),
             Compare::Regex => self
                 .regex
-                .get_or_init(|| PyRegex::new(&self.text).ok())
+                .get_or_init(|| PyRegex::within(&self.text, budget).ok())
                 .as_ref()
-                .is_some_and(|regex| regex.is_match(&text)),
+                .is_some_and(|regex| regex.is_match_within(&text, budget)),
         }
     }
 }

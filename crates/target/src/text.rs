@@ -4,8 +4,19 @@ use value::Value;
 
 use crate::{Error, PyRegex, fnmatch};
 
+/// Most names in a list.
+const LIST_LIMIT: usize = 250_000;
+
 /// Returns the ids of a list target: a list, or text with commas. Empty parts are left out.
 pub fn split_list(target: &Value) -> Result<Vec<String>, Error> {
+    let found = match target {
+        Value::Str(text) => 1 + text.bytes().filter(|byte| *byte == b',').count(),
+        Value::List(ids) => ids.len(),
+        _ => 0,
+    };
+    if found > LIST_LIMIT {
+        return Err(Error::TooLong { found, most: LIST_LIMIT });
+    }
     match target {
         Value::Str(text) => Ok(text.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()),
         Value::List(ids) => Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use saltern_target::acl::{self, Call, Form, Publication};
 use saltern_target::{
-    Checker, Compare, Compiled, Context, Facts, Glob, MinionData, PyRegex, TargetType, expand_nodegroup, expr_match,
-    subdict_match,
+    Checker, Compare, Compiled, Context, DEFAULT_DELIMITER, Facts, Glob, MinionData, PyRegex, TargetType,
+    expand_nodegroup, expr_match, subdict_match,
 };
 use value::{Map, Value, list};
 
@@ -203,7 +203,7 @@ fn masters_expect(recording: &str, counts: impl Fn(bool, &str) -> bool) {
             continue;
         }
         asked += 1;
-        let checker = Checker { minions: &minions, nodegroups: &nodegroups, data_cache: cache.truthy() };
+        let checker = Checker::new(&minions, &nodegroups, cache.truthy());
         let ask = if greedy.truthy() { Checker::expect } else { Checker::known };
         let found = ask(&checker, target, kind(kind_name), ":").unwrap_or_default();
         let mut ids = found.minions.clone();
@@ -229,7 +229,7 @@ fn masters_expect_whom_3006_expects() {
 #[test]
 fn lists_grant_publications_as_recorded() {
     let (minions, nodegroups) = (Recorded::new(), groups());
-    let checker = Checker { minions: &minions, nodegroups: &nodegroups, data_cache: true };
+    let checker = Checker::new(&minions, &nodegroups, true);
     let rows = rows("acls");
     let mut differences = Vec::new();
     for row in &rows {
@@ -239,6 +239,7 @@ fn lists_grant_publications_as_recorded() {
             arguments: &[items(arguments).to_vec()],
             target,
             kind: kind(kind_name),
+            delimiter: DEFAULT_DELIMITER,
             minions: None,
         };
         if acl::publish_allowed(items(list), &wanted, &checker) != expected.truthy() {
@@ -251,11 +252,17 @@ fn lists_grant_publications_as_recorded() {
 #[test]
 fn a_compound_command_needs_a_grant_for_each_function() {
     let (minions, nodegroups) = (Recorded::new(), groups());
-    let checker = Checker { minions: &minions, nodegroups: &nodegroups, data_cache: true };
+    let checker = Checker::new(&minions, &nodegroups, true);
     let target = Value::from("web1");
     let functions = ["test.ping".to_owned(), "cmd.run".to_owned()];
-    let wanted =
-        Publication { functions: &functions, arguments: &[], target: &target, kind: TargetType::Glob, minions: None };
+    let wanted = Publication {
+        functions: &functions,
+        arguments: &[],
+        target: &target,
+        kind: TargetType::Glob,
+        delimiter: DEFAULT_DELIMITER,
+        minions: None,
+    };
     assert!(!acl::publish_allowed(items(&list!["test.ping"]), &wanted, &checker));
     assert!(acl::publish_allowed(items(&list!["test.ping", "cmd.*"]), &wanted, &checker));
     assert!(!acl::publish_allowed(items(&list![".*"]), &Publication { functions: &[], ..wanted }, &checker));
@@ -295,10 +302,17 @@ fn users_and_groups_are_granted_what_is_recorded() {
 #[test]
 fn guessing_at_pillar_is_noticed_as_recorded() {
     let (minions, nodegroups) = (Recorded::new(), groups());
-    let checker = Checker { minions: &minions, nodegroups: &nodegroups, data_cache: true };
+    let checker = Checker::new(&minions, &nodegroups, true);
     for row in rows("exact") {
         let [target, kind_name, expected] = items(&row) else { panic!("{row}") };
-        let wanted = Publication { functions: &[], arguments: &[], target, kind: kind(kind_name), minions: None };
+        let wanted = Publication {
+            functions: &[],
+            arguments: &[],
+            target,
+            kind: kind(kind_name),
+            delimiter: DEFAULT_DELIMITER,
+            minions: None,
+        };
         assert_eq!(acl::pillar_is_exact(&wanted, &checker), expected.truthy(), "{row}");
     }
 }
@@ -332,7 +346,8 @@ fn ten_thousand_minions_are_matched_at_once() {
         }
     }
     let minions = Many(Arc::new(value::map! { "os" => "Debian", "roles" => vec!["web", "db"] }));
-    let checker = Checker { minions: &minions, nodegroups: &Map::new(), data_cache: true };
+    let nodegroups = Map::new();
+    let checker = Checker::new(&minions, &nodegroups, true);
     let started = std::time::Instant::now();
     let target = Value::from("G@os:Deb* and not E@web1\\d+ and web*");
     let found = checker.expect(&target, TargetType::Compound, ":").unwrap();

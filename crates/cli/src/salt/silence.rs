@@ -51,7 +51,7 @@ impl Known {
     /// Returns the ids a target means, as the master would reckon.
     pub fn expected(&self, job: &Job, delimiter: &str) -> Result<Vec<String>> {
         let kind = TargetType::from_name(&job.target_type)?;
-        let checker = Checker { minions: self, nodegroups: &self.nodegroups, data_cache: self.data_cache };
+        let checker = Checker::new(self, &self.nodegroups, self.data_cache);
         let expected = checker.expect(&job.target, kind, delimiter);
         Ok(expected.with_context(|| format!("failed to read the target '{}'", job.target))?.minions)
     }
