@@ -47,6 +47,13 @@ pub struct Caller {
     pub grant: Grant,
 }
 
+impl Caller {
+    /// Their name for the log.
+    pub fn name(&self) -> &str {
+        self.user.as_deref().unwrap_or("a user without a name")
+    }
+}
+
 /// Nobody that is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unknown {

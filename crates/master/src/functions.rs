@@ -67,6 +67,20 @@ impl Connected for Live {
     }
 }
 
+/// The execution functions that a runner is asked to call, here or on minions.
+fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
+    let place = match (kind, fun) {
+        (Kind::Runner, "salt.cmd") => 0,
+        (Kind::Runner, "salt.execute") => 1,
+        _ => return Vec::new(),
+    };
+    match call.kwargs.get("fun").or_else(|| call.args.get(place)) {
+        Some(Value::Str(names)) => names.split(',').map(str::to_owned).collect(),
+        Some(Value::List(names)) => names.iter().map(Value::to_string).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// Checks who asks and whether they may.
 fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request), Map> {
     let Ask { shared, mut load, .. } = ask;
@@ -78,7 +92,7 @@ fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request), Map> {
     let fun = load.get_str("fun").unwrap_or_default().to_owned();
     // A function that does not exist takes nothing, and the call says so with the events around it.
     let call = kind.find(&fun).map(|function| call_from_low(function, &load)).unwrap_or_default();
-    authorise(&caller, kind, &fun, &call)?;
+    authorise(&shared, &caller, kind, &fun, &call)?;
     let user = match caller.user {
         Some(user) if !user.starts_with("sudo_") => user,
         _ => shared.users.master_user().to_owned(),
@@ -87,17 +101,25 @@ fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request), Map> {
     Ok((shared, request))
 }
 
-/// Users of this host who have a key may call everything, others what their list allows.
-fn authorise(caller: &Caller, kind: Kind, fun: &str, call: &Call) -> Result<(), Map> {
-    let Grant::Listed(list) = &caller.grant else { return Ok(()) };
-    if caller.kind == credentials::Kind::User {
-        return Ok(());
+/// Who has a key of the master itself may call everything, others what their list allows, with entries such as `@runner`.
+/// The key of a user in `publisher_acl` opens no more than their list does.
+fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Call) -> Result<(), Map> {
+    let mut functions = vec![fun.to_owned()];
+    functions.extend(called_inside(kind, fun, call));
+    if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
+        warn!("{} does not have permissions to run {}", caller.name(), functions.join(","));
+        let error = map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." };
+        return Err(map! { "error" => error });
     }
+    let Grant::Listed(list) = &caller.grant else { return Ok(()) };
     let form = if kind == Kind::Runner { Form::Runner } else { Form::Wheel };
     let wanted = acl::Call { form, function: fun, arguments: &call.args, keywords: Some(&call.kwargs) };
     match call_allowed(list, &wanted) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(credentials::Unknown { kind: caller.kind, user: caller.user.clone() }.answer()),
+        Ok(false) => {
+            warn!("{} may not call the {} function {fun}: their list does not name it", caller.name(), kind.word());
+            Err(credentials::Unknown { kind: caller.kind, user: caller.user.clone() }.answer())
+        }
         Err(syntax) => {
             let error = map! { "name" => "SaltInvocationError", "message" => syntax.to_string() };
             Err(map! { "error" => Value::from(error) })

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use event::Filter;
 use exec::Call;
-use targeting::TargetType;
-use targeting::acl::{Publication, function_matches, peer_entries, pillar_is_exact, publish_allowed};
+use targeting::acl::{
+    Publication, everything_allowed, function_matches, functions_allowed, peer_entries, pillar_is_exact,
+    publish_allowed,
+};
+use targeting::{Expected, TargetType};
 use tokio::time::Instant;
 use tracing::{error, warn};
 use value::shown::brief;
@@ -25,7 +28,7 @@ const PATIENCE: f64 = 5.0;
 pub fn publish(ask: Ask) -> Answer {
     let Some(id) = &ask.id else { return nothing() };
     match order(&ask.shared, id, &ask.load) {
-        Some(load) => published(&ask.shared, id, load).map_or_else(nothing, |(answer, _)| answer.into()),
+        Some(order) => published(&ask.shared, id, order).map_or_else(nothing, |(answer, _)| answer.into()),
         None => nothing(),
     }
 }
@@ -72,8 +75,7 @@ async fn gather(mut returns: event::Subscription, job: Published, patience: Dura
     found.into()
 }
 
-fn published(shared: &Shared, id: &MinionId, load: Map) -> Option<(Map, Published)> {
-    let meant = Target::of(&load).expand(shared);
+fn published(shared: &Shared, id: &MinionId, (load, meant): (Map, Expected)) -> Option<(Map, Published)> {
     if meant.minions.is_empty() && !shared.stores.config.jobs.order_masters {
         // Salt tells by the fields that the order was allowed; an empty answer means that it was not.
         return Some((map! { "jid" => 0, "minions" => Vec::<Value>::new() }, Published::default()));
@@ -93,32 +95,55 @@ fn published(shared: &Shared, id: &MinionId, load: Map) -> Option<(Map, Publishe
     Some((map! { "jid" => jid, "minions" => minions.to_vec() }, job))
 }
 
-/// Checks what a minion wants to publish and makes the request of it; `None` when `peer` does not allow it.
-fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<Map> {
+/// Checks what a minion wants to publish and makes the request of it, with those it means; `None` when `peer` does not allow
+/// it. Whether the functions are allowed is asked before any target is expanded.
+fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> {
     let complete = ["fun", "arg", "tgt", "ret"].iter().all(|name| load.contains_key(name));
-    let (functions, single) = functions(load.get("fun")?);
+    let (functions, single) = functions(load.get("fun")?)?;
     if !complete || functions.iter().any(|function| function.starts_with("publish.")) {
+        return None;
+    }
+    let refused = |reason: &str| {
+        let functions = functions.join(",");
+        warn!("Minion {id} is not allowed to publish {} (option 'peer'): {reason}", brief(&functions, 256));
+    };
+    let list = peer_entries(&shared.stores.config.access.peer, id.as_str());
+    if !functions_allowed(&list, &functions) {
+        refused("its list does not name it");
         return None;
     }
     let arguments = arguments(load, functions.len(), single);
     let request = request(shared, id, load, &functions, &arguments)?;
-    let target = Target::of(&request);
-    let minions = target.expand(shared).minions;
+    let (target, checker) = (Target::of(&request), shared.stores.checker());
+    let kind = target.kind?;
+    let meant = match checker.expect(&target.tgt, kind, &target.delimiter) {
+        Ok(meant) => meant,
+        Err(error) => {
+            refused(&error.to_string());
+            return None;
+        }
+    };
     let wanted = Publication {
         functions: &functions,
         arguments: &arguments,
         target: &target.tgt,
-        kind: target.kind?,
-        minions: Some(&minions),
+        kind,
+        delimiter: &target.delimiter,
+        minions: Some(&meant.minions),
     };
-    let (list, checker) = (peer_entries(&shared.stores.config.access.peer, id.as_str()), shared.stores.checker());
-    if publish_allowed(&list, &wanted, &checker) && pillar_is_exact(&wanted, &checker) {
-        return Some(request);
+    if !(publish_allowed(&list, &wanted, &checker) && pillar_is_exact(&wanted, &checker)) {
+        refused("its list does not grant it with these arguments, or on these minions");
+        return None;
     }
-    warn!("Minion {id} is not allowed to publish {} (option 'peer')", brief(&functions.join(","), 256));
-    None
+    if request.get("ret").is_some_and(Value::truthy) && !everything_allowed(&list, &wanted, &checker) {
+        refused("returners are for those that may do everything");
+        return None;
+    }
+    Some((request, meant))
 }
 
+/// What Salt's peer interface passes on, and no more: minions of which a peer may have one function called would otherwise
+/// write files for it, or run its choice of executors.
 fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arguments: &[Vec<Value>]) -> Option<Map> {
     let (tgt, kind) = target(shared, load)?;
     let lists = |parts: &[Vec<Value>]| Value::List(parts.iter().map(|part| Value::List(part.clone())).collect());
@@ -126,15 +151,10 @@ fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arg
         ([fun], [arg]) => (fun.as_str().into(), Value::List(arg.clone())),
         _ => (Value::from(functions.to_vec()), lists(arguments)),
     };
-    let mut kwargs = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
-    for name in ["token", "eauth", "auth_list", "master_id"] {
-        kwargs.remove(name);
-    }
-    kwargs.insert("id", id);
+    let ret = load.get("ret").filter(|ret| ret.truthy()).map_or("", |ret| ret.as_str().unwrap_or("?"));
     Some(map! {
-        "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => arg, "tgt_type" => kind,
-        "ret" => load.get("ret").cloned().unwrap_or_default(), "jid" => "", "kwargs" => kwargs,
-        "user" => shared.users.master_user(),
+        "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => arg, "tgt_type" => kind, "ret" => ret, "jid" => "",
+        "kwargs" => map! { "id" => id }, "user" => shared.users.master_user(),
     })
 }
 
@@ -150,12 +170,16 @@ fn target(shared: &Shared, load: &Map) -> Option<(Value, String)> {
     Some((words.join(" ").into(), "compound".to_owned()))
 }
 
-/// The functions, and whether it was one that was asked for.
-fn functions(fun: &Value) -> (Vec<String>, bool) {
+/// The functions, and whether it was one that was asked for. Only texts name functions.
+fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     match fun {
-        Value::List(names) => (names.iter().map(Value::to_string).collect(), false),
-        Value::Str(text) if text.contains(',') => (text.split(',').map(str::to_owned).collect(), false),
-        other => (vec![other.to_string()], true),
+        Value::List(names) if !names.is_empty() => {
+            let names: Option<Vec<String>> = names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+            Some((names?, false))
+        }
+        Value::Str(text) if text.contains(',') => Some((text.split(',').map(str::to_owned).collect(), false)),
+        Value::Str(text) => Some((vec![text.to_string()], true)),
+        _ => None,
     }
 }
 
@@ -261,7 +285,10 @@ mod tests {
 
     #[test]
     fn several_functions_come_between_commas() {
-        assert_eq!(functions(&"test.ping".into()), (vec!["test.ping".to_owned()], true));
-        assert_eq!(functions(&"a.b,c.d".into()), (vec!["a.b".to_owned(), "c.d".to_owned()], false));
+        assert_eq!(functions(&"test.ping".into()), Some((vec!["test.ping".to_owned()], true)));
+        assert_eq!(functions(&"a.b,c.d".into()), Some((vec!["a.b".to_owned(), "c.d".to_owned()], false)));
+        for bad in [1.into(), list![], list![1], map! { "a.b" => 1 }.into()] {
+            assert_eq!(functions(&bad), None, "{bad:?}");
+        }
     }
 }

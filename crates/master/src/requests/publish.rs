@@ -1,59 +1,58 @@
 //! `publish`: somebody on this host commands minions.
 
-use targeting::acl::{Publication, publish_allowed};
+use targeting::Expected;
+use targeting::acl::{Publication, everything_allowed, functions_allowed, publish_allowed};
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
 use super::{Answer, Ask};
 use crate::Shared;
-use crate::credentials::{self, Kind};
+use crate::credentials::{self, Caller, Kind};
 use crate::jobs::publish::{Reader, Target, allowed};
 use crate::users::Grant;
 
 /// Always allowed: the command line asks it about silent minions.
 const FREE: &str = "saltutil.find_job";
 
-/// Checks who asks for what, and publishes it.
+/// Fields of `kwargs` that have minions do more than call the function, or do it in the name of somebody else.
+const MORE_THAN_THE_FUNCTION: [&str; 7] =
+    ["ret_config", "ret_kwargs", "module_executors", "executor_opts", "id", "master_id", "nocache"];
+
+/// Checks who asks for what, and publishes it. Nothing is computed for who has no credentials.
 pub fn handle(ask: Ask) -> Answer {
     let Ask { shared, mut load, .. } = ask;
-    if !["fun", "arg", "tgt"].iter().all(|name| load.contains_key(name)) {
-        return Answer::Plain("Some exception handling minion payload".into());
-    }
-    let functions = functions(&load);
-    let user = load.get_str("user").unwrap_or_default().to_owned();
-    if shared.users.is_blacklisted(&user, &functions) {
+    let functions = match functions(&load) {
+        Some(functions) if ["arg", "tgt"].iter().all(|name| load.contains_key(name)) => functions,
+        _ => return Answer::Plain("Some exception handling minion payload".into()),
+    };
+    let reader = Reader::take(&mut load);
+    let fields = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
+    let mut caller = match credentials::check(&shared, &fields, &mut load) {
+        Ok(caller) => caller,
+        Err(unknown) => {
+            warn!("Authentication failure of type \"{}\" occurred.", unknown.kind.word());
+            return refusal("AuthenticationError", "Authentication error occurred.").into();
+        }
+    };
+    if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
         error!(
-            "{user} does not have permissions to run {}. Please contact your local administrator if you believe \
+            "{} does not have permissions to run {}. Please contact your local administrator if you believe \
              this is in error.",
+            caller.user.unwrap_or_default(),
             functions.join(",")
         );
         return refusal("AuthorizationError", "Authorization error occurred.").into();
     }
-    let reader = Reader::take(&mut load);
+    take_list_of_syndic(&mut caller, &mut load);
     let target = Target::of(&load);
-    let meant = target.expand(&shared);
-    let fields = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
-    let caller = match credentials::check(&shared, &fields, &mut load) {
-        Ok(caller) => caller,
-        Err(unknown) => {
-            warn!("Authentication failure of type \"{}\" occurred.", unknown.kind.word());
-            return refuse(&shared, load, "AuthenticationError", "Authentication error occurred.");
+    let meant = match allow(&shared, &caller, &functions, &target, &load) {
+        Ok(meant) => meant,
+        Err(reason) => {
+            warn!("Authentication failure of type \"{}\" occurred.", caller.kind.word());
+            tracing::info!("{} may not publish {}: {reason}", caller.name(), functions.join(","));
+            return refuse(&shared, load);
         }
     };
-    if let Grant::Listed(list) = &caller.grant {
-        let wanted = Publication {
-            functions: &functions,
-            arguments: &arguments(&load),
-            target: &target.tgt,
-            kind: target.kind.unwrap_or_default(),
-            minions: Some(&meant.minions),
-        };
-        let free = functions.iter().all(|function| function == FREE);
-        if !free && !publish_allowed(list, &wanted, &shared.stores.checker()) {
-            warn!("Authentication failure of type \"{}\" occurred.", caller.kind.word());
-            return refuse(&shared, load, "AuthorizationError", "Authorization error occurred.");
-        }
-    }
     if caller.kind == Kind::Token {
         load.insert("user", caller.user);
     }
@@ -61,17 +60,85 @@ pub fn handle(ask: Ask) -> Answer {
     allowed(&shared, load, meant, reader).into()
 }
 
+/// A syndic publishes with the key of this master's user, and says what the user of the master above may do. With
+/// `order_masters` the list goes on to the masters below.
+fn take_list_of_syndic(caller: &mut Caller, load: &mut Map) {
+    let mut kwargs = load.remove("kwargs").and_then(Value::into_map).unwrap_or_default();
+    let told = kwargs.remove("auth_list").and_then(|list| list.as_list().map(<[Value]>::to_vec)).unwrap_or_default();
+    if caller.grant == Grant::All && !told.is_empty() {
+        caller.grant = Grant::Listed(told);
+    }
+    let list = if let Grant::Listed(list) = &caller.grant { list.clone() } else { Vec::new() };
+    kwargs.insert("auth_list", list);
+    load.insert("kwargs", kwargs);
+}
+
+/// Returns whom the publication means when the caller may have it, and else why not.
+fn allow(
+    shared: &Shared,
+    caller: &Caller,
+    functions: &[String],
+    target: &Target,
+    load: &Map,
+) -> Result<Expected, &'static str> {
+    let Grant::Listed(list) = &caller.grant else { return Ok(target.expand(shared)) };
+    let free = functions.iter().all(|function| function == FREE);
+    if !free && !functions_allowed(list, functions) {
+        return Err("their list does not name it");
+    }
+    let kind = target.kind.ok_or("there is no such kind of target")?;
+    let checker = shared.stores.checker();
+    let meant = checker.expect(&target.tgt, kind, &target.delimiter).map_err(|_| "the target cannot be read")?;
+    let wanted = Publication {
+        functions,
+        arguments: &arguments(load),
+        target: &target.tgt,
+        kind,
+        delimiter: &target.delimiter,
+        minions: Some(&meant.minions),
+    };
+    if !free && !publish_allowed(list, &wanted, &checker) {
+        return Err("their list does not grant it with these arguments, or on these minions");
+    }
+    if asks_for_more(load) && !everything_allowed(list, &wanted, &checker) {
+        return Err("returners and executors of their choice are for those who may do everything");
+    }
+    if load.get_str("jid").is_some_and(|jid| wire::Jid::is_valid(jid) && is_of_another(shared, caller, jid)) {
+        return Err("the job is somebody else's");
+    }
+    Ok(meant)
+}
+
+/// Parts of a batch are published under one jid; the record of a job must not become that of another.
+fn is_of_another(shared: &Shared, caller: &Caller, jid: &str) -> bool {
+    match shared.stores.jobs.load(jid) {
+        Ok(Some(load)) => load.get_str("user") != caller.user.as_deref(),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
+
+fn asks_for_more(load: &Map) -> bool {
+    let set = |value: Option<&Value>| value.is_some_and(Value::truthy);
+    let kwargs = load.get("kwargs").and_then(Value::as_map);
+    set(load.get("ret")) || kwargs.is_some_and(|kwargs| MORE_THAN_THE_FUNCTION.iter().any(|name| set(kwargs.get(name))))
+}
+
 fn refusal(name: &str, message: &str) -> Map {
     map! { "error" => map! { "name" => name, "message" => message } }
 }
 
-/// Refuses, and tells those who listen for the job.
-fn refuse(shared: &Shared, mut load: Map, name: &str, message: &str) -> Answer {
-    let answer = refusal(name, message);
-    if let Some(jid) = load.get("jid").map(Value::to_string) {
-        forget_secrets(&mut load);
-        load.update(answer.clone());
-        shared.fire(wire::event::tag("salt", "job", &[&jid, "error"]), load);
+/// Fields of a publish request that those who listen for its job are told when it is refused.
+const TOLD: [&str; 7] = ["cmd", "tgt", "fun", "arg", "tgt_type", "ret", "user"];
+
+/// Refuses what somebody known asked for, and tells those who listen for the job.
+fn refuse(shared: &Shared, load: Map) -> Answer {
+    let answer = refusal("AuthorizationError", "Authorization error occurred.");
+    if let Some(jid) = load.get_str("jid").filter(|jid| wire::Jid::is_valid(jid)) {
+        let mut event = map! { "jid" => jid };
+        event.extend(TOLD.iter().filter_map(|name| Some((Value::from(*name), load.get(name)?.clone()))));
+        event.update(answer.clone());
+        shared.fire(wire::event::tag("salt", "job", &[jid, "error"]), event);
     }
     answer.into()
 }
@@ -85,12 +152,12 @@ fn forget_secrets(load: &mut Map) {
     }
 }
 
-/// The functions of a request: one, or several in a list or between commas.
-fn functions(load: &Map) -> Vec<String> {
-    match load.get("fun") {
-        Some(Value::List(names)) => names.iter().map(Value::to_string).collect(),
-        Some(Value::Str(names)) => names.split(',').map(str::to_owned).collect(),
-        _ => Vec::new(),
+/// The functions of a request: one, or several in a list or between commas. Nothing else names a function.
+fn functions(load: &Map) -> Option<Vec<String>> {
+    match load.get("fun")? {
+        Value::List(names) if !names.is_empty() => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        Value::Str(names) => Some(names.split(',').map(str::to_owned).collect()),
+        _ => None,
     }
 }
 
@@ -100,5 +167,54 @@ fn arguments(load: &Map) -> Vec<Vec<Value>> {
     match load.get("fun") {
         Some(Value::List(_)) => all.iter().map(|part| part.as_list().unwrap_or_default().to_vec()).collect(),
         _ => vec![all.to_vec()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn only_texts_name_functions() {
+        let names = |fun: Value| functions(&map! { "fun" => fun });
+        assert_eq!(names("test.ping".into()), Some(vec!["test.ping".to_owned()]));
+        assert_eq!(names(list!["a.b", "c.d"]), Some(vec!["a.b".to_owned(), "c.d".to_owned()]));
+        let bytes = Value::from(b"test.ping".to_vec());
+        for bad in
+            [1.into(), map! { "test.ping" => 1 }.into(), bytes, list![], list![1], list![list!["x"]], Value::Null]
+        {
+            assert_eq!(names(bad.clone()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn returners_and_executors_are_more_than_the_function() {
+        let load = |ret: &str, kwargs: Map| asks_for_more(&map! { "ret" => ret, "kwargs" => kwargs });
+        assert!(!load("", map! { "delimiter" => "|", "metadata" => 1, "ret_config" => "", "state_events" => true }));
+        assert!(load("rawfile_json", map! {}));
+        for name in MORE_THAN_THE_FUNCTION {
+            assert!(load("", map! { name => "x" }), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_syndic_brings_the_list_of_its_user() {
+        let granted = |grant: Grant, told: Value| {
+            let mut caller = Caller { kind: Kind::User, user: None, grant };
+            let mut load = map! { "kwargs" => map! { "auth_list" => told } };
+            take_list_of_syndic(&mut caller, &mut load);
+            (caller.grant, load.get("kwargs").and_then(|kwargs| kwargs.get("auth_list")).cloned())
+        };
+        let listed = |list: Value| Grant::Listed(list.as_list().unwrap().to_vec());
+        assert_eq!(granted(Grant::All, list![]), (Grant::All, Some(list![])));
+        assert_eq!(granted(Grant::All, list!["test.*"]), (listed(list!["test.*"]), Some(list!["test.*"])));
+        let own = list!["test.ping"];
+        assert_eq!(
+            granted(listed(own.clone()), list![".*"]),
+            (listed(own.clone()), Some(own)),
+            "nobody widens their own"
+        );
     }
 }
