@@ -1,8 +1,7 @@
 //! `_minion_event`: events of minions for the master's bus.
 
-use std::sync::LazyLock;
+mod tags;
 
-use targeting::Glob;
 use tracing::{error, info, warn};
 use value::shown::brief;
 use value::{Map, Value};
@@ -11,22 +10,7 @@ use wire::MinionId;
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::ledger::Progress;
-
-/// Tags only a master may use.
-static FORBIDDEN: LazyLock<Vec<Glob>> = LazyLock::new(|| {
-    let patterns = [
-        "salt/job/*/publish",
-        "salt/job/*/new",
-        "salt/job/*/return",
-        "salt/key",
-        "salt/cloud/*",
-        "salt/run/*",
-        "salt/cluster/*",
-        "salt/wheel/*/new",
-        "salt/wheel/*/return",
-    ];
-    patterns.into_iter().map(Glob::new).collect()
-});
+use tags::{Sender, is_allowed};
 
 /// Puts one event or several on the bus.
 pub fn handle(ask: Ask) -> Answer {
@@ -34,8 +18,9 @@ pub fn handle(ask: Ask) -> Answer {
     match ask.load.get("events") {
         Some(Value::List(events)) => {
             let pretag = ask.load.get_str("pretag");
+            let sender = Sender::of(&id, pretag, ask.shared.stores.config.jobs.order_masters);
             for event in events.iter().filter_map(Value::as_map) {
-                several(&ask.shared, &id, pretag, event);
+                several(&ask.shared, &sender, pretag, event);
             }
         }
         _ => single(&ask.shared, &id, ask.load),
@@ -51,7 +36,7 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
         let message = message.map(Value::to_string).unwrap_or_default();
         error!("Received minion error from [{id}]: {}", brief(&message, 4096));
     }
-    if !is_forbidden(&tag, id) {
+    if may_fire(&Sender::Minion(id), &tag, &load) {
         note_start(shared, id, &tag);
         shared.fire(tag, load);
     }
@@ -65,28 +50,31 @@ fn note_start(shared: &Shared, id: &MinionId, tag: &str) {
     }
 }
 
-fn is_forbidden(tag: &str, id: &MinionId) -> bool {
-    let forbidden = FORBIDDEN.iter().any(|pattern| pattern.matches(tag));
-    if forbidden {
-        warn!("Filtering blacklisted event tag {} from {id}", brief(tag, 256));
+fn may_fire(sender: &Sender, tag: &str, data: &Map) -> bool {
+    let allowed = is_allowed(sender, tag, data);
+    if !allowed {
+        warn!("Filtering blacklisted event tag {} from {}", brief(tag, 256), sender.id());
     }
-    forbidden
+    allowed
 }
 
-fn several(shared: &Shared, id: &MinionId, pretag: Option<&str>, event: &Map) {
+fn several(shared: &Shared, sender: &Sender, pretag: Option<&str>, event: &Map) {
     let Some(tag) = event.get_str("tag") else { return };
     let data = match event.get("data") {
         Some(Value::Map(data)) => data.clone(),
         _ => event.clone(),
     };
-    if let Some(pretag) = pretag {
-        shared.fire(format!("{pretag}/{tag}"), data.clone());
+    if let Some(joined) = pretag.map(|pretag| format!("{pretag}/{tag}"))
+        && may_fire(sender, &joined, &data)
+    {
+        shared.fire(joined, data.clone());
     }
-    keep_syndic_list(shared, id, &data);
-    if is_forbidden(tag, id) {
-        return;
+    if let Sender::Syndic(id) = sender {
+        keep_syndic_list(shared, id, &data);
     }
-    shared.fire(tag, data);
+    if may_fire(sender, tag, &data) {
+        shared.fire(tag, data);
+    }
 }
 
 /// A syndic names the minions below it that a job is for.
