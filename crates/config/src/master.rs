@@ -290,6 +290,12 @@ options! {
         order_masters: bool;
         /// How long after publishing a minion that comes back still gets a job. Not an option of Salt.
         job_grace: Duration;
+        /// Bytes one return may have, 0 for any number. Not an option of Salt.
+        return_max_size: u64;
+        /// Bytes the grains of a minion may have, and its mine. Not an option of Salt.
+        minion_data_max_size: u64;
+        /// Bytes of jobs nobody published that a minion may have kept in an hour. Not an option of Salt.
+        own_jobs_max_size: u64;
     }
 
     /// Events a master fires and keeps.

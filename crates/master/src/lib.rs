@@ -4,6 +4,7 @@
 //! one. Requests come in through the desk in [`requests`], one file for each; jobs go out through [`jobs`].
 
 mod books;
+mod bounds;
 mod credentials;
 mod error;
 mod fetching;

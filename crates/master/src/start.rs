@@ -64,6 +64,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         order: crate::jobs::Order::default(),
         presence: Presence::default(),
         announced: Default::default(),
+        bounds: crate::bounds::Bounds::new(&stores.config),
         metrics: crate::metrics::Metrics::new(crate::requests::commands()),
         users,
         jids: Mutex::new(JidSource::new()),

@@ -29,6 +29,8 @@ pub struct Shared {
     pub(crate) order: crate::jobs::Order,
     /// Which minions are connected.
     pub presence: Presence,
+    /// How much of the disk a minion may fill.
+    pub(crate) bounds: crate::bounds::Bounds,
     /// Local users and what they may do.
     pub users: Users,
     /// Returns that were announced though the job cache does not have them.

@@ -116,8 +116,20 @@ async fn credentials_decide() {
     let name = |answer: &Value| answer.traverse("error:name", ":").cloned().unwrap_or_default();
     let wrong = master.ask(publish(map! { "key" => "wrong" })).await;
     assert_eq!(name(&wrong), "AuthenticationError".into());
-    let told = event(&mut events, "salt/job/error").await;
-    assert!(!told.data().contains_key("key"));
+    // Strangers put nothing on the bus: a marker is the next event.
+    let forged = map! { "key" => "wrong", "jid" => "20240229131415678901", "id" => "web1", "return" => true };
+    assert_eq!(name(&master.ask(publish(forged)).await), "AuthenticationError".into());
+    master.ask(publish(map! { "key" => master.user_key(), "user" => "root", "fun" => "test.marker" })).await;
+    let next = event(&mut events, "salt/job/").await;
+    assert_eq!(next.data().get_str("fun"), Some("test.marker"), "{}", next.tag());
+    // What a target would cost is not found out for them.
+    let slow = format!("E@(?:(a)|(aa))+(?!c)b\\1 or {}", "x or ".repeat(50_000));
+    let slow = map! { "key" => "wrong", "tgt" => slow, "tgt_type" => "compound" };
+    assert_eq!(name(&master.ask(publish(slow)).await), "AuthenticationError".into());
+    for fun in [Value::from(1), list![], list![1], map! { "test.ping" => 1 }.into()] {
+        let refused = master.ask(publish(map! { "fun" => fun, "key" => master.user_key(), "user" => "root" })).await;
+        assert_eq!(refused, "Some exception handling minion payload".into());
+    }
     let eauth = map! { "eauth" => "pam", "username" => "u", "password" => "p" };
     let refused = master.ask(publish(map! { "kwargs" => eauth.clone() })).await;
     assert_eq!(name(&refused), "AuthenticationError".into());
@@ -147,6 +159,70 @@ async fn runners_and_wheel_functions_are_called_for_those_who_have_a_key() {
     let data = listed.get("data").unwrap();
     assert_eq!(data.get("success"), Some(&true.into()), "{data}");
     assert_eq!(data.get("return").unwrap().get("minions"), Some(&list![]));
+    master.stop().await;
+}
+
+/// The error of a refused request.
+fn refusal(answer: &Value) -> Value {
+    answer.traverse("error:name", ":").cloned().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_with_a_list_does_what_the_list_names_and_nothing_else() {
+    let pki = tempfile::tempdir().unwrap();
+    let mut options = map! {
+        "publisher_acl" => map! {
+            "daemon" => list!["test.*"], "bin" => list!["@jobs", map! { "@wheel" => list!["key.list_all"] }, ".*"],
+        },
+        "publisher_acl_blacklist" => map! { "modules" => list!["cmd.run"] },
+    };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    master.minion("web1", pki.path()).channel.sign_in().await.unwrap();
+    let key = |user: &str| std::fs::read_to_string(master.path(&format!("cache/.{user}_key"))).unwrap();
+    let call = |user: &str, cmd: &str, fun: &str| {
+        map! { "cmd" => cmd, "fun" => fun, "user" => user, "key" => key(user), "arg" => list!["cmd.run", "id"] }
+    };
+    for (user, cmd, fun) in [
+        ("daemon", "runner", "test.metasyntactic"),
+        ("daemon", "runner", "salt.cmd"),
+        ("daemon", "wheel", "key.list_all"),
+        ("daemon", "wheel", "file_roots.write"),
+        ("bin", "runner", "test.metasyntactic"),
+        ("bin", "wheel", "key.gen_accept"),
+    ] {
+        let answer = master.ask(call(user, cmd, fun)).await;
+        assert!(refusal(&answer).truthy(), "{user} {cmd} {fun}: {answer}");
+    }
+    let allowed = master.ask(call("bin", "runner", "jobs.list_jobs")).await;
+    assert!(allowed.get("jid").is_some(), "{allowed}");
+    assert!(master.ask(call("bin", "wheel", "key.list_all")).await.get("data").is_some());
+    let mut root = call("daemon", "runner", "salt.cmd");
+    root.update(map! { "user" => "root", "key" => master.user_key() });
+    assert_eq!(refusal(&master.ask(root).await), "AuthorizationError".into(), "the blacklist is for everybody");
+
+    let publish = |user: &str, fun: &str, ret: &str, kwargs: Map| {
+        map! {
+            "cmd" => "publish", "tgt" => "*", "fun" => fun, "arg" => list![], "tgt_type" => "glob", "ret" => ret, "jid" => "",
+            "user" => user, "key" => key(user), "kwargs" => kwargs,
+        }
+    };
+    for (user, ret, kwargs) in [("daemon", "", map! { "delimiter" => ":" }), ("bin", "rawfile_json", map! {})] {
+        let answer = master.ask(publish(user, "test.ping", ret, kwargs)).await;
+        assert!(answer.traverse("load:jid", ":").is_some_and(Value::truthy), "{user}: {answer}");
+    }
+    for (fun, ret, kwargs) in [
+        ("grains.items", "", map! {}),
+        ("test.ping", "rawfile_json", map! {}),
+        ("test.ping", "", map! { "ret_config" => "x" }),
+        ("test.ping", "", map! { "ret_kwargs" => map! { "filename" => "/x" } }),
+        ("test.ping", "", map! { "module_executors" => list!["sudo"] }),
+        ("test.ping", "", map! { "executor_opts" => map! { "x" => 1 } }),
+        ("test.ping", "", map! { "id" => "web1" }),
+    ] {
+        let answer = master.ask(publish("daemon", fun, ret, kwargs)).await;
+        assert_eq!(refusal(&answer), "AuthorizationError".into(), "{fun} {ret}: {answer}");
+    }
     master.stop().await;
 }
 
@@ -248,9 +324,18 @@ async fn minions_command_others_as_far_as_peer_allows() {
     let mut for_nobody = order("test.echo");
     for_nobody.insert("tgt", "nobody");
     assert_eq!(minion.ask(for_nobody).await, map! { "jid" => 0, "minions" => list![] }.into());
-    let published = minion.ask(order("test.echo")).await;
+    let mut with_returner = order("test.echo");
+    with_returner.insert("ret", "rawfile_json");
+    assert_eq!(minion.ask(with_returner).await, Map::new().into());
+    let mut order_with_more = order("test.echo");
+    let more =
+        map! { "ret_config" => "x", "ret_kwargs" => map! { "filename" => "/x" }, "module_executors" => list!["sudo"] };
+    order_with_more.insert("kwargs", more);
+    let published = minion.ask(order_with_more).await;
     let jid = published.get("jid").and_then(Value::as_str).unwrap().to_owned();
     assert_eq!(published.get("minions"), Some(&list!["web1"]));
+    let load = jobs(&master).load(&jid).unwrap().unwrap();
+    assert_eq!(load.get("kwargs"), Some(&map! { "id" => "web1" }.into()), "the peer's own arguments do not travel");
     minion.answer(&jid, 7).await;
     let returns = |jid: &str| map! { "cmd" => "pub_ret", "jid" => jid };
     assert_eq!(minion.ask(returns(&jid)).await, map! { "web1" => map! { "ret" => 7 } }.into());
@@ -273,6 +358,7 @@ async fn events_of_minions_reach_the_bus_but_not_those_of_masters() {
         "cmd" => "_minion_event", "pretag" => Value::Null,
         "events" => list![
             map! { "tag" => "salt/run/1/new", "data" => map! { "forged" => true } },
+            map! { "tag" => "salt/job/20240229131415678901/ret/web2", "data" => map! { "id" => "web2", "return" => 1 } },
             map! { "tag" => "my/tag", "data" => map! { "n" => 1 } },
         ],
     };
@@ -280,6 +366,13 @@ async fn events_of_minions_reach_the_bus_but_not_those_of_masters() {
     let first = events.next().await.unwrap();
     let first = if first.tag() == "salt/auth" { events.next().await.unwrap() } else { first };
     assert_eq!((first.tag(), first.data().get("n")), ("my/tag", Some(&1.into())));
+    for (pretag, tag) in [("salt", "auth"), ("salt/job/20240229131415678901/ret", "web2"), ("syndic/web1", "x")] {
+        let batch = list![map! { "tag" => tag, "data" => map! { "id" => "web2", "return" => 1 } }];
+        let ask = map! { "cmd" => "_minion_event", "pretag" => pretag, "events" => batch };
+        assert_eq!(minion.ask(ask).await, Value::Null);
+        // The tag without what stood in front of it is one of their own.
+        assert_eq!(events.next().await.unwrap().tag(), tag);
+    }
     let single =
         map! { "cmd" => "_minion_event", "tag" => "other", "data" => map! { "n" => 2 }, "pretag" => Value::Null };
     minion.ask(single).await;
@@ -645,7 +738,7 @@ async fn a_return_for_another_master_is_kept_and_announced_only_when_it_comes_it
     let load = jobs.load(jid).unwrap().unwrap();
     assert_eq!(
         (load.get_str("fun"), load.get_str("tgt"), load.get_str("user")),
-        (Some("test.ping"), Some("web*"), Some("root"))
+        (Some("test.ping"), Some("web1"), Some("root"))
     );
     assert_eq!(load.get("arg"), Some(&list![1]));
     assert_eq!(jobs.returns(jid).unwrap()[0].1.value, Value::Bool(true));
@@ -690,5 +783,39 @@ async fn a_disk_that_takes_no_return_sends_our_minion_away_with_it_and_announces
     assert_eq!(minion.answer(jid, true).await, Value::Null);
     assert_eq!(event(&mut events, "salt/job/").await.tag(), format!("salt/job/{jid}/ret/web1"));
     nothing_announced(&minion, &mut events, "20240229131415678902").await;
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minion_tells_of_its_own_jobs_what_it_did_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let mut options = map! { "return_max_size" => 1000, "minion_data_max_size" => 1000, "own_jobs_max_size" => 10_000 };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    let minion = master.minion("web1", place.path());
+    let told = |jid: &str, value: Value| {
+        map! {
+            "cmd" => "_return", "id" => "web1", "jid" => jid, "fun" => "test.ping", "fun_args" => list![1], "return" => value,
+            "success" => true, "tgt" => "*", "tgt_type" => "compound", "user" => "root", "Minions" => list!["db1"],
+        }
+    };
+    let jid = "20240229131415678901";
+    assert_eq!(minion.ask(told(jid, "x".repeat(2000).into())).await, Value::Null);
+    let jobs = jobs(&master);
+    let load = jobs.load(jid).unwrap().unwrap();
+    assert_eq!((load.get_str("tgt"), load.get_str("tgt_type")), (Some("web1"), Some("glob")));
+    assert_eq!(load.get("arg"), Some(&list![1]));
+    assert_eq!(jobs.minions(jid).unwrap(), ["web1"]);
+    let kept = jobs.return_of(jid, &minion.id).unwrap().unwrap().value;
+    assert!(kept.as_str().unwrap().contains("return_max_size"), "{kept}");
+    let future = "29990229131415678901";
+    minion.ask(told(future, true.into())).await;
+    assert_eq!(jobs.load(future).unwrap(), None, "of the future");
+    for number in 2..=3 {
+        minion.ask(told(&format!("2024022913141567890{number}"), true.into())).await;
+    }
+    assert_eq!(jobs.load("20240229131415678903").unwrap(), None, "more than its share");
+    let mine = |size: usize| map! { "cmd" => "_mine", "data" => map! { "x" => "y".repeat(size) } };
+    assert_eq!([minion.ask(mine(10)).await, minion.ask(mine(2000)).await], [Value::Bool(true), Value::Bool(false)]);
     master.stop().await;
 }

@@ -16,6 +16,21 @@ use crate::disk::{self, Writing};
 use crate::local_fs::unexpired;
 use crate::{Error, Layout, Result};
 
+/// Where the pillars are that minions asked for in certain environments. Salt has them as `pillar/<id>:<env>.p`, which may be
+/// the name of another minion's.
+const ENVIRONMENTS: &str = "pillar_env";
+
+/// Most environments in which the pillar of a minion is kept.
+const MOST_ENVIRONMENTS: usize = 32;
+
+/// Returns bank and key of a cached pillar.
+pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
+    match pillarenv {
+        None => ("pillar".to_owned(), id.to_owned()),
+        Some(env) => (format!("{ENVIRONMENTS}/{id}"), env.replace('%', "%25").replace('/', "%2F")),
+    }
+}
+
 /// The minion data cache of a master.
 #[derive(Debug)]
 pub struct MinionDataCache {
@@ -76,12 +91,32 @@ impl MinionDataCache {
                 self.write(&self.old_directory(id).join("data.p"), data)
             }
             Layout::Since3008 => {
-                let key = pillarenv.map_or_else(|| id.to_string(), |env| format!("{id}:{env}"));
-                let pillar_file = disk::join_inside(&self.cachedir.join("pillar"), &format!("{key}.p"), "pillarenv")?;
+                let (bank, key) = pillar_place(id.as_str(), pillarenv);
+                let pillar_file = disk::join_inside(&self.cachedir.join(bank), &format!("{key}.p"), "pillarenv")?;
                 self.write(&self.bank("grains", id.as_str()), grains)?;
+                if pillarenv.is_some() && !pillar_file.exists() {
+                    self.make_room(id)?;
+                }
                 self.write(&pillar_file, pillar)
             }
         }
+    }
+
+    /// Minions choose the environments of their pillar: the oldest gives way when there are too many.
+    fn make_room(&self, id: &MinionId) -> Result<()> {
+        let directory = self.environments(id);
+        let names = disk::text_names(&directory)?;
+        if names.len() < MOST_ENVIRONMENTS {
+            return Ok(());
+        }
+        let written =
+            |name: &String| std::fs::metadata(directory.join(name)).and_then(|metadata| metadata.modified()).ok();
+        let oldest = names.into_iter().min_by_key(written);
+        oldest.map_or(Ok(()), |name| disk::remove(&directory.join(name)).map(drop))
+    }
+
+    fn environments(&self, id: &MinionId) -> PathBuf {
+        self.cachedir.join(ENVIRONMENTS).join(id.as_str())
     }
 
     /// Keeps the mine of a minion, replacing what was there.
@@ -103,8 +138,11 @@ impl MinionDataCache {
         disk::remove(&self.bank("grains", id.as_str()))?;
         disk::remove(&self.bank("pillar", id.as_str()))?;
         let of_environment = format!("{id}:");
+        disk::remove_tree(&self.environments(id))?;
         for name in disk::text_names(&self.cachedir.join("pillar"))? {
-            if name.starts_with(&of_environment) {
+            // Salt's name for the pillar of an environment, which could be that of another minion's pillar.
+            let is_of_minion = || self.cachedir.join("grains").join(&name).exists();
+            if name.starts_with(&of_environment) && !is_of_minion() {
                 disk::remove(&self.cachedir.join("pillar").join(name))?;
             }
         }
@@ -191,6 +229,24 @@ mod tests {
         MinionId::new("vecminion").unwrap()
     }
 
+    #[test]
+    fn minions_and_environments_do_not_get_mixed_up_and_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
+        let (short, long) = (MinionId::new("ab").unwrap(), MinionId::new("ab:cd").unwrap());
+        cache.store(&long, map! {}, map! { "secret" => 1 }, None).unwrap();
+        cache.store(&short, map! {}, map! { "own" => 1 }, Some("cd")).unwrap();
+        assert_eq!(*cache.pillar(&long).unwrap().unwrap(), map! { "secret" => 1 });
+        assert_ne!(pillar_place("ab", Some("cd")), pillar_place("ab:cd", None));
+        for number in 0..2 * MOST_ENVIRONMENTS {
+            cache.store(&short, map! {}, map! {}, Some(&format!("a/{number}"))).unwrap();
+        }
+        assert_eq!(disk::text_names(&dir.path().join("pillar_env/ab")).unwrap().len(), MOST_ENVIRONMENTS);
+        cache.remove(&short).unwrap();
+        assert!(!dir.path().join("pillar_env/ab").exists());
+        assert!(cache.pillar(&long).unwrap().is_some(), "another minion's");
+    }
+
     fn recorded(name: &str) -> String {
         let vectors: Value = serde_json::from_str(include_str!("../testdata/misc.json")).unwrap();
         vectors.get(name).unwrap().as_str().unwrap().to_owned()
@@ -263,7 +319,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
         cache.store(&id(), Map::new(), map! { "a" => 1 }, Some("dev/x")).unwrap();
-        assert!(dir.path().join("pillar/vecminion:dev/x.p").is_file());
-        assert!(cache.store(&id(), Map::new(), Map::new(), Some("../../x")).is_err());
+        assert!(dir.path().join("pillar_env/vecminion/dev%2Fx.p").is_file());
+        cache.store(&id(), Map::new(), Map::new(), Some("../../x")).unwrap();
+        assert!(dir.path().join("pillar_env/vecminion/..%2F..%2Fx.p").is_file());
+        assert!(cache.store(&id(), Map::new(), Map::new(), Some(&"x".repeat(255))).is_err());
     }
 }

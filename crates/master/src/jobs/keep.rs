@@ -6,7 +6,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use store::jobs::{JobReturn, Stored};
 use tracing::{debug, error, info, warn};
@@ -32,6 +32,10 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         warn!(minion = %id, "a return of {id} names no job or has no value");
         return Kept::Done;
     };
+    shared.bounds.cut_return(&id, &mut load);
+    if is_unpublished(shared, &job) && !shared.bounds.may_add_job(&id, &load, shared.stores.rt.now()) {
+        return Kept::Done;
+    }
     let Some(jid) = enter(shared, &id, &job, &mut load) else { return Kept::Done };
     let began = Instant::now();
     let stored = jid.and_then(|jid| store_return(shared, &id, &jid, &mut load));
@@ -53,6 +57,11 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         shared.metrics.not_stored.count();
     }
     outcome(&id, &jid, stored)
+}
+
+/// Says whether nobody published the job here, as far as the disk tells.
+fn is_unpublished(shared: &Shared, job: &str) -> bool {
+    !Jid::is_valid(job) || !shared.stores.jobs.has_load(job).unwrap_or(true)
 }
 
 fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
@@ -133,6 +142,10 @@ pub struct PeerReturn {
 /// keeps no returns, or not those of this job.
 pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
     let (id, jid) = (peer.id.clone(), peer.jid.clone());
+    shared.bounds.cut_return(&id, &mut peer.load);
+    if !shared.bounds.may_add_job(&id, &peer.load, shared.stores.rt.now()) {
+        return None;
+    }
     let stored = store_copy(shared, &mut peer);
     match stored {
         Ok(Stored::NotKept | Stored::UnknownJob) => return None,
@@ -167,17 +180,18 @@ fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {
     Ok(stored)
 }
 
-/// What the publication said, as far as the minion told it.
+/// The record of a job another master published: what this minion can say of it, which is what it ran itself. Whom else the
+/// job was for is seen when the others send their copies.
 fn publication_of(peer: &PeerReturn) -> Map {
     let mut load = Map::new();
     let from = |load: &Map, name: &str| load.get(name).cloned();
     let arguments = from(&peer.load, "fun_args").or_else(|| from(&peer.load, "arg"));
     load.insert("fun", from(&peer.load, "fun"));
     load.insert("arg", arguments.unwrap_or_else(|| Value::List(Vec::new())));
-    load.insert("tgt", from(&peer.job, "tgt").unwrap_or_else(|| Value::from(&peer.id)));
+    load.insert("tgt", &peer.id);
     load.insert("jid", &peer.jid);
     load.insert("ret", from(&peer.job, "ret").unwrap_or_else(|| "".into()));
-    load.insert("tgt_type", from(&peer.job, "tgt_type").unwrap_or_else(|| "glob".into()));
+    load.insert("tgt_type", "glob");
     for name in ["user", "metadata", "master_id"] {
         if let Some(value) = from(&peer.load, name) {
             load.insert(name, value);
@@ -193,12 +207,21 @@ fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map) -> Option<st
         return Some(new_job(shared, id, load));
     }
     match Jid::new(job) {
+        Ok(jid) if is_of_the_future(&jid, shared.stores.rt.now()) => {
+            warn!(minion = %id, "a return of {id} is passed over: job {jid} is of the future");
+            None
+        }
         Ok(jid) => Some(Ok(jid)),
         Err(error) => {
             warn!(minion = %id, "a return of {id} is passed over: {error}");
             None
         }
     }
+}
+
+/// Jobs a minion makes up would be found there when somebody publishes them. Clocks of minions may be wrong by a day.
+pub fn is_of_the_future(jid: &Jid, now: SystemTime) -> bool {
+    jid.time().is_some_and(|time| time > now + Duration::from_secs(24 * 3600))
 }
 
 /// A job nobody published: the minion ran it by itself, as a schedule does.
@@ -211,7 +234,7 @@ fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid>
     load.insert("jid", &jid);
     let nocache = load.get("nocache").is_some_and(Value::truthy);
     shared.stores.jobs.prepare(jid.as_str(), nocache)?;
-    shared.stores.jobs.save_load(jid.as_str(), load)?;
+    shared.stores.jobs.save_load(jid.as_str(), &record_of(id, load))?;
     shared.stores.jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
     Ok(jid)
 }
@@ -227,11 +250,9 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     }
     complete(load);
     if !jobs.has_load(jid.as_str())? {
-        jobs.save_load(jid.as_str(), load)?;
-        if load.contains_key("schedule") {
-            // Nobody else was to run it.
-            jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
-        }
+        jobs.save_load(jid.as_str(), &record_of(id, load))?;
+        // Nobody else was to run it.
+        jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
     }
     let stored = with_lent(load, |returned| jobs.store_return(jid.as_str(), id, returned))?;
     match stored {
@@ -248,6 +269,22 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
         Stored::New | Stored::NotKept | Stored::UnknownJob => {}
     }
     Ok(stored)
+}
+
+/// The record of a job this master did not publish: `salt-call` and schedules make them. The minion can say what it ran, on
+/// nobody but itself. The result is stored as its return.
+fn record_of(id: &MinionId, load: &Map) -> Map {
+    let mut record = Map::new();
+    for (name, value) in load {
+        if !matches!(name.as_str(), Some("return" | "sig" | "cmd")) {
+            record.insert(name.clone(), value.clone());
+        }
+    }
+    let arguments = load.get("arg").or_else(|| load.get("fun_args")).cloned();
+    record.insert("arg", arguments.unwrap_or_else(|| Value::List(Vec::new())));
+    record.insert("tgt", id);
+    record.insert("tgt_type", "glob");
+    record
 }
 
 /// Results are large: what is to be stored is lent by the load, not copied.

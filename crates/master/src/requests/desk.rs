@@ -209,6 +209,12 @@ impl Desk {
         refused.answer.into_value()
     }
 
+    /// Salt's words for a command that is none.
+    fn not_exposed(&self, cmd: &str, peer: std::net::SocketAddr) {
+        self.shared.metrics.refused.count();
+        self.refusals.note(peer.ip(), &format!("Requested method not exposed: {}", shortened(cmd)));
+    }
+
     /// Answers a request, or has it answered. Called where it may block.
     fn answer(self: &Arc<Self>, incoming: Incoming) {
         let Incoming { envelope, peer, reply } = incoming;
@@ -263,7 +269,10 @@ impl Desk {
                 tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
                 let answer = match handler(clear::TABLE, &cmd) {
                     Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, load }),
-                    None => nothing(),
+                    None => {
+                        self.not_exposed(&cmd, peer);
+                        nothing()
+                    }
                 };
                 self.shared.metrics.request(&cmd, began.elapsed());
                 self.step(answer, None)
@@ -281,8 +290,7 @@ impl Desk {
             self.shared.heard(id, peer.ip());
         }
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
-            self.shared.metrics.refused.count();
-            self.refusals.note(peer.ip(), &format!("there is no command {:?}", shortened(&request.cmd)));
+            self.not_exposed(&request.cmd, peer);
             return self.step(nothing(), Some(request));
         };
         tracing::trace!(target: "salt.master", "AES payload received with command {}", request.cmd);

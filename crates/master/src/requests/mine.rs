@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use targeting::acl::function_matches;
-use targeting::{DEFAULT_DELIMITER, TargetType};
+use targeting::{Checker, DEFAULT_DELIMITER, TargetType};
 use tracing::{error, warn};
 use value::{Map, Value, map};
 use wire::MinionId;
@@ -25,6 +25,9 @@ pub fn store(ask: Ask) -> Answer {
     let kept = (!clear).then(|| mine(&ask.shared, id)).flatten();
     let mut all = kept.map(|kept| (*kept).clone()).unwrap_or_default();
     all.update(data.clone());
+    if !ask.shared.bounds.may_keep(id, "mine", &all) {
+        return false.into();
+    }
     done(id, ask.shared.stores.data.store_mine(id, all)).into()
 }
 
@@ -64,7 +67,8 @@ pub fn get(ask: Ask) -> Answer {
         return nothing();
     }
     let kind = ask.load.get_str("tgt_type").or_else(|| ask.load.get_str("expr_form")).unwrap_or("glob");
-    let mut reader = Reader { shared: &ask.shared, asking: id, seen: Vec::new() };
+    let checker = ask.shared.stores.checker();
+    let mut reader = Reader { checker: &checker, asking: id, seen: Vec::new() };
     let mut found = Map::new();
     for minion in reader.minions(tgt, kind) {
         let Some(mine) = MinionId::new(minion.as_str()).ok().and_then(|id| self::mine(&ask.shared, &id)) else {
@@ -123,7 +127,8 @@ fn allowed(shared: &Shared, id: &MinionId, functions: Vec<String>) -> Vec<String
 }
 
 struct Reader<'a> {
-    shared: &'a Shared,
+    /// One for the whole request, which bounds what it costs.
+    checker: &'a Checker<'a>,
     asking: &'a MinionId,
     /// Rules that were looked at, with what came out: the values of many minions carry the same.
     seen: Vec<(Value, bool)>,
@@ -143,7 +148,7 @@ impl Reader<'_> {
                 }
             },
         };
-        match self.shared.stores.checker().known(tgt, kind, DEFAULT_DELIMITER) {
+        match self.checker.known(tgt, kind, DEFAULT_DELIMITER) {
             Ok(known) => known.minions,
             Err(failure) => {
                 warn!(minion = %self.asking, "mine: {failure}");
@@ -164,8 +169,8 @@ impl Reader<'_> {
         let known = self.seen.iter().find(|(seen, _)| *seen == rule).map(|(_, outcome)| *outcome);
         let passes = known.unwrap_or_else(|| {
             let passes = TargetType::from_name(kind).is_ok_and(|kind| {
-                let meant = self.shared.stores.expect(target, kind, DEFAULT_DELIMITER);
-                meant.minions.iter().any(|id| id == self.asking.as_str())
+                let means = self.checker.means(target, kind, DEFAULT_DELIMITER, self.asking.as_str());
+                means.inspect_err(|failure| warn!(minion = %self.asking, "mine: {failure}")).unwrap_or(false)
             });
             self.seen.push((rule, passes));
             passes

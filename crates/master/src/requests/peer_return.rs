@@ -10,7 +10,7 @@ use wire::{Jid, MinionId};
 use super::return_::{signature_passes, try_again};
 use super::{Answer, Ask};
 use crate::Shared;
-use crate::jobs::keep::{Kept, PeerReturn, keep, keep_for_peer};
+use crate::jobs::keep::{Kept, PeerReturn, is_of_the_future, keep, keep_for_peer};
 
 /// Keeps a return in place of its master.
 pub fn handle(ask: Ask) -> Answer {
@@ -26,6 +26,10 @@ pub fn handle(ask: Ask) -> Answer {
             return false.into();
         }
     };
+    if is_of_the_future(&peer.jid, shared.stores.rt.now()) {
+        error!("a return of minion {id} for another master is refused: job {} is of the future", peer.jid);
+        return false.into();
+    }
     let kept = if is_own(&shared, &peer) {
         debug!("minion {id} reaches this master by another address: job {} is its own", peer.jid);
         Some(keep(&shared, peer.load))

@@ -4,6 +4,7 @@ use tracing::error;
 use value::{Map, Value, map};
 
 use store::LocalFs;
+use store::minion_data::pillar_place;
 use wire::MinionId;
 
 use super::{Answer, Ask};
@@ -55,9 +56,9 @@ fn cached(shared: &Shared, id: &MinionId, pillarenv: Option<&str>) -> Option<Map
         return None;
     }
     let cache = LocalFs::new(&shared.stores.config.paths.cachedir);
-    let key = pillarenv.map_or_else(|| id.to_string(), |env| format!("{id}:{env}"));
+    let (bank, key) = pillar_place(id.as_str(), pillarenv);
     let now = shared.stores.rt.now();
-    let found = cache.updated("pillar", &key).and_then(|since| Ok((since, cache.fetch("pillar", &key, now)?)));
+    let found = cache.updated(&bank, &key).and_then(|since| Ok((since, cache.fetch(&bank, &key, now)?)));
     match found {
         Ok((Some(since), Some(Value::Map(pillar)))) => {
             let age = now.duration_since(since).unwrap_or_default();
@@ -74,6 +75,9 @@ fn cached(shared: &Shared, id: &MinionId, pillarenv: Option<&str>) -> Option<Map
 fn remember(shared: &Shared, id: &MinionId, grains: Map, pillar: &Map, pillarenv: Option<&str>) {
     let jobs = &shared.stores.config.jobs;
     if !jobs.minion_data_cache && !shared.stores.config.pillar.pillar_cache {
+        return;
+    }
+    if !shared.bounds.may_keep(id, "grains", &grains) {
         return;
     }
     if let Err(failure) = shared.stores.data.store(id, grains, pillar.clone(), pillarenv) {

@@ -22,6 +22,7 @@ pub fn get(ask: Ask) -> Answer {
 /// External authentication is not there yet, so nobody can prove enough for a token.
 pub fn make(ask: Ask) -> Answer {
     let provider = ask.load.get("eauth").map(Value::to_string).unwrap_or_default();
+    let provider: String = provider.chars().take(60).collect();
     warn!("Authentication failure of type \"eauth\" occurred: external authentication ({provider}) is not supported");
     "".into()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use exec::{KwArgs, Result, function};
 use pillar::{Compiler, GitExternal, Request};
+use store::minion_data::pillar_place;
 use store::{LocalFs, Store};
 use targeting::MinionData;
 use value::{Map, Value, map};
@@ -106,13 +107,11 @@ fn is_cached(ctx: &RunnerContext) -> bool {
     cached
 }
 
-/// The key of a minion's pillar in the cache.
-fn cache_key(ctx: &RunnerContext, id: &str, pillarenv: Option<&Value>) -> String {
+/// Bank and key of a minion's pillar in the cache.
+fn cache_place(ctx: &RunnerContext, id: &str, pillarenv: Option<&Value>) -> (String, String) {
     let given = pillarenv.filter(|env| env.truthy()).map(Value::to_string);
-    match given.or_else(|| ctx.config.pillar.pillarenv.clone()).filter(|env| !env.is_empty()) {
-        Some(env) => format!("{id}:{env}"),
-        None => id.to_owned(),
-    }
+    let env = given.or_else(|| ctx.config.pillar.pillarenv.clone()).filter(|env| !env.is_empty());
+    pillar_place(id, env.as_deref())
 }
 
 /// Forgets the cached pillar of minions. False without such a cache.
@@ -130,7 +129,8 @@ async fn clear_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, 
     ctx.blocking(move |ctx| {
         let cache = LocalFs::new(ctx.cachedir());
         for id in Minions::new(ctx).matching(&minion, "glob")? {
-            cache.delete("pillar", &cache_key(ctx, &id, kwargs.0.get("pillarenv"))).map_err(failed)?;
+            let (bank, key) = cache_place(ctx, &id, kwargs.0.get("pillarenv"));
+            cache.delete(&bank, &key).map_err(failed)?;
         }
         Ok(true)
     })
@@ -153,8 +153,8 @@ async fn show_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, k
         let cache = LocalFs::new(ctx.cachedir());
         let mut shown = Map::new();
         for id in Minions::new(ctx).matching(&minion, "glob")? {
-            let key = cache_key(ctx, &id, kwargs.0.get("pillarenv"));
-            if let Some(pillar) = cache.fetch("pillar", &key, ctx.rt.now()).map_err(failed)?.filter(Value::truthy) {
+            let (bank, key) = cache_place(ctx, &id, kwargs.0.get("pillarenv"));
+            if let Some(pillar) = cache.fetch(&bank, &key, ctx.rt.now()).map_err(failed)?.filter(Value::truthy) {
                 shown.insert(id, pillar);
             }
         }

@@ -1,0 +1,152 @@
+//! How much of the disk one minion may fill. Its key was accepted, and still it may be broken, or somebody else's by now.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use config::Master;
+use tracing::{debug, error};
+use value::{Map, Value};
+use wire::MinionId;
+
+/// The bounds, and what minions have used of them.
+pub struct Bounds {
+    /// Bytes of one return; 0 for any number, as with the others.
+    returned: u64,
+    /// Bytes of the grains of a minion, and of its mine.
+    data: u64,
+    /// Bytes a minion may store in an hour for jobs nobody published here.
+    own_jobs: u64,
+    used: Mutex<Used>,
+}
+
+#[derive(Default)]
+struct Used {
+    hour: u64,
+    bytes: HashMap<MinionId, u64>,
+}
+
+/// What each job costs beside its return: files and directories.
+const JOB: u64 = 4096;
+
+impl Bounds {
+    /// Reads the options.
+    pub fn new(config: &Master) -> Self {
+        let jobs = &config.jobs;
+        Bounds {
+            returned: jobs.return_max_size,
+            data: jobs.minion_data_max_size,
+            own_jobs: jobs.own_jobs_max_size,
+            used: Mutex::default(),
+        }
+    }
+
+    /// Puts a sentence in the place of a return that is too large, so that who waits for it learns why it is not there.
+    pub fn cut_return(&self, id: &MinionId, load: &mut Map) {
+        let size = load.get("return").map_or(0, size);
+        if self.returned == 0 || size <= self.returned {
+            return;
+        }
+        let jid = load.get_str("jid").unwrap_or_default();
+        error!(minion = %id, "the return of {id} for job {jid} has {size} bytes and is not kept: option 'return_max_size' allows {}", self.returned);
+        let text = format!(
+            "The return has {size} bytes and was not kept: the master's option return_max_size allows {}.",
+            self.returned
+        );
+        load.remove("sig");
+        load.insert("return", text);
+        load.insert("success", false);
+        load.insert("retcode", 1);
+    }
+
+    /// Says whether a minion may have grains or a mine of this size kept.
+    pub fn may_keep(&self, id: &MinionId, what: &str, data: &Map) -> bool {
+        let size = map_size(data);
+        let may = self.data == 0 || size <= self.data;
+        if !may {
+            error!(minion = %id, "the {what} of {id} would have {size} bytes and is not kept: option 'minion_data_max_size' allows {}", self.data);
+        }
+        may
+    }
+
+    /// Says whether a minion may have one more job kept that nobody published here.
+    pub fn may_add_job(&self, id: &MinionId, load: &Map, now: SystemTime) -> bool {
+        if self.own_jobs == 0 {
+            return true;
+        }
+        let hour = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 3600;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.hour != hour {
+            *used = Used { hour, bytes: HashMap::new() };
+        }
+        let bytes = used.bytes.entry(id.clone()).or_default();
+        let before = *bytes;
+        *bytes = before.saturating_add(JOB).saturating_add(map_size(load));
+        if *bytes <= self.own_jobs {
+            return true;
+        }
+        if before <= self.own_jobs {
+            error!(minion = %id, "minion {id} has stored more than {} bytes of jobs of its own in this hour (option 'own_jobs_max_size'); the next are not kept", self.own_jobs);
+        } else {
+            debug!("one more job of {id} is not kept");
+        }
+        false
+    }
+}
+
+fn map_size(map: &Map) -> u64 {
+    map.iter().map(|(key, value)| size(key) + size(value)).sum::<u64>() + 5
+}
+
+/// About what a value takes on the disk.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::Str(text) => text.len() as u64 + 5,
+        Value::List(items) => items.iter().map(size).sum::<u64>() + 5,
+        Value::Map(map) => map_size(map),
+        other => other.as_bytes().map_or(9, |bytes| bytes.len() as u64 + 5),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use value::map;
+
+    use super::*;
+
+    fn bounds() -> Bounds {
+        let options = map! { "return_max_size" => 100, "minion_data_max_size" => 100, "own_jobs_max_size" => 10_000 };
+        Bounds::new(&Master::from_options(options).unwrap())
+    }
+
+    fn id(name: &str) -> MinionId {
+        MinionId::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_return_that_is_too_large_is_told_of_instead() {
+        let mut small = map! { "return" => "x".repeat(50), "success" => true };
+        bounds().cut_return(&id("web1"), &mut small);
+        assert_eq!(small.get("success"), Some(&true.into()));
+        let mut large =
+            map! { "return" => value::list!["x".repeat(50), "y".repeat(50)], "success" => true, "sig" => "s" };
+        bounds().cut_return(&id("web1"), &mut large);
+        assert!(large.get_str("return").unwrap().contains("return_max_size"));
+        assert_eq!((large.get("success"), large.get("retcode")), (Some(&false.into()), Some(&1.into())));
+        assert!(!large.contains_key("sig"));
+    }
+
+    #[test]
+    fn a_minion_fills_its_own_share_and_no_more() {
+        let (bounds, now, load) = (bounds(), UNIX_EPOCH + Duration::from_secs(1_000_000_000), map! { "return" => 1 });
+        let may = |name: &str, now| bounds.may_add_job(&id(name), &load, now);
+        assert_eq!([may("a", now), may("a", now), may("a", now), may("b", now)], [true, true, false, true]);
+        assert!(may("a", now + Duration::from_secs(3600)), "the next hour");
+        assert!(bounds.may_keep(&id("a"), "mine", &map! { "x" => "y" }));
+        assert!(!bounds.may_keep(&id("a"), "mine", &map! { "x" => "y".repeat(100) }));
+        let unbounded = Bounds::new(&Master::from_options(map! { "own_jobs_max_size" => 0 }).unwrap());
+        assert!((0..10).all(|_| unbounded.may_add_job(&id("a"), &load, now)));
+    }
+}
