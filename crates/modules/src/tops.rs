@@ -26,6 +26,9 @@ pub fn tops(option: Option<&Value>, id: &str) -> Map {
 
 /// Runs the program with the minion's id as its last argument, and reads what it prints.
 fn ext_nodes(command: &str, id: &str) -> Result<Map, String> {
+    if id.starts_with('-') {
+        return Err("the program would read the id as an option".to_owned());
+    }
     let words = words::split(command).map_err(|error| error.to_string())?;
     let (program, arguments) = words.split_first().ok_or("the command is empty")?;
     let mut command = Command::new(program);
@@ -82,6 +85,7 @@ mod tests {
             assert_eq!(tops(option(command).as_ref(), "web1"), map! {}, "{command}");
         }
         assert_eq!(tops(Some(&map! { "cobbler" => true }.into()), "web1"), map! {});
+        assert_eq!(tops(option(echo).as_ref(), "--help"), map! {}, "an id that looks like an option");
         assert_eq!(tops(None, "web1"), map! {});
     }
 }

@@ -4,6 +4,7 @@ mod command;
 mod file_tree;
 mod git;
 mod http;
+mod shell;
 mod stack;
 
 use config::Roots;

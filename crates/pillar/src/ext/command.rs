@@ -43,7 +43,7 @@ fn command(call: &ExternalCall) -> Result<String, String> {
     let mut arguments = call.named(&["command"])?;
     let command =
         arguments.remove("command").ok_or("ext_pillar() missing 1 required positional argument: 'command'")?;
-    Ok(command.to_string().replace("%s", call.id))
+    super::shell::with_id(&command.to_string(), call.id)
 }
 
 fn run(call: &ExternalCall, function: &str, command: &str, kwargs: Map) -> Result<String, String> {

@@ -1,0 +1,113 @@
+//! The minion's id in a command line: minions choose their ids, and a shell reads the line.
+
+/// Puts the id in the place of each `%s`, so that a shell, or whoever parts the line into words, takes it for plain text.
+///
+/// # Errors
+/// When the id would be read as an option, or stands where its text cannot be protected.
+pub fn with_id(command: &str, id: &str) -> Result<String, String> {
+    if !command.contains("%s") {
+        return Ok(command.to_owned());
+    }
+    if id.starts_with('-') {
+        return Err(format!("the command is not run for the minion id {id:?}, which it would read as an option"));
+    }
+    if id.chars().all(is_plain) {
+        return Ok(command.replace("%s", id));
+    }
+    if ["`", "$(", "<<", "$'"].iter().any(|nested| command.contains(nested)) {
+        return Err(format!(
+            "the command is not run for the minion id {id:?}: it has characters that a shell reads, and cannot be quoted \
+             inside of a nested command"
+        ));
+    }
+    let mut line = String::new();
+    let (mut quoted, mut rest) = (Quoted::No, command);
+    while let Some(letter) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("%s") {
+            line.push_str(&quoted.protect(id));
+            rest = after;
+            continue;
+        }
+        line.push(letter);
+        rest = &rest[letter.len_utf8()..];
+        if letter == '\\' && quoted != Quoted::Single {
+            let next = rest.chars().next();
+            line.extend(next);
+            rest = &rest[next.map_or(0, char::len_utf8)..];
+        } else {
+            quoted = quoted.after(letter);
+        }
+    }
+    Ok(line)
+}
+
+/// Characters that mean nothing to a shell.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter)
+}
+
+/// In which quotes a place of the line stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quoted {
+    No,
+    Single,
+    Double,
+}
+
+impl Quoted {
+    fn after(self, letter: char) -> Self {
+        match (self, letter) {
+            (Quoted::No, '\'') => Quoted::Single,
+            (Quoted::No, '"') => Quoted::Double,
+            (Quoted::Single, '\'') | (Quoted::Double, '"') => Quoted::No,
+            (other, _) => other,
+        }
+    }
+
+    /// Writes a text so that it stands for itself in such a place.
+    fn protect(self, text: &str) -> String {
+        let inside = text.replace('\'', r"'\''");
+        match self {
+            Quoted::No => format!("'{inside}'"),
+            Quoted::Single => inside,
+            // Out of these quotes and back into them.
+            Quoted::Double => format!("\"'{inside}'\""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(line: &str) -> String {
+        let output = std::process::Command::new("/bin/sh").args(["-c", line]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn whatever_the_id_a_shell_takes_it_for_text() {
+        for id in ["web1", "a;echo hit", "$(echo hit)", "a'b", "a\"b", "a b", "`echo hit`", "a&&echo hit", "*", "a\\'b"]
+        {
+            for command in
+                ["printf %%s\\\\n %s", "printf '%%s\\n' '%s'", "printf '%%s\\n' \"%s\"", r#"printf '%%s\n' "x"%s"#]
+            {
+                // `%%` stands for a percent sign that is none of ours.
+                let line = with_id(&command.replace("%%s", "%S"), id).unwrap().replace("%S", "%s");
+                let before = if command.contains("\"x\"") { "x" } else { "" };
+                assert_eq!(printed(&line), format!("{before}{id}\n"), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_ids_change_nothing_and_what_cannot_be_quoted_is_refused() {
+        assert_eq!(
+            with_id("echo \"$(x '%s')\" %s", "web1.example.com").unwrap(),
+            "echo \"$(x 'web1.example.com')\" web1.example.com"
+        );
+        assert!(with_id("echo \"$(x '%s')\"", "a'b").is_err());
+        assert!(with_id("x %s", "--config=y").is_err());
+        assert_eq!(with_id("x", "a'b").unwrap(), "x");
+    }
+}
