@@ -9,6 +9,7 @@ mod connected;
 mod context;
 mod docs;
 mod events;
+mod extmods;
 mod job_source;
 mod local;
 mod local_batch;

@@ -156,7 +156,9 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
     };
     ctx.events.fire(&format!("{}/new", ctx.job.tag()), data.clone()).await;
     // Without the note the job runs all the same; it is not listed among the running ones.
-    let note = ProcDir::new(ctx.cachedir()).enter(&jid, std::process::id(), &data);
+    let mut noted = data.clone();
+    noted.insert("_stamp", event::stamp(ctx.rt.now()));
+    let note = ProcDir::new(ctx.cachedir()).enter(&jid, std::process::id(), &noted);
     let note = note.inspect_err(|error| tracing::debug!("failed to note that the job runs: {error}")).ok();
     let (ret, out, retcode) = call_function(&ctx, &fun, call).await;
     drop(note);

@@ -121,3 +121,49 @@ async fn orchestrations_can_be_steered() {
     let ended = told.get("test_|-told_|-told_|-show_notification").and_then(|state| state.get("result"));
     assert_ne!(ended, Some(&true.into()), "{outcome}");
 }
+
+#[tokio::test]
+async fn an_orchestration_is_known_by_the_jid_of_its_runner() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let jid = runners::new_jid(&context).await;
+    let killed = run(&context, "state.soft_kill", list![jid.as_str()], map! {}).await;
+    assert!(killed.success, "{killed:?}");
+    let call = Call { args: vec!["orch.deploy".into()], kwargs: map! { "pillar" => map! { "over" => "given" } } };
+    let request =
+        Request { store: false, ..Request::new(Kind::Runner, "state.orchestrate", call, jid.as_str(), "root") };
+    let outcome = runners::run(&context, request).await;
+    let states = outcome.ret.get("data").and_then(Value::as_map).and_then(|data| data.values().next().cloned());
+    assert_eq!(states, Some(Map::new().into()), "no state ran: {:?}", outcome.ret);
+}
+
+#[tokio::test]
+async fn a_running_runner_is_noted_with_the_time() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let command = format!("grep -c _stamp {}/proc/*", context.config.paths.cachedir.display());
+    let found = run(&context, "salt.cmd", list!["cmd.run", command], map! { "python_shell" => true }).await;
+    assert_eq!(found.ret, "1".into(), "{found:?}");
+}
+
+#[tokio::test]
+async fn plug_ins_are_brought_to_the_master() {
+    let root = tempfile::tempdir().unwrap();
+    let context = context(root.path());
+    let at = |path: &str| root.path().join(path);
+    std::fs::create_dir_all(at("srv/_modules/sub")).unwrap();
+    for file in ["srv/_modules/hello.py", "srv/_modules/sub/other.py", "srv/_modules/words.txt"] {
+        std::fs::write(at(file), "x").unwrap();
+    }
+    let modules = |outcome: &Outcome| outcome.ret.get("modules").cloned().unwrap();
+    let first = run(&context, "saltutil.sync_all", list![], map! {}).await;
+    assert_eq!(modules(&first), list!["modules.hello", "modules.sub.other"]);
+    assert_eq!(first.ret.get("states"), Some(&list![]));
+    let place = context.config.paths.extension_modules.join("modules");
+    assert_eq!(std::fs::read_to_string(place.join("hello.py")).unwrap(), "x");
+    assert_eq!(modules(&run(&context, "saltutil.sync_all", list![], map! {}).await), list![]);
+    std::fs::remove_file(at("srv/_modules/hello.py")).unwrap();
+    let only = map! { "extmod_blacklist" => list!["hello"] };
+    assert_eq!(run(&context, "saltutil.sync_modules", list![], only).await.ret, list![]);
+    assert!(!place.join("hello.py").exists() && place.join("sub/other.py").exists());
+}

@@ -44,7 +44,9 @@ async fn context(runner: &RunnerContext, orchestration_jid: &str) -> Result<Cont
 /// Calls a function of `state` on the master; orchestrations run side by side.
 async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Map) -> Result<Value> {
     check_pillar(kwargs.get("pillar"))?;
-    let jid = match jid.filter(|jid| !jid.is_empty()) {
+    // The jid of the runner is the one operators know: they pause and end the orchestration by it.
+    let given = jid.or_else(|| Some(runner.job.jid.clone())).filter(|jid| !jid.is_empty());
+    let jid = match given {
         Some(jid) => jid,
         None => crate::run::new_jid(runner).await,
     };

@@ -1,14 +1,11 @@
 //! `saltutil` — custom Python plug-ins of the master.
 //!
-//! There is nothing here that could load them. Where there are none in the file server, nothing had to be synced, and
-//! that is what the functions say; where there are some, they are refused by name.
+//! They are brought to `extension_modules`; nothing here could load them.
 
 use exec::{Result, function};
 use value::{Map, Value};
 
-use crate::context::failed;
-use crate::refusal::refuse;
-use crate::texts::split_input;
+use crate::extmods::{self, Chosen};
 use crate::{Module, RunnerContext};
 
 /// The module.
@@ -72,26 +69,12 @@ const KINDS: [(&str, &str); 24] = [
     ("wrapper", "wrapper"),
 ];
 
-/// Returns what there was to sync: nothing.
-async fn sync(ctx: &RunnerContext, saltenv: Value, kind: &'static str) -> Result<Vec<Value>> {
-    ctx.blocking(move |ctx| {
-        let server = ctx.files()?;
-        let prefix = format!("_{kind}/");
-        for env in split_input(&saltenv) {
-            let files = server.lists(&env).map_err(failed)?.files;
-            let plug_in = |file: &&String| {
-                file.starts_with(&prefix) && [".py", ".pyx", ".so", ".zip"].iter().any(|end| file.ends_with(end))
-            };
-            if let Some(file) = files.iter().find(plug_in) {
-                return refuse(&format!("plug-ins written in Python, such as salt://{file} (saltenv {env})"));
-            }
-        }
-        Ok(Vec::new())
-    })
-    .await
+/// Brings the plug-ins of one kind and returns the names of those that changed.
+async fn sync(ctx: &RunnerContext, saltenv: Value, kind: &'static str, chosen: Chosen) -> Result<Vec<Value>> {
+    ctx.blocking(move |ctx| extmods::sync(ctx, &saltenv, kind, &chosen)).await
 }
 
-/// Syncs plug-ins of all kinds to the master, of which there must be none: they are written in Python.
+/// Brings the plug-ins of all kinds to the master and returns those that changed. They are Python, which is not run yet.
 ///
 /// CLI Example:
 ///
@@ -105,10 +88,10 @@ async fn sync_all(
     extmod_whitelist: Option<Value>,
     extmod_blacklist: Option<Value>,
 ) -> Result<Map> {
-    let _ = (extmod_whitelist, extmod_blacklist);
+    let chosen = Chosen { whitelist: extmod_whitelist, blacklist: extmod_blacklist };
     let mut all = Map::new();
     for (name, kind) in KINDS {
-        all.insert(name, sync(ctx, saltenv.clone(), kind).await?);
+        all.insert(name, sync(ctx, saltenv.clone(), kind, chosen.clone()).await?);
     }
     Ok(all)
 }
@@ -123,14 +106,15 @@ macro_rules! sync {
             extmod_whitelist: Option<Value>,
             extmod_blacklist: Option<Value>,
         ) -> Result<Vec<Value>> {
-            let _ = (extmod_whitelist, extmod_blacklist);
-            sync(ctx, saltenv, $kind).await
+            let chosen = Chosen { whitelist: extmod_whitelist, blacklist: extmod_blacklist };
+            sync(ctx, saltenv, $kind, chosen).await
         }
     )* };
 }
 
 sync! {
-    /// Syncs plug-ins from `salt://_cache`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_cache` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -138,7 +122,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_cache
     sync_cache: "cache",
-    /// Syncs plug-ins from `salt://_clouds`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_clouds` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -146,7 +131,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_clouds
     sync_clouds: "clouds",
-    /// Syncs plug-ins from `salt://_tokens`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_tokens` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -154,7 +140,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_eauth_tokens
     sync_eauth_tokens: "tokens",
-    /// Syncs plug-ins from `salt://_engines`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_engines` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -162,7 +149,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_engines
     sync_engines: "engines",
-    /// Syncs plug-ins from `salt://_executors`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_executors` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -170,7 +158,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_executors
     sync_executors: "executors",
-    /// Syncs plug-ins from `salt://_fileserver`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_fileserver` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -178,7 +167,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_fileserver
     sync_fileserver: "fileserver",
-    /// Syncs plug-ins from `salt://_grains`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_grains` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -186,7 +176,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_grains
     sync_grains: "grains",
-    /// Syncs plug-ins from `salt://_modules`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_modules` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -194,7 +185,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_modules
     sync_modules: "modules",
-    /// Syncs plug-ins from `salt://_output`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_output` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -202,7 +194,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_output
     sync_output: "output",
-    /// Syncs plug-ins from `salt://_pillar`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_pillar` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -210,7 +203,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_pillar
     sync_pillar: "pillar",
-    /// Syncs plug-ins from `salt://_proxy`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_proxy` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -218,7 +212,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_proxymodules
     sync_proxymodules: "proxy",
-    /// Syncs plug-ins from `salt://_queues`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_queues` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -226,7 +221,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_queues
     sync_queues: "queues",
-    /// Syncs plug-ins from `salt://_renderers`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_renderers` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -234,7 +230,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_renderers
     sync_renderers: "renderers",
-    /// Syncs plug-ins from `salt://_returners`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_returners` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -242,7 +239,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_returners
     sync_returners: "returners",
-    /// Syncs plug-ins from `salt://_roster`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_roster` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -250,7 +248,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_roster
     sync_roster: "roster",
-    /// Syncs plug-ins from `salt://_runners`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_runners` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -258,7 +257,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_runners
     sync_runners: "runners",
-    /// Syncs plug-ins from `salt://_sdb`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_sdb` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -266,7 +266,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_sdb
     sync_sdb: "sdb",
-    /// Syncs plug-ins from `salt://_serializers`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_serializers` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -274,7 +275,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_serializers
     sync_serializers: "serializers",
-    /// Syncs plug-ins from `salt://_states`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_states` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -282,7 +284,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_states
     sync_states: "states",
-    /// Syncs plug-ins from `salt://_thorium`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_thorium` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -290,7 +293,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_thorium
     sync_thorium: "thorium",
-    /// Syncs plug-ins from `salt://_tops`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_tops` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -298,7 +302,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_tops
     sync_tops: "tops",
-    /// Syncs plug-ins from `salt://_utils`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_utils` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -306,7 +311,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_utils
     sync_utils: "utils",
-    /// Syncs plug-ins from `salt://_wheel`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_wheel` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
@@ -314,7 +320,8 @@ sync! {
     ///
     ///     salt-run saltutil.sync_wheel
     sync_wheel: "wheel",
-    /// Syncs plug-ins from `salt://_wrapper`, of which there must be none: they are written in Python.
+    /// Brings the plug-ins in `salt://_wrapper` to the master and returns those that changed. They are Python, which is not run
+    /// yet.
     ///
     /// CLI Example:
     ///
