@@ -10,6 +10,7 @@ mod bus;
 mod call;
 mod ctime;
 mod error;
+mod extra_data;
 mod identity;
 mod jobs;
 mod knowledge;

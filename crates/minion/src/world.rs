@@ -187,7 +187,7 @@ impl World {
             "saltenv" => option("saltenv"),
             "pillarenv" => option("pillarenv"),
             "pillar_override" => Value::Null,
-            "extra_minion_data" => map! {},
+            "extra_minion_data" => crate::extra_data::for_ext_pillars(&opts)?,
             "ver" => "2",
             "cmd" => "_pillar",
         };
@@ -343,7 +343,7 @@ impl World {
             self.receipts.begun(&self, &link, job.jid());
         }
         let (progress, parts) = mpsc::unbounded_channel();
-        let ctx = self.context(&link, Job::with_progress(job.load().clone(), progress));
+        let ctx = self.context(&link, Job::with_progress(job.as_functions_see_it(), progress));
         let _running = self.running.enter(self.shown(&job), self.rt.now(), ctx.job.clone());
         let _note = self.proc_dir.enter(job.jid(), std::process::id(), job.load());
         if let Err(reason) = &_note {

@@ -26,7 +26,7 @@ use targeting::{Glob, PyRegex};
 use value::Map;
 
 pub use ext::{External, ExternalCall, GitExternal};
-pub use merge::{Strategy, merge};
+pub use merge::{Strategy, merge, merged};
 pub use world::{Bare, World};
 
 /// Makes pillar.

@@ -51,6 +51,11 @@ pub fn merge(first: Map, second: &Map, strategy: Strategy, join_lists: bool) -> 
     }
 }
 
+/// Merges maps key by key, and joins lists without values the first has: Salt's `dictupdate` with both its switches on.
+pub fn merged(first: Map, second: &Map) -> Map {
+    recurse(first, second, true)
+}
+
 fn recurse(mut first: Map, second: &Map, join_lists: bool) -> Map {
     for (key, new) in second {
         match (first.get_value_mut(key), new) {

@@ -54,6 +54,16 @@ impl Publication {
         &self.load
     }
 
+    /// Returns the fields as functions see them (`__pub_…`): with what a minion of 3008 finds out about resources, of which
+    /// there are none here.
+    pub fn as_functions_see_it(&self) -> Map {
+        let mut load = self.load.clone();
+        load.update(value::map! {
+            "resource_targets" => Value::List(Vec::new()), "pure_resource_target" => false, "minion_is_target" => true,
+        });
+        load
+    }
+
     /// Returns the job's id.
     pub fn jid(&self) -> &str {
         self.load.get_str("jid").unwrap_or_default()
