@@ -226,9 +226,9 @@ mod tests {
     async fn a_call_with_local_asks_no_master_though_the_minion_beside_it_has_some() {
         let opts = map! { "id" => "m", "local" => true, "file_client" => "local" };
         let (ctx, agent) = context(&[&MODULE], opts, map! {}, map! {});
-        let call = |fun: &str| ctx.call(fun, list!["a", "test.ping"].into_list().unwrap());
-        assert_eq!(call("publish.publish").await.unwrap(), map! {}.into());
-        assert!(call("publish.runner").await.unwrap().to_string().starts_with("No access to master."));
+        let args = || list!["a", "test.ping"].into_list().unwrap();
+        assert_eq!(ctx.call("publish.publish", args()).await.unwrap(), map! {}.into());
+        assert!(ctx.call("publish.runner", args()).await.unwrap().to_string().starts_with("No access to master."));
         assert!(agent.asked.lock().unwrap().is_empty());
     }
 

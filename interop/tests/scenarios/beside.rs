@@ -143,7 +143,8 @@ fn answered(minion: &Minion, words: &str) -> Result<(i32, String)> {
 /// With `state_events` the master is told of each state, before it is told of the whole.
 fn progress(sandbox: &Sandbox, master: &Master, minion: &Minion) -> Result<()> {
     let bus = ("master", master.conf().join("master"), "salt/job/", "salt/job/[0-9]+/ret/.*");
-    let seen = listen(sandbox, master.salt(), bus, minion, "state.apply | plain | state_events=True | --out-file=/dev/null")?;
+    let seen =
+        listen(sandbox, master.salt(), bus, minion, "state.apply | plain | state_events=True | --out-file=/dev/null")?;
     let expected = json!(["salt/job/JID/prog/MINION/0", "salt/job/JID/prog/MINION/1", "salt/job/JID/ret/MINION"]);
     ensure!(seen["events"] == expected, "{seen}");
     Ok(())
