@@ -5,12 +5,22 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use value::{Map, Value};
-use wire::envelope::{Clear, Envelope};
+use wire::envelope::{Clear, Envelope, MOST_FOREIGN_VALUES, Outline, Start, start};
 use wire::loads::*;
 use wire::msgpack::{Decode, unpack_bytes};
 
 fuzz_target!(|input: &[u8]| {
     let input = Bytes::copy_from_slice(input);
+    let outline = Outline::read(&input, MOST_FOREIGN_VALUES);
+    match outline.and_then(Outline::open) {
+        // What is opened in two steps is what is opened in one.
+        Ok(envelope) => assert_eq!(Envelope::decode(&input).as_ref(), Ok(&envelope)),
+        Err(_) => {}
+    }
+    // Once the first bytes have told, more bytes tell the same.
+    if start(&input[..input.len() / 2]) != Start::Short {
+        assert_eq!(start(&input[..input.len() / 2]), start(&input));
+    }
     if let Ok(envelope) = Envelope::decode(&input) {
         assert_eq!(Envelope::decode(&envelope.encode()).as_ref(), Ok(&envelope));
         if let Envelope::Clear(Clear { load, .. }) = envelope {

@@ -4,7 +4,9 @@
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use wire::msgpack::{Decode, Error, Framer, Packing, pack, unpack, unpack_bytes, unpack_prefix};
+use wire::msgpack::{
+    Decode, Error, Extent, Framer, Packing, extent, fields, pack, unpack, unpack_bytes, unpack_prefix, unpack_within,
+};
 
 fuzz_target!(|input: &[u8]| {
     let shared = Bytes::copy_from_slice(input);
@@ -16,6 +18,17 @@ fuzz_target!(|input: &[u8]| {
         if let Ok(value) = read {
             assert_eq!(unpack(&pack(&value, packing), mode).as_ref(), Ok(&value));
         }
+    }
+    // What is measured without being decoded agrees with what is decoded, and a bound on values holds for both.
+    let measured = extent(input, usize::MAX);
+    if let (Ok((_, used)), Ok(Extent { len, values })) = (unpack_prefix(input, Decode::Default), &measured) {
+        assert_eq!(used, *len);
+        assert!(*values <= input.len());
+        assert!(extent(input, values - 1).is_err());
+    }
+    assert!(matches!(unpack_within(&shared, Decode::Default, 0), Err(_)));
+    if let Ok(Some([Some((found, _)), _])) = fields(&shared, ["a", "b"], usize::MAX) {
+        assert!(extent(&found, usize::MAX).is_ok_and(|extent| extent.len == found.len()));
     }
     let framed = Framer::new(input.len()).next(&mut BytesMut::from(input));
     match (unpack_prefix(input, Decode::Default), framed) {

@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, warn};
 
 use crate::Error;
-use crate::capacity::Seat;
+use crate::capacity::{Guest, Seat};
 
 /// How long a stranger may stay although there is no room for others.
 const GRACE: Duration = Duration::from_millis(500);
@@ -52,17 +52,22 @@ where
                 },
             };
             connection.peer = canonical(connection.peer);
-            let seat = match Seat::find().await {
+            connection.local = canonical(connection.local);
+            let seat = match Seat::find(connection.peer.ip()).await {
                 Ok(seat) => seat,
                 Err(seats) => {
                     turn_away(connection.peer, seats, &mut refused);
                     continue;
                 }
             };
-            let place = lobby.enter(connection.peer.ip()).await;
+            let place = lobby.enter(connection.peer.ip(), seat.guest().clone()).await;
             let (peer, visit) = (connection.peer, guest(connection, place));
             guests.spawn(inside.task(async move {
-                let outcome = visit.await;
+                let outcome = tokio::select! {
+                    biased;
+                    () = seat.guest().must_leave() => Err(Error::Crowded),
+                    outcome = visit => outcome,
+                };
                 drop(seat);
                 (peer, outcome)
             }));
@@ -84,7 +89,9 @@ fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>,
         Ok((peer, Err(Error::Tls(reason)))) if complaints.is_new(peer.ip(), Instant::now()) => {
             warn!(%peer, "{kind} connection refused: TLS: {reason}");
         }
-        Ok((peer, Err(reason @ Error::Budget(_)))) if complaints.is_new(peer.ip(), Instant::now()) => {
+        Ok((peer, Err(reason @ (Error::Budget(_) | Error::Slow(_) | Error::Displaced | Error::Request(_)))))
+            if complaints.is_new(peer.ip(), Instant::now()) =>
+        {
             warn!(%peer, "{kind} connection closed: {reason}");
         }
         Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
@@ -181,7 +188,7 @@ impl Lobby {
     }
 
     /// Waits for room, which the oldest stranger of the address with the most strangers has to make.
-    async fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
+    async fn enter(self: &Arc<Self>, address: IpAddr, guest: Arc<Guest>) -> Place {
         loop {
             let left = self.left.notified();
             let Some(wait) = lock(&self.strangers).make_room(self.limit, address) else { break };
@@ -193,7 +200,7 @@ impl Lobby {
         }
         let (stay, end) = oneshot::channel();
         let number = lock(&self.strangers).enter(Stranger { address, since: Instant::now(), _stay: stay });
-        Place { lobby: self.clone(), number, end }
+        Place { lobby: self.clone(), number, end, guest }
     }
 }
 
@@ -251,9 +258,20 @@ pub(crate) struct Place {
     lobby: Arc<Lobby>,
     number: u64,
     end: oneshot::Receiver<()>,
+    guest: Arc<Guest>,
+}
+
+/// Says whether a connection comes from this host: over loopback, or to one of its own addresses from the same.
+pub(crate) fn is_from_here(connection: &Connection) -> bool {
+    connection.peer.ip().is_loopback() || connection.peer.ip() == connection.local.ip()
 }
 
 impl Place {
+    /// Who has it.
+    pub(crate) fn guest(&self) -> Arc<Guest> {
+        self.guest.clone()
+    }
+
     /// Waits for the introduction, until the time is over or others need the place.
     pub(crate) async fn during<T>(
         mut self,
@@ -303,10 +321,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_oldest_goes_after_a_grace_when_one_address_fills_the_room() {
         let lobby = Lobby::new(2);
-        let first = tokio::spawn(silent(lobby.enter(address(1)).await));
-        let mut second = tokio::spawn(silent(lobby.enter(address(1)).await));
+        let first = tokio::spawn(silent(lobby.enter(address(1), Guest::new(address(1))).await));
+        let mut second = tokio::spawn(silent(lobby.enter(address(1), Guest::new(address(1))).await));
         let start = Instant::now();
-        let _third = lobby.enter(address(1)).await;
+        let _third = lobby.enter(address(1), Guest::new(address(1))).await;
         assert_eq!(start.elapsed().as_millis().div_ceil(10), GRACE.as_millis() / 10);
         assert!(matches!(first.await.unwrap(), Err(Error::Crowded)));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "it may stay");
@@ -315,10 +333,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn others_need_not_wait_for_an_address_with_many_strangers() {
         let lobby = Lobby::new(3);
-        let mut held =
-            vec![lobby.enter(address(1)).await, lobby.enter(address(2)).await, lobby.enter(address(2)).await];
+        let mut held = vec![
+            lobby.enter(address(1), Guest::new(address(1))).await,
+            lobby.enter(address(2), Guest::new(address(2))).await,
+            lobby.enter(address(2), Guest::new(address(2))).await,
+        ];
         let start = Instant::now();
-        let _fourth = lobby.enter(address(3)).await;
+        let _fourth = lobby.enter(address(3), Guest::new(address(3))).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
         assert!(matches!(silent(held.remove(1)).await, Err(Error::Crowded)), "the oldest of the busiest address");
         assert!(matches!(silent(held.remove(0)).await, Err(Error::Timeout(LONG))), "it was not in the way");
@@ -327,9 +348,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_done_makes_room_at_once() {
         let lobby = Lobby::new(1);
-        let place = lobby.enter(address(1)).await;
+        let place = lobby.enter(address(1), Guest::new(address(1))).await;
         let start = Instant::now();
-        let (_next, ()) = tokio::join!(lobby.enter(address(1)), async {
+        let (_next, ()) = tokio::join!(lobby.enter(address(1), Guest::new(address(1))), async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             place.during(LONG, async { Ok(()) }).await.unwrap();
         });

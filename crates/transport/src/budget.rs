@@ -1,112 +1,325 @@
 //! A bound on what strangers make us keep: unfinished messages, and requests nobody has answered yet.
+//!
+//! There are two bounds: one for all connections together, and a smaller one for those that have proved nothing, so that
+//! strangers cannot take the room of minions. When a bound is reached, the largest unfinished message of the address that
+//! holds the most loses its place: a few peers that finish nothing keep nobody else out.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
+use crate::capacity::Guest;
 
 /// What a message may hold without asking.
 const FREE: usize = 64 << 10;
+
+/// What a clear request may hold without asking: some of them wait by the thousand, and a sign-in has two kilobytes.
+const FREE_CLEAR: usize = 4 << 10;
 
 /// Bytes that all connections together may hold.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
-    used: AtomicUsize,
+    unproven: usize,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    all: usize,
+    unproven: usize,
+    next: u64,
+    /// Unfinished messages.
+    holders: BTreeMap<u64, Holder>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    guest: Arc<Guest>,
+    bytes: usize,
+    unproven: bool,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
-    pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Budget { limit, used: AtomicUsize::new(0) })
+    /// A budget of so many bytes, of which connections that have proved nothing may hold a part.
+    pub fn new(limit: usize, unproven: usize) -> Arc<Self> {
+        Arc::new(Budget { limit, unproven: unproven.min(limit), books: Mutex::default() })
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // Nothing in here panics between two changes that belong together.
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends holders away until what is held fits; an error when it is the one with this number that has to go, or when what
+    /// is complete takes all the room.
+    fn make_room(&self, books: &mut Books, number: Option<u64>) -> Result<(), Error> {
+        while let Some((limit, only_unproven)) = self.exceeded(books) {
+            let unfinished: usize = books.of(only_unproven).map(|(_, holder)| holder.bytes).sum();
+            let held = if only_unproven { books.unproven } else { books.all };
+            // What is complete stays until it is answered, so there must be room beside it.
+            let victim = (held - unfinished <= limit).then(|| books.largest(only_unproven, number)).flatten();
+            match victim {
+                Some(victim) if Some(victim) != number => {
+                    if let Some(holder) = books.remove(victim) {
+                        holder.guest.is_over_budget.notify_one();
+                    }
+                }
+                _ => return Err(Error::Budget(limit)),
+            }
+        }
+        Ok(())
+    }
+
+    fn exceeded(&self, books: &Books) -> Option<(usize, bool)> {
+        if books.unproven > self.unproven {
+            return Some((self.unproven, true));
+        }
+        (books.all > self.limit).then_some((self.limit, false))
     }
 }
 
-/// The part of the budget that one message uses; given back when dropped.
+impl Books {
+    fn of(&self, only_unproven: bool) -> impl Iterator<Item = (&u64, &Holder)> {
+        self.holders.iter().filter(move |(_, holder)| holder.unproven || !only_unproven)
+    }
+
+    /// The largest message of the address that holds the most; this one if others are no larger.
+    fn largest(&self, only_unproven: bool, number: Option<u64>) -> Option<u64> {
+        let mut by_address = HashMap::<IpAddr, usize>::new();
+        for (_, holder) in self.of(only_unproven) {
+            *by_address.entry(holder.guest.address).or_default() += holder.bytes;
+        }
+        let weight = |holder: &Holder| by_address.get(&holder.guest.address).copied().unwrap_or_default();
+        let of = self.of(only_unproven);
+        of.max_by_key(|(other, holder)| (weight(holder), holder.bytes, Some(**other) == number))
+            .map(|(number, _)| *number)
+    }
+
+    fn add(&mut self, bytes: usize, unproven: bool) {
+        self.all += bytes;
+        self.unproven += if unproven { bytes } else { 0 };
+    }
+
+    fn subtract(&mut self, bytes: usize, unproven: bool) {
+        self.all -= bytes;
+        self.unproven -= if unproven { bytes } else { 0 };
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Holder> {
+        let holder = self.holders.remove(&number)?;
+        self.subtract(holder.bytes, holder.unproven);
+        Some(holder)
+    }
+}
+
+/// The part of the budget that the unfinished message of one connection uses; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    budget: Option<Arc<Budget>>,
-    held: usize,
+    of: Option<(Arc<Budget>, Arc<Guest>)>,
+    /// The number in the books, when more is held than every message may.
+    number: Option<u64>,
 }
 
 impl Share {
     /// A share of a budget, or of none, which has no bound.
-    pub(crate) fn of(budget: Option<Arc<Budget>>) -> Self {
-        Share { budget, held: 0 }
+    pub(crate) fn of(budget: Option<(Arc<Budget>, Arc<Guest>)>) -> Self {
+        Share { of: budget, number: None }
     }
 
-    /// Another share of the same budget for bytes that are there already; so it may exceed the limit.
-    pub(crate) fn another(&self, bytes: usize) -> Share {
-        let mut share = Share::of(self.budget.clone());
-        share.grow(bytes.saturating_sub(FREE));
-        share
+    /// Holds bytes of a complete message; they may exceed the limit, since they are there already.
+    pub(crate) fn keep(&self, bytes: usize) -> Kept {
+        self.keep_beyond(FREE, bytes, |_, _| Ok(())).unwrap_or_default()
+    }
+
+    /// Holds bytes of a clear request, and of what it was decoded to. Unfinished messages make room for it.
+    ///
+    /// # Errors
+    /// When strangers wait with too much already.
+    pub(crate) fn keep_clear(&self, bytes: usize) -> Result<Kept, Error> {
+        self.keep_beyond(FREE_CLEAR, bytes, |budget, books| budget.make_room(books, None))
+    }
+
+    fn keep_beyond(
+        &self,
+        free: usize,
+        bytes: usize,
+        make_room: impl Fn(&Budget, &mut Books) -> Result<(), Error>,
+    ) -> Result<Kept, Error> {
+        let Some((budget, guest)) = &self.of else { return Ok(Kept::default()) };
+        let (bytes, unproven) = (bytes.saturating_sub(free), !guest.is_proven());
+        if bytes == 0 {
+            return Ok(Kept::default());
+        }
+        let mut books = budget.books();
+        books.add(bytes, unproven);
+        if let Err(error) = make_room(budget, &mut books) {
+            books.subtract(bytes, unproven);
+            return Err(error);
+        }
+        drop(books);
+        Ok(Kept { budget: Some(budget.clone()), bytes, unproven })
     }
 
     /// Says whether more is held than every message may.
     pub(crate) fn is_held(&self) -> bool {
-        self.held > 0
+        self.number.is_some()
     }
 
-    /// Notes that so many bytes are held now; an error when that exceeds the limit.
+    /// Whose share it is, if there is a budget.
+    pub(crate) fn guest(&self) -> Option<&Arc<Guest>> {
+        self.of.as_ref().map(|(_, guest)| guest)
+    }
+
+    /// Notes that so many bytes are held now; an error when this message has to make room.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Error> {
+        let Some((budget, guest)) = &self.of else { return Ok(()) };
         let wanted = bytes.saturating_sub(FREE);
-        if wanted <= self.held {
-            self.shrink(bytes);
+        if wanted == 0 {
+            self.release();
             return Ok(());
         }
-        let used = self.grow(wanted - self.held);
-        match &self.budget {
-            Some(budget) if used > budget.limit => Err(Error::Budget(budget.limit)),
-            _ => Ok(()),
-        }
+        let mut books = budget.books();
+        let number = *self.number.get_or_insert_with(|| {
+            books.next += 1;
+            let (number, unproven) = (books.next, !guest.is_proven());
+            books.holders.insert(number, Holder { guest: guest.clone(), bytes: 0, unproven });
+            number
+        });
+        // Somebody else needed the place.
+        let Some(holder) = books.holders.get_mut(&number) else { return Err(Error::Budget(budget.limit)) };
+        let (held, was_unproven) = (holder.bytes, holder.unproven);
+        (holder.bytes, holder.unproven) = (wanted, !guest.is_proven());
+        let unproven = holder.unproven;
+        books.subtract(held, was_unproven);
+        books.add(wanted, unproven);
+        if wanted > held { budget.make_room(&mut books, Some(number)) } else { Ok(()) }
     }
 
-    /// Notes that no more than so many bytes are held any longer.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
-        let back = self.held.saturating_sub(bytes.saturating_sub(FREE));
-        if let Some(budget) = self.budget.as_ref().filter(|_| back > 0) {
-            budget.used.fetch_sub(back, Ordering::Relaxed);
-            self.held -= back;
+    /// Gives everything back.
+    pub(crate) fn release(&mut self) {
+        if let (Some((budget, _)), Some(number)) = (&self.of, self.number.take()) {
+            budget.books().remove(number);
         }
-    }
-
-    fn grow(&mut self, more: usize) -> usize {
-        let Some(budget) = &self.budget else { return 0 };
-        self.held += more;
-        budget.used.fetch_add(more, Ordering::Relaxed) + more
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.shrink(0);
+        self.release();
+    }
+}
+
+/// The part of the budget that a complete request uses until it is answered; given back when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    budget: Option<Arc<Budget>>,
+    bytes: usize,
+    unproven: bool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.books().subtract(self.bytes, self.unproven);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    fn guest(last: u8) -> Arc<Guest> {
+        Guest::new([127, 0, 0, last].into())
+    }
+
+    fn share(budget: &Arc<Budget>, guest: &Arc<Guest>) -> Share {
+        Share::of(Some((budget.clone(), guest.clone())))
+    }
+
+    /// What all hold, and what those hold who have proved nothing.
+    fn held(budget: &Budget) -> (usize, usize) {
+        let books = budget.books();
+        (books.all, books.unproven)
+    }
+
+    fn was_sent_away(guest: &Guest) -> bool {
+        guest.is_over_budget.notified().now_or_never().is_some()
+    }
 
     #[test]
     fn what_one_message_gives_back_another_may_use() {
-        let budget = Budget::new(1000);
-        let (mut a, mut b) = (Share::of(Some(budget.clone())), Share::of(Some(budget.clone())));
-        assert!(a.hold(FREE + 800).is_ok());
-        assert!(matches!(b.hold(FREE + 300), Err(Error::Budget(1000))));
+        let (budget, guest) = (Budget::new(1000, 1000), guest(1));
+        let (mut a, mut b) = (share(&budget, &guest), share(&budget, &guest));
+        assert!(a.hold(FREE + 400).is_ok());
+        assert!(matches!(b.hold(FREE + 700), Err(Error::Budget(1000))), "it is the larger one");
         drop(b);
-        a.shrink(FREE + 100);
-        assert_eq!(budget.used.load(Ordering::Relaxed), 100);
-        let kept = a.another(FREE + 2000);
+        assert!(a.hold(FREE + 100).is_ok());
+        assert_eq!(budget.books().all, 100);
+        let kept = a.keep(FREE + 1000);
         assert!(matches!(a.hold(FREE + 101), Err(Error::Budget(1000))), "what is kept counts");
         drop(kept);
         assert!(a.hold(FREE + 102).is_ok());
         drop(a);
-        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+        assert_eq!(held(&budget), (0, 0));
+    }
+
+    #[test]
+    fn the_address_that_holds_the_most_makes_room() {
+        let budget = Budget::new(10_000, 1000);
+        let (drips, honest) = ([guest(1), guest(1), guest(1), guest(1)], guest(2));
+        let mut dripping: Vec<_> = drips.iter().map(|guest| share(&budget, guest)).collect();
+        for share in &mut dripping {
+            assert!(share.hold(FREE + 250).is_ok());
+        }
+        let mut large = share(&budget, &honest);
+        for bytes in [100, 300, 500] {
+            assert!(large.hold(FREE + bytes).is_ok(), "{bytes}");
+        }
+        assert_eq!(drips.iter().filter(|guest| was_sent_away(guest)).count(), 2);
+        assert!(!was_sent_away(&honest));
+        let refused = dripping.iter_mut().map(|share| share.hold(FREE + 250)).filter(Result::is_err).count();
+        assert_eq!(refused, 2);
+        assert!(large.hold(FREE + 1001).is_err(), "more than all strangers may hold together");
+    }
+
+    #[test]
+    fn who_has_proved_something_does_not_need_the_room_of_strangers() {
+        let budget = Budget::new(10_000, 1000);
+        let (stranger, minion) = (guest(1), guest(2));
+        let mut dripping = share(&budget, &stranger);
+        assert!(dripping.hold(FREE + 1000).is_ok());
+        let mut large = share(&budget, &minion);
+        assert!(large.hold(FREE + 10).is_ok(), "the stranger is sent away for it");
+        minion.prove();
+        assert!(large.hold(FREE + 9000).is_ok());
+        assert_eq!(held(&budget), (9000, 0));
+    }
+
+    #[test]
+    fn clear_requests_that_wait_are_bounded_sealed_ones_are_there_already() {
+        let (budget, guest) = (Budget::new(10_000, 1000), guest(1));
+        let share = share(&budget, &guest);
+        let waiting = share.keep_clear(FREE_CLEAR + 900).unwrap();
+        assert!(matches!(share.keep_clear(FREE_CLEAR + 200), Err(Error::Budget(1000))));
+        assert!(share.keep_clear(FREE_CLEAR).is_ok(), "an ordinary sign-in");
+        let drip = self::guest(2);
+        let mut dripping = self::share(&budget, &drip);
+        assert!(dripping.hold(FREE + 100).is_ok());
+        assert!(share.keep_clear(FREE_CLEAR + 50).is_ok() && was_sent_away(&drip), "what is complete goes first");
+        drop((dripping, share.keep(FREE + 200)));
+        drop(waiting);
+        assert!(share.keep_clear(FREE_CLEAR + 200).is_ok());
+        assert_eq!(held(&budget), (0, 0));
     }
 
     #[test]
     fn small_messages_are_free_and_without_a_budget_all_are() {
-        let mut small = Share::of(Some(Budget::new(0)));
+        let mut small = share(&Budget::new(0, 0), &guest(1));
         assert!(small.hold(FREE).is_ok() && !small.is_held());
         assert!(Share::of(None).hold(usize::MAX).is_ok());
     }

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use crate::budget::Share;
+use crate::capacity::Guest;
 use crate::{Budget, Error};
 
-/// How long a peer may take nothing of what we write, or leave a large message unfinished.
+/// How long a peer may take nothing of what we write.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
 /// Room for an idle connection, in bytes.
@@ -21,6 +23,24 @@ const BUSY: usize = 64 << 10;
 /// The most room that is made for a message because it was announced, in bytes.
 const ANNOUNCED: usize = 4 << 20;
 
+/// How many bytes of a large message have to come in each second, on average over a [`Pace`]: 64 kbit/s, what the slowest lines
+/// of minions carry.
+const SLOWEST: usize = 8 << 10;
+
+/// How fast the large message comes that is being read.
+#[derive(Debug)]
+struct Pace {
+    until: Instant,
+    bytes: usize,
+}
+
+impl Pace {
+    /// Strangers have to show sooner that they mean it.
+    fn time(guest: Option<&Arc<Guest>>) -> Duration {
+        Duration::from_secs(if guest.is_none_or(|guest| guest.is_proven()) { 30 } else { 10 })
+    }
+}
+
 /// Bytes that have arrived: little room while idle, enough for a whole message once its length is known.
 #[derive(Debug)]
 pub(crate) struct ReadBuffer {
@@ -28,28 +48,67 @@ pub(crate) struct ReadBuffer {
     pub(crate) bytes: BytesMut,
     room: usize,
     share: Share,
+    pace: Option<Pace>,
 }
 
 impl ReadBuffer {
-    pub(crate) fn new(budget: Option<Arc<Budget>>) -> Self {
-        ReadBuffer { bytes: BytesMut::new(), room: LEAST, share: Share::of(budget) }
+    pub(crate) fn new(budget: Option<(Arc<Budget>, Arc<Guest>)>) -> Self {
+        ReadBuffer { bytes: BytesMut::new(), room: LEAST, share: Share::of(budget), pace: None }
     }
 
-    /// Reads once, with room for `missing` bytes if so many are known to come. May be dropped and called again.
-    pub(crate) async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin), missing: usize) -> Result<(), Error> {
+    /// Reads once, with room for `missing` bytes if so many are known to come; `elsewhere` bytes of the same message have been
+    /// taken off already. May be dropped and called again.
+    pub(crate) async fn fill(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        missing: usize,
+        elsewhere: usize,
+    ) -> Result<(), Error> {
         self.make_room(missing);
         let spare = self.bytes.capacity() - self.bytes.len();
         let count = if self.share.is_held() {
-            let read = tokio::time::timeout(STALLED, stream.read_buf(&mut self.bytes)).await;
-            read.map_err(|_| Error::Stalled(STALLED))??
+            // It needs timers, which idle connections by the thousand shall have no room for.
+            Box::pin(self.read_in_time(stream)).await?
         } else {
+            self.pace = None;
             stream.read_buf(&mut self.bytes).await?
         };
         if missing == 0 {
             self.room = if count == spare { (self.room * 2).min(BUSY) } else { LEAST };
         }
-        self.share.hold(self.bytes.len())?;
+        self.share.hold(self.bytes.len().saturating_add(elsewhere))?;
         if count == 0 { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Reads more of a large message, if it comes fast enough and nobody else needs its place.
+    async fn read_in_time(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<usize, Error> {
+        let guest = self.share.guest().cloned();
+        let time = Pace::time(guest.as_ref());
+        loop {
+            let now = Instant::now();
+            // While nobody reads, which is not the peer's fault, no time passes.
+            let pace = self.pace.take_if(|pace| pace.until > now).unwrap_or(Pace { until: now + time, bytes: 0 });
+            let Pace { until, bytes } = self.pace.insert(pace);
+            let over_budget = async {
+                match &guest {
+                    Some(guest) => guest.is_over_budget.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = over_budget => return Err(Error::Displaced),
+                read = tokio::time::timeout_at(*until, stream.read_buf(&mut self.bytes)) => match read {
+                    Ok(read) => {
+                        let count = read?;
+                        *bytes = bytes.saturating_add(count);
+                        return Ok(count);
+                    }
+                    Err(_) if *bytes < SLOWEST * time.as_secs() as usize => return Err(Error::Slow(time)),
+                    Err(_) => self.pace = None,
+                },
+            }
+        }
     }
 
     fn make_room(&mut self, missing: usize) {
@@ -71,12 +130,12 @@ impl ReadBuffer {
 
     /// Gives back what was held for the bytes that have been taken off.
     pub(crate) fn settle(&mut self) {
-        self.share.shrink(self.bytes.len());
+        self.share.release();
     }
 
-    /// Holds bytes of a complete message for as long as the returned share lives.
-    pub(crate) fn keep(&self, bytes: usize) -> Share {
-        self.share.another(bytes)
+    /// What complete messages are kept in.
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
     }
 }
 
@@ -106,17 +165,17 @@ mod tests {
         let mut buffer = ReadBuffer::new(None);
         let (message, mut far) = (vec![7; 1 << 20], tokio::io::duplex(1 << 21));
         far.1.write_all(&message).await.unwrap();
-        buffer.fill(&mut far.0, 0).await.unwrap();
+        buffer.fill(&mut far.0, 0, 0).await.unwrap();
         assert!(buffer.bytes.capacity() <= 2 * LEAST, "nothing is known yet");
-        buffer.fill(&mut far.0, message.len() - buffer.bytes.len()).await.unwrap();
+        buffer.fill(&mut far.0, message.len() - buffer.bytes.len(), 0).await.unwrap();
         let place = buffer.bytes.as_ptr();
         while buffer.bytes.len() < message.len() {
-            buffer.fill(&mut far.0, message.len() - buffer.bytes.len()).await.unwrap();
+            buffer.fill(&mut far.0, message.len() - buffer.bytes.len(), 0).await.unwrap();
         }
         assert_eq!((buffer.bytes.as_ptr(), buffer.bytes == message), (place, true));
         buffer.bytes.clear();
         far.1.write_all(b"x").await.unwrap();
-        buffer.fill(&mut far.0, 0).await.unwrap();
+        buffer.fill(&mut far.0, 0, 0).await.unwrap();
         assert!(buffer.bytes.capacity() <= 2 * BUSY);
     }
 
@@ -125,19 +184,61 @@ mod tests {
         let mut buffer = ReadBuffer::new(None);
         let (mut near, mut far) = tokio::io::duplex(64);
         far.write_all(b"x").await.unwrap();
-        buffer.fill(&mut near, 2 << 30).await.unwrap();
+        buffer.fill(&mut near, 2 << 30, 0).await.unwrap();
         assert!(buffer.bytes.capacity() <= ANNOUNCED + LEAST);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_large_message_that_drips_is_given_up() {
+        for (proven, seconds) in [(false, 10), (true, 30)] {
+            let (mut near, mut far) = tokio::io::duplex(1 << 20);
+            let guest = Guest::new([127, 0, 0, 1].into());
+            if proven {
+                guest.prove();
+            }
+            let mut buffer = ReadBuffer::new(Some((Budget::new(8 << 20, 8 << 20), guest)));
+            far.write_all(&vec![0; 100 << 10]).await.unwrap();
+            while buffer.bytes.len() < 100 << 10 {
+                buffer.fill(&mut near, 1 << 20, 0).await.unwrap();
+            }
+            let began = Instant::now();
+            // Fast enough for a while, and then no more.
+            for _ in 0..4 * seconds {
+                far.write_all(&[0; SLOWEST + 10]).await.unwrap();
+                buffer.fill(&mut near, 1 << 20, 0).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            let dripping = tokio::spawn(async move {
+                while far.write_all(&[0]).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(900)).await;
+                }
+            });
+            let slow = loop {
+                if let Err(error) = buffer.fill(&mut near, 1 << 20, 0).await {
+                    break error;
+                }
+            };
+            dripping.abort();
+            assert!(matches!(slow, Error::Slow(time) if time.as_secs() == seconds), "{slow}");
+            assert!(began.elapsed().as_secs() < 4 * seconds + 2 * seconds + 2);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_large_message_that_stops_coming_is_given_up() {
-        let mut buffer = ReadBuffer::new(Some(Budget::new(1 << 20)));
+        let guest = Guest::new([127, 0, 0, 1].into());
+        let mut buffer = ReadBuffer::new(Some((Budget::new(1 << 20, 1 << 20), guest)));
         let (mut near, mut far) = tokio::io::duplex(1 << 20);
         far.write_all(&vec![0; 100 << 10]).await.unwrap();
         while buffer.bytes.len() < 100 << 10 {
-            buffer.fill(&mut near, 1 << 20).await.unwrap();
+            buffer.fill(&mut near, 1 << 20, 0).await.unwrap();
         }
-        assert!(matches!(buffer.fill(&mut near, 1 << 20).await, Err(Error::Stalled(STALLED))));
+        let given_up = loop {
+            if let Err(error) = buffer.fill(&mut near, 1 << 20, 0).await {
+                break error;
+            }
+        };
+        assert!(matches!(given_up, Error::Slow(_)));
     }
 
     #[tokio::test(start_paused = true)]

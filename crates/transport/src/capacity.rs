@@ -1,14 +1,20 @@
 //! How many connections there may be: some files are kept for everything else the process opens.
+//!
+//! When all places are taken, a new connection gets that of another one: of the address with the most silent connections if
+//! they are many, otherwise of one that is idle and whose peer can make another.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Connections taken in by all servers of this process that are still there.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// The connections taken in by all servers of this process that are still there.
+static GUESTS: Mutex<Guests> = Mutex::new(Guests { next: 0, by_number: BTreeMap::new(), known: None });
 
 /// Connections that were closed at once because there were too many.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -22,12 +28,15 @@ static LEFT: Notify = Notify::const_new();
 /// How long a connection has to be idle before it can be asked to leave: its peer may come back at once.
 const REST: Duration = Duration::from_millis(300);
 
+/// How long a silent connection may stay although there is no room for others.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// How long a new connection waits for somebody to leave.
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Returns how many connections this process has taken in and still has.
 pub fn connections() -> usize {
-    OPEN.load(Ordering::Relaxed)
+    lock().by_number.len()
 }
 
 /// Returns how many connections were closed at once because there were too many.
@@ -35,32 +44,157 @@ pub fn refused_connections() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// One connection among those that are counted.
+/// A connection that was taken in, and what its peer has shown so far.
 #[derive(Debug)]
-pub(crate) struct Seat(());
+pub(crate) struct Guest {
+    pub(crate) address: IpAddr,
+    since: Instant,
+    /// Whether it has asked something.
+    has_asked: AtomicBool,
+    /// Whether it has proved who it is.
+    is_proven: AtomicBool,
+    /// Told when others need its place.
+    must_leave: Notify,
+    /// Told when others need the memory of its unfinished message.
+    pub(crate) is_over_budget: Notify,
+}
 
-impl Seat {
-    /// Takes a seat; when there is none, that of a connection that is idle. Otherwise says how many there are.
-    pub(crate) async fn find() -> Result<Self, usize> {
-        let deadline = Instant::now() + MOMENT;
-        loop {
-            let left = LEFT.notified();
-            let seats = match Seat::take() {
-                Ok(seat) => return Ok(seat),
-                Err(seats) => seats,
-            };
-            IDLE.notify_one();
-            if timeout_at(deadline, left).await.is_err() {
-                REFUSED.fetch_add(1, Ordering::Relaxed);
-                return Err(seats);
+impl Guest {
+    pub(crate) fn new(address: IpAddr) -> Arc<Self> {
+        Arc::new(Guest {
+            address,
+            since: Instant::now(),
+            has_asked: AtomicBool::new(false),
+            is_proven: AtomicBool::new(false),
+            must_leave: Notify::new(),
+            is_over_budget: Notify::new(),
+        })
+    }
+
+    /// Notes that it has asked something.
+    pub(crate) fn asks(&self) {
+        self.has_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that it is who it says.
+    pub(crate) fn prove(&self) {
+        self.is_proven.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    /// Waits until others need its place.
+    pub(crate) async fn must_leave(&self) {
+        self.must_leave.notified().await;
+    }
+
+    fn is_silent(&self) -> bool {
+        !self.is_proven() && !self.has_asked.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+struct Guests {
+    next: u64,
+    by_number: BTreeMap<u64, Arc<Guest>>,
+    /// What [`Guests::busiest`] found, and until when it holds: all have to be looked at for it.
+    known: Option<(Instant, Option<(IpAddr, usize)>)>,
+}
+
+/// How long it holds which address has the most silent connections.
+const KNOWN: Duration = Duration::from_millis(100);
+
+impl Guests {
+    /// The address with the most silent connections, and how many those are. Minions that have proved who they are speak for
+    /// others of their address: a whole site may come from one, and subscribers have nothing to say.
+    fn busiest(&mut self, now: Instant) -> Option<(IpAddr, usize)> {
+        match self.known {
+            Some((until, busiest)) if now < until => busiest,
+            _ => {
+                let busiest = self.find_busiest();
+                self.known = Some((now + KNOWN, busiest));
+                busiest
             }
         }
     }
 
-    fn take() -> Result<Self, usize> {
+    fn find_busiest(&self) -> Option<(IpAddr, usize)> {
+        let mut silent = HashMap::<IpAddr, (usize, usize)>::new();
+        for guest in self.by_number.values() {
+            let (silent, proven) = silent.entry(guest.address).or_default();
+            *silent += usize::from(guest.is_silent());
+            *proven += usize::from(guest.is_proven());
+        }
+        let excess = silent.into_iter().map(|(address, (silent, proven))| (address, silent.saturating_sub(proven)));
+        excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
+    }
+
+    /// Sends the oldest silent connection of an address away, if its grace is over.
+    fn send_away(&self, address: IpAddr, now: Instant) -> bool {
+        let mut guests = self.by_number.values();
+        let oldest = guests.find(|guest| guest.address == address && guest.is_silent());
+        let Some(oldest) = oldest.filter(|guest| now.duration_since(guest.since) >= GRACE) else { return false };
+        // It is not silent any longer for who looks next.
+        oldest.asks();
+        oldest.must_leave.notify_one();
+        true
+    }
+}
+
+fn lock() -> MutexGuard<'static, Guests> {
+    // Nothing in here panics between two changes that belong together.
+    GUESTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One connection among those that are counted.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    number: u64,
+    guest: Arc<Guest>,
+}
+
+impl Seat {
+    /// Takes a seat for a connection from this address; when there is none, that of another. Otherwise says how many there are.
+    pub(crate) async fn find(address: IpAddr) -> Result<Self, usize> {
+        let deadline = Instant::now() + MOMENT;
+        loop {
+            let left = LEFT.notified();
+            let seats = match Seat::take(address) {
+                Ok(seat) => return Ok(seat),
+                Err(seats) => seats,
+            };
+            let silent = {
+                let (mut guests, now) = (lock(), Instant::now());
+                let busiest = guests.busiest(now);
+                // An address that holds much of the room is not waited for; a few silent ones may stay while others are idle.
+                busiest.is_some_and(|(address, excess)| excess > seats / 4 && guests.send_away(address, now))
+            };
+            if !silent {
+                IDLE.notify_one();
+            }
+            if timeout_at(deadline, left).await.is_err() {
+                return Seat::take(address).inspect_err(|_| _ = REFUSED.fetch_add(1, Ordering::Relaxed));
+            }
+        }
+    }
+
+    fn take(address: IpAddr) -> Result<Self, usize> {
         let seats = getrlimit(Resource::RLIMIT_NOFILE).map_or(usize::MAX, |(soft, _)| seats(soft));
-        let is_free = |open| (open < seats).then(|| open + 1);
-        OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).map(|_| Seat(())).map_err(|_| seats)
+        let mut guests = lock();
+        if guests.by_number.len() >= seats {
+            return Err(seats);
+        }
+        guests.next += 1;
+        let (number, guest) = (guests.next, Guest::new(address));
+        guests.by_number.insert(number, guest.clone());
+        Ok(Seat { number, guest })
+    }
+
+    /// The connection that has this seat.
+    pub(crate) fn guest(&self) -> &Arc<Guest> {
+        &self.guest
     }
 }
 
@@ -73,7 +207,7 @@ pub(crate) async fn seat_is_needed() {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+        lock().by_number.remove(&self.number);
         LEFT.notify_one();
     }
 }
@@ -87,18 +221,47 @@ fn seats(files: u64) -> usize {
 mod tests {
     use super::*;
 
+    fn address(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
     #[test]
     fn some_files_stay_free() {
         assert_eq!([16, 256, 1024, 100_000].map(seats), [0, 224, 922, 99_488]);
         assert!(seats(u64::MAX) > 1 << 40);
     }
 
-    #[test]
-    fn seats_are_given_back() {
+    #[tokio::test]
+    async fn seats_are_given_back() {
         // Other tests of this process take in connections meanwhile, but far fewer.
-        let taken: Vec<_> = (0..100).map(|_| Seat::take().unwrap()).collect();
+        let taken: Vec<_> = (0..100).map(|_| Seat::take(address(1)).unwrap()).collect();
         assert!(connections() >= 100);
         drop(taken);
         assert!(connections() < 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_silent_connection_of_the_busiest_address_goes_first() {
+        let mut guests = Guests { next: 0, by_number: BTreeMap::new(), known: None };
+        let mut come = |count: usize, last: u8| {
+            let come: Vec<_> = (0..count).map(|_| Guest::new(address(last))).collect();
+            for guest in &come {
+                guests.next += 1;
+                guests.by_number.insert(guests.next, guest.clone());
+            }
+            come
+        };
+        // A site of twenty minions, each with a subscriber and a connection that has proved something, and a crowd.
+        let (_site, minions) = (come(20, 1), come(20, 1));
+        minions.iter().for_each(|minion| minion.prove());
+        let (crowd, honest) = (come(12, 2), come(1, 3));
+        assert_eq!(guests.find_busiest(), Some((address(2), 12)));
+        assert!(!guests.send_away(address(2), Instant::now()), "it has only just come");
+        tokio::time::advance(GRACE).await;
+        assert!(guests.send_away(address(2), Instant::now()) && guests.send_away(address(2), Instant::now()));
+        let now = |guest: &Guest| futures_util::FutureExt::now_or_never(guest.must_leave()).is_some();
+        assert_eq!(crowd.iter().map(|guest| now(guest)).collect::<Vec<_>>()[..3], [true, true, false]);
+        assert!(!now(&honest[0]));
+        assert_eq!(guests.find_busiest(), Some((address(2), 10)));
     }
 }

@@ -33,6 +33,15 @@ pub enum Error {
     /// All connections together hold more bytes than allowed.
     #[error("more than {0} bytes of unfinished or unanswered messages are waiting")]
     Budget(usize),
+    /// A large message comes too slowly.
+    #[error("a large message comes with less than 8 KiB/s for {} s", .0.as_secs_f32())]
+    Slow(Duration),
+    /// A large unfinished message had to make room for others.
+    #[error("others need the memory of a large unfinished message")]
+    Displaced,
+    /// A request is none, or larger than its sender may send.
+    #[error(transparent)]
+    Request(#[from] wire::envelope::Error),
     /// The connection had not introduced itself, and newer ones needed its place.
     #[error("too many connections have not introduced themselves")]
     Crowded,

@@ -4,14 +4,16 @@
 //! carry envelopes and payloads and know nothing of keys. Streams come from the crate `rt`, so all of this runs
 //! simulated; timers are tokio's.
 //!
-//! Bytes from strangers are bounded: in size per message, in sum over all connections ([`Limits`]), and in the time and number
-//! of connections that have not introduced themselves.
+//! Bytes from strangers are bounded: in size per message, in sum over all connections ([`Limits`]), in the pace they come with,
+//! and in the time and number of connections that have not introduced themselves. Clear requests from other hosts are small,
+//! and what is large is decoded on threads that let others go first.
 
 mod accept;
 mod budget;
 mod buffer;
 mod capacity;
 mod error;
+mod open;
 mod options;
 mod publish;
 mod pulse;

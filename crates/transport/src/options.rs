@@ -69,6 +69,8 @@ pub struct Limits {
     pub message: usize,
     /// Largest sum of unfinished messages and unanswered requests over all connections, in bytes.
     pub unfinished: usize,
+    /// The part of it that connections may use on which nobody has proved who they are.
+    pub unproven: usize,
     /// Connections that may be in their handshake. With more, the oldest ones are closed.
     pub half_open: usize,
     /// Time for the handshake.
@@ -82,6 +84,7 @@ impl Default for Limits {
         Limits {
             message: 256 << 20,
             unfinished: 512 << 20,
+            unproven: 64 << 20,
             half_open: 2048,
             handshake: Duration::from_secs(10),
             queue: 1000,

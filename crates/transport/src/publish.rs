@@ -13,6 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 use wire::MinionId;
 use wire::envelope::{self, Envelope};
 
+use crate::capacity::Guest;
+
 /// Who gets a publication.
 #[derive(Clone, Debug)]
 pub enum Audience {
@@ -96,6 +98,7 @@ impl Introduction {
 pub(crate) struct Subscriber {
     number: u64,
     pub(crate) peer: SocketAddr,
+    guest: Arc<Guest>,
     claimed: Option<String>,
     since: SystemTime,
     minion: Mutex<Option<MinionId>>,
@@ -151,6 +154,7 @@ impl Subscriber {
     }
 
     fn set_minion(&self, minion: MinionId) {
+        self.guest.prove();
         *lock(&self.minion) = Some(minion);
     }
 
@@ -264,6 +268,7 @@ impl Roll {
     pub(crate) fn enter(
         self: &Arc<Self>,
         peer: SocketAddr,
+        guest: Arc<Guest>,
         claimed: Option<String>,
         since: SystemTime,
         queue: usize,
@@ -273,6 +278,7 @@ impl Roll {
         let subscriber = Arc::new(Subscriber {
             number,
             peer,
+            guest,
             claimed,
             since,
             minion: Mutex::default(),

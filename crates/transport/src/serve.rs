@@ -1,13 +1,15 @@
 //! Requests as a master sees them, whatever the transport.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use value::Value;
 use wire::envelope::{self, Envelope};
 
-use crate::budget::Share;
+use crate::budget::Kept;
+use crate::capacity::Guest;
 
 /// A request that arrived.
 pub struct Incoming {
@@ -23,13 +25,20 @@ pub struct Incoming {
 pub struct Reply {
     answer: oneshot::Sender<Value>,
     /// The request counts against the bound on unanswered ones until then.
-    _held: Share,
+    _held: Kept,
+    guest: Arc<Guest>,
 }
 
 impl Reply {
-    pub(crate) fn new(held: Share) -> (Self, oneshot::Receiver<Value>) {
+    pub(crate) fn new(held: Kept, guest: Arc<Guest>) -> (Self, oneshot::Receiver<Value>) {
         let (answer, answered) = oneshot::channel();
-        (Reply { answer, _held: held }, answered)
+        (Reply { answer, _held: held, guest }, answered)
+    }
+
+    /// Notes that the peer has proved who it is: its large messages need no share of what strangers may hold, and its
+    /// connection is not among those that are closed first.
+    pub fn prove(&self) {
+        self.guest.prove();
     }
 
     /// Says whether the peer is still there to hear the answer.

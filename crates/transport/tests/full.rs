@@ -65,7 +65,16 @@ async fn who_comes_when_all_seats_are_taken_is_sent_away_and_may_come_again() {
         assert!(is_welcome(&mut guest).await, "{number}");
         guests.push(guest);
     }
-    assert!(!is_welcome(&mut connect().await).await);
+    // Nobody has asked anything, so the oldest makes room once it has had a moment to do so.
+    let mut oldest = guests.remove(0);
+    let again = async {
+        while !is_welcome(&mut connect().await).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("silent connections of one address keep nobody out");
+    let end = async { while !matches!(oldest.read(&mut [0; 512]).await, Ok(0) | Err(_)) {} };
+    tokio::time::timeout(PATIENCE, end).await.expect("the oldest was sent away");
     guests.pop();
     // The server hears of the empty seat a moment later.
     let again = async {
@@ -92,7 +101,6 @@ async fn who_comes_when_all_seats_are_taken_is_sent_away_and_may_come_again() {
     }
     assert!(!watching.is_finished(), "it never asked");
     drop(server.stdin.take());
-    let refused = lines.find_map(|line| line.strip_prefix("refused ").map(str::to_owned)).unwrap();
-    assert!(!refused.starts_with("0 "), "{refused}");
+    assert!(lines.any(|line| line.starts_with("refused ")), "it lives");
     assert!(server.wait().unwrap().success());
 }

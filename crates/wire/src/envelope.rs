@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use value::{Map, Value};
 
-use crate::msgpack::{self, Decode, Packing};
+use crate::msgpack::{self, Decode, Packing, extent, fields, most_values, unpack_within};
 
 /// The envelope version all current releases write.
 pub const CURRENT_VERSION: i64 = 3;
@@ -56,6 +56,14 @@ pub enum Error {
     /// The load of a clear request is no map.
     #[error("load of a clear request is a {0}, not a map")]
     LoadNotMap(&'static str),
+    /// A clear request is larger than its sender may send.
+    #[error("clear request of {size} bytes exceeds the {limit} bytes that another host may send")]
+    TooLarge {
+        /// The length of the whole request in bytes.
+        size: usize,
+        /// What is allowed, in bytes.
+        limit: usize,
+    },
     /// The load of a sealed request is not bytes.
     #[error("load of a sealed request is a {0}, not bytes")]
     LoadNotBytes(&'static str),
@@ -77,7 +85,7 @@ impl Envelope {
 
     /// Reads an envelope from MessagePack bytes (zeromq).
     pub fn decode(input: &Bytes) -> Result<Self, Error> {
-        Self::from_value(msgpack::unpack_bytes(input, Decode::Default)?)
+        Outline::read(input, most_values(input.len()))?.open()
     }
 
     /// Reads an envelope from a decoded value (the body of a tcp frame).
@@ -131,6 +139,184 @@ impl Envelope {
     }
 }
 
+/// The most values that a clear request from another host may hold. Those are sign-ins, with grains at most, and pings.
+pub const MOST_FOREIGN_VALUES: usize = 16 << 10;
+
+/// The longest clear request from another host, in bytes.
+///
+/// Clear commands from elsewhere are `_auth` and `ping`. `salt`, `salt-run`, salt-api and syndics use the master's key file and
+/// its event socket, so they run on its host.
+pub const MOST_FOREIGN_BYTES: usize = 1 << 20;
+
+/// What the answer to a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerBounds {
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// The values it may hold before anything sealed in it is opened.
+    pub values: usize,
+}
+
+impl Envelope {
+    /// What the answer may be: that to a sign-in comes from a peer that has proved nothing, that to a sealed request is sealed
+    /// itself, and others come from a master on this host.
+    pub fn answer_bounds(&self, limit: usize) -> AnswerBounds {
+        match self {
+            Envelope::Clear(clear) if clear.load.get_str("cmd") == Some("_auth") => {
+                AnswerBounds { bytes: limit.min(MOST_FOREIGN_BYTES), values: MOST_FOREIGN_VALUES }
+            }
+            Envelope::Sealed(_) => AnswerBounds { bytes: limit, values: MOST_FOREIGN_VALUES },
+            Envelope::Clear(_) => AnswerBounds { bytes: limit, values: most_values(limit) },
+        }
+    }
+}
+
+/// A request whose load has not been decoded.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    enc: Enc,
+    load: Bytes,
+    values: usize,
+    most: usize,
+    version: i64,
+    id: Option<Value>,
+    enc_algo: Option<String>,
+    sig_algo: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Enc {
+    Clear,
+    Sealed,
+}
+
+impl Outline {
+    /// Finds the fields of an envelope that may hold so many values. Nothing of the load is decoded.
+    ///
+    /// # Errors
+    /// When it is no envelope, or holds more.
+    pub fn read(input: &Bytes, most: usize) -> Result<Self, Error> {
+        let names = ["enc", "load", "version", "id", "enc_algo", "sig_algo"];
+        let found = fields(input, names, most)?.ok_or(Error::Shape)?;
+        let [enc, Some((load, values)), version, id, enc_algo, sig_algo] = found else { return Err(Error::Shape) };
+        // All of them are short; more would be decoded for nothing.
+        let small = |field: Option<(Bytes, usize)>| {
+            field.map(|(packed, _)| unpack_within(&packed, Decode::Default, MOST_FIELD_VALUES)).transpose()
+        };
+        let enc = match small(enc)?.ok_or(Error::Shape)? {
+            Value::Str(name) if name == "clear" => Enc::Clear,
+            Value::Str(name) if name == "aes" => Enc::Sealed,
+            other => return Err(Error::UnknownEncoding(clip(other.to_string()))),
+        };
+        let text = |field| Ok::<_, Error>(small(field)?.and_then(Value::into_string));
+        Ok(Outline {
+            enc,
+            load,
+            values,
+            most,
+            version: small(version)?.as_ref().map_or(0, self::version),
+            id: small(id)?,
+            enc_algo: text(enc_algo)?,
+            sig_algo: text(sig_algo)?,
+        })
+    }
+
+    /// Says whether the load is sealed; then it opens without work.
+    pub fn is_sealed(&self) -> bool {
+        self.enc == Enc::Sealed
+    }
+
+    /// About how many bytes of memory the opened request takes beside its bytes.
+    pub fn cost(&self) -> usize {
+        self.values.saturating_mul(msgpack::VALUE_COST)
+    }
+
+    /// Decodes the load of a clear request.
+    ///
+    /// # Errors
+    /// When the load is not what the encoding says.
+    pub fn open(self) -> Result<Envelope, Error> {
+        let Outline { enc, load, most, version, id, enc_algo, sig_algo, .. } = self;
+        match enc {
+            Enc::Clear => match unpack_within(&load, Decode::Default, most)? {
+                Value::Map(load) => Ok(Envelope::Clear(Clear { load, version })),
+                other => Err(Error::LoadNotMap(other.type_name())),
+            },
+            Enc::Sealed => {
+                // Bytes are one value; of anything else a little is enough to name it.
+                let load = match unpack_within(&load, Decode::Default, 1) {
+                    Err(msgpack::Error::TooManyValues(_)) => return Err(Error::LoadNotBytes(container(&load))),
+                    load => bytes(load?)?,
+                };
+                Ok(Envelope::Sealed(Sealed { load, version, id, enc_algo, sig_algo }))
+            }
+        }
+    }
+}
+
+/// The most values in a field of an envelope beside its load.
+const MOST_FIELD_VALUES: usize = 64;
+
+fn container(packed: &[u8]) -> &'static str {
+    if matches!(packed.first(), Some(0x80..=0x8f | 0xde | 0xdf)) { "dict" } else { "list" }
+}
+
+/// What the first bytes of a request tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// A sealed request with a load of so many bytes.
+    Sealed(usize),
+    /// No map, so no request.
+    Garbage,
+    /// Something else, or one whose fields are not in Salt's order.
+    Other,
+    /// More bytes are needed.
+    Short,
+}
+
+/// Bytes that are enough to tell what a request is: the header of a map, `enc` and its value, `load` and its header.
+const ENOUGH: usize = 64;
+
+/// Tells from the first bytes of a request whether it is sealed. All releases write `enc` first and `load` next.
+pub fn start(input: &[u8]) -> Start {
+    match sealed_start(input) {
+        Some(found) => found,
+        None if input.len() < ENOUGH => Start::Short,
+        None => Start::Other,
+    }
+}
+
+/// `None` when the bytes end too early.
+fn sealed_start(input: &[u8]) -> Option<Start> {
+    let mut rest = match input.first()? {
+        0x80..=0x8f => &input[1..],
+        0xde => input.get(3..)?,
+        0xdf => return Some(Start::Other),
+        _ => return Some(Start::Garbage),
+    };
+    for expected in ["enc", "aes", "load"] {
+        let extent = match extent(rest, 1) {
+            Err(msgpack::Error::Truncated) => return None,
+            Err(_) => return Some(Start::Other),
+            Ok(extent) => extent,
+        };
+        let (word, after) = rest.split_at(extent.len);
+        if !word.ends_with(expected.as_bytes()) || word.len() > expected.len() + 5 {
+            return Some(Start::Other);
+        }
+        rest = after;
+    }
+    let width = match rest.first()? {
+        0xa0..=0xbf => return Some(Start::Sealed(usize::from(rest[0] & 0x1f))),
+        0xc4 | 0xd9 => 1,
+        0xc5 | 0xda => 2,
+        0xc6 | 0xdb => 4,
+        _ => return Some(Start::Other),
+    };
+    let len = rest.get(1..=width)?;
+    Some(Start::Sealed(len.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))))
+}
+
 /// Salt applies Python's `int()`: numbers and their decimal texts count, anything else is 0.
 fn version(value: &Value) -> i64 {
     match value {
@@ -158,6 +344,47 @@ mod tests {
     use super::*;
     use crate::testing;
     use value::map;
+
+    #[test]
+    fn the_load_of_an_outline_is_not_decoded() {
+        let clear = |load: &[u8]| Bytes::from([b"\x83\xa3enc\xa5clear\xa4load", load, b"\xa7version\x03"].concat());
+        let many = [&[0x81, 0xa1, b'x', 0xdc, 0x27, 0x10][..], &[1; 10_000]].concat();
+        let outline = Outline::read(&clear(&many), 20_000).unwrap();
+        assert!(!outline.is_sealed() && outline.cost() > 10_000 * 32);
+        assert!(outline.open().is_ok());
+        let refused = Outline::read(&clear(&many), 9_000).unwrap_err();
+        assert!(matches!(refused, Error::Msgpack(msgpack::Error::TooManyValues(_))));
+        // Fields nobody asks for are passed over, and none of them may be large.
+        let odd = Bytes::from([b"\x83\xa3enc\x91\xa3aes\xa4load\xa1x\xa2id\xdc\x27\x10", &[1; 10_000][..]].concat());
+        assert!(matches!(Outline::read(&odd, 20_000), Err(Error::UnknownEncoding(_))));
+        let list = Envelope::decode(&Bytes::from_static(b"\x82\xa3enc\xa3aes\xa4load\x91\x01"));
+        assert_eq!(list, Err(Error::LoadNotBytes("list")));
+    }
+
+    #[test]
+    fn the_answer_to_a_sign_in_is_short() {
+        let limit = 1 << 30;
+        let of = |envelope: Envelope| envelope.answer_bounds(limit);
+        let sign_in = of(Envelope::clear(map! { "cmd" => "_auth" }));
+        assert_eq!(sign_in, AnswerBounds { bytes: MOST_FOREIGN_BYTES, values: MOST_FOREIGN_VALUES });
+        assert_eq!(of(Envelope::clear(map! { "cmd" => "publish" })).bytes, limit);
+        let sealed = Sealed { load: Bytes::new(), version: 3, id: None, enc_algo: None, sig_algo: None };
+        assert_eq!(of(Envelope::Sealed(sealed)), AnswerBounds { bytes: limit, values: MOST_FOREIGN_VALUES });
+    }
+
+    #[test]
+    fn the_first_bytes_tell_whether_a_request_is_sealed() {
+        for name in ["v3", "v2"] {
+            let recorded = testing::bytes(&testing::vectors("request")[name]["request_wire_hex"]);
+            let Envelope::Sealed(sealed) = Envelope::decode(&recorded).unwrap() else { panic!("sealed") };
+            assert_eq!(start(&recorded), Start::Sealed(sealed.load.len()), "{name}");
+            assert_eq!(start(&recorded[..10]), Start::Short);
+        }
+        let clear = Envelope::clear(map! { "cmd" => "ping" }).encode();
+        assert_eq!(start(&clear), Start::Other);
+        assert_eq!(start(&[0xdd; 5]), Start::Garbage);
+        assert_eq!(start(&[0x83, 0xa3, b'e', b'n', b'c', 0xdb, 0, 1, 0, 0]), Start::Short);
+    }
 
     #[test]
     fn request_vectors() {

@@ -84,14 +84,60 @@ impl Frame {
     }
 }
 
+/// A frame whose body has not been decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawFrame {
+    /// The request id, if the head has one.
+    pub mid: Option<String>,
+    /// The packed body.
+    pub body: Bytes,
+}
+
+impl RawFrame {
+    /// Finds the parts of a frame that fills the input and holds at most so many values.
+    pub fn read(document: &Bytes, most: usize) -> Result<Self, Error> {
+        let found = msgpack::fields(document, ["head", "body"], most)?.ok_or(Error::Shape)?;
+        let [head, Some((body, _))] = found else { return Err(Error::Shape) };
+        let head = match head {
+            Some((head, _)) => msgpack::unpack_within(&head, Decode::Default, MOST_HEAD_VALUES)?,
+            None => Value::Null,
+        };
+        match head {
+            Value::Map(mut head) => Ok(RawFrame { mid: head.remove("mid").and_then(Value::into_string), body }),
+            // Some releases leave the head out or send None.
+            Value::Null => Ok(RawFrame { mid: None, body }),
+            _ => Err(Error::Shape),
+        }
+    }
+}
+
+/// The most values in the head of a frame; it has two.
+const MOST_HEAD_VALUES: usize = 64;
+
+/// Returns where the body of a frame begins; `None` if its first bytes do not tell, or the head does not come first.
+pub fn body_start(input: &[u8]) -> Option<usize> {
+    const HEAD_FIRST: usize = 64;
+    input.first().filter(|marker| **marker == 0x82)?;
+    let mut at = 1;
+    for most in [1, HEAD_FIRST, 1] {
+        at += msgpack::extent(&input[at..], most).ok()?.len;
+    }
+    Some(at)
+}
+
 /// Reads frames from a stream.
 #[derive(Debug)]
 pub struct Decoder(Framer);
 
 impl Decoder {
-    /// Returns a decoder that refuses frames of more than `limit` bytes.
-    pub fn new(limit: usize) -> Self {
-        Decoder(Framer::new(limit))
+    /// Returns a decoder that refuses frames of more than `limit` bytes or `values` values.
+    pub fn new(limit: usize, values: usize) -> Self {
+        Decoder(Framer::new(limit).with_values(values))
+    }
+
+    /// From now on refuses frames of more than `limit` bytes or `values` values.
+    pub fn set_bounds(&mut self, limit: usize, values: usize) {
+        self.0.set_bounds(limit, values);
     }
 
     /// Takes the next frame off the front of the buffer; `None` when more bytes are needed.
@@ -159,7 +205,7 @@ mod tests {
     #[test]
     fn frames_are_cut_wherever_the_pieces_end() {
         let frame = bytes(&vectors("tcp")["request_frame_hex"]);
-        let mut decoder = Decoder::new(1000);
+        let mut decoder = Decoder::new(1000, 1000);
         let mut buffer = BytesMut::new();
         let mut found = 0;
         for byte in frame.iter().chain(frame.iter()) {
@@ -172,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_known_after_the_header() {
         let frame = Frame::encode_bytes(Map::new(), &[7; 5000]);
-        let mut decoder = Decoder::new(10_000);
+        let mut decoder = Decoder::new(10_000, 1000);
         let mut buffer = BytesMut::from(&frame[..100]);
         assert_eq!((decoder.decode(&mut buffer), decoder.missing()), (Ok(None), frame.len() - 100));
         buffer.extend_from_slice(&frame[100..]);
@@ -186,9 +232,9 @@ mod tests {
             [(&b"\xc1"[..], 100), (b"\xdb\x7f\xff\xff\xff", 1 << 20), (b"\xdf\xff\xff\xff\xff", 1 << 20)]
         {
             let mut buffer = BytesMut::from(input);
-            assert!(matches!(Decoder::new(limit).decode(&mut buffer), Err(Error::Msgpack(_))), "{input:x?}");
+            assert!(matches!(Decoder::new(limit, 1000).decode(&mut buffer), Err(Error::Msgpack(_))), "{input:x?}");
         }
         let mut buffer = BytesMut::from(&b"\x01"[..]);
-        assert_eq!(Decoder::new(100).decode(&mut buffer), Err(Error::Shape));
+        assert_eq!(Decoder::new(100, 100).decode(&mut buffer), Err(Error::Shape));
     }
 }

@@ -9,7 +9,7 @@ use value::Map;
 use wire::envelope::Envelope;
 use wire::tcp::Frame;
 
-use super::stream::{FrameReader, split};
+use super::stream::{Bounds, FrameReader, split};
 use crate::accept::{Place, accept};
 use crate::publish::{Roll, RollGuard};
 use crate::{Error, Introduction, Limits, Publisher, Tls};
@@ -55,10 +55,11 @@ async fn attend(
     tls: Option<Tls>,
     hall: Hall,
 ) -> Result<(), Error> {
+    let guest = place.guest();
     // Minions may introduce themselves late, or never; so without TLS there is nothing to wait for.
     let stream = place.during(limits.handshake, super::tls::secure(connection.stream, tls.as_ref())).await?;
-    let (reader, mut writer) = split(stream, SUBSCRIBER_MESSAGE, None);
-    let (guard, mut queue) = hall.roll.enter(connection.peer, None, hall.rt.now(), limits.queue);
+    let (reader, mut writer) = split(stream, Bounds::of_peer(SUBSCRIBER_MESSAGE));
+    let (guard, mut queue) = hall.roll.enter(connection.peer, guest, None, hall.rt.now(), limits.queue);
     // Everything is for everybody until the master knows better.
     guard.subscriber.subscribe(Bytes::new());
     let write = async {

@@ -8,12 +8,12 @@ use futures_util::stream::FuturesUnordered;
 use rt::{BoxStream, Connection, Listen, Rt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use value::{Value, map};
-use wire::envelope::Envelope;
-use wire::tcp::Frame;
+use wire::tcp::{Frame, RawFrame};
 
-use super::stream::{FrameReader, FrameWriter, split};
-use crate::accept::{Place, accept};
-use crate::budget::Share;
+use super::stream::{Bounds, FrameReader, FrameWriter, split};
+use crate::accept::{Place, accept, is_from_here};
+use crate::capacity::{Guest, seat_is_needed};
+use crate::open::{Opener, keep};
 use crate::{Budget, Error, Incoming, Limits, Reply, RequestServer, Tls};
 
 /// Requests of one connection that may be worked on at a time.
@@ -30,11 +30,22 @@ pub async fn serve(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> 
     let listener = rt.net().listen(&listen).await?;
     let (address, inside) = (listener.local_addr()?, rt.clone());
     let (requests, incoming) = mpsc::channel(WAITING);
-    let budget = Budget::new(limits.unfinished);
+    let (budget, opener) = (Budget::new(limits.unfinished, limits.unproven), Opener::new(rt));
     let task = accept(&inside, listener, limits.half_open, "request", move |connection, place| {
-        attend(connection, place, limits, tls.clone(), budget.clone(), requests.clone())
+        let foreign = !is_from_here(&connection);
+        let hall = Hall { budget: budget.clone(), requests: requests.clone(), opener: opener.clone(), foreign };
+        attend(connection, place, limits, tls.clone(), hall)
     });
     Ok(RequestServer { address, incoming, _task: task })
+}
+
+/// What a connection needs of its server.
+struct Hall {
+    budget: Arc<Budget>,
+    requests: mpsc::Sender<Incoming>,
+    opener: Opener,
+    /// Whether the connection comes from another host.
+    foreign: bool,
 }
 
 async fn attend(
@@ -42,40 +53,49 @@ async fn attend(
     place: Place,
     limits: Limits,
     tls: Option<Tls>,
-    budget: Arc<Budget>,
-    requests: mpsc::Sender<Incoming>,
+    hall: Hall,
 ) -> Result<(), Error> {
+    let guest = place.guest();
     // Who has not asked anything by then is a stranger that only holds a connection.
-    let introduction = introduction(connection.stream, tls, limits.message, budget);
+    let bounds = Bounds::of_requests(limits.message, (hall.budget.clone(), guest.clone()), hall.foreign);
+    let introduction = introduction(connection.stream, tls, bounds);
     let (first, reader, writer) = place.during(limits.handshake, introduction).await?;
     let room = Arc::new(Semaphore::new(AT_A_TIME));
     let (asked, to_answer) = mpsc::channel(AT_A_TIME);
-    let listener = Listener { peer: connection.peer, reader, requests, room, asked };
+    let idle = is_needed_while_idle(room.clone());
+    let listener = Listener { peer: connection.peer, guest, reader, hall, room, asked };
     tokio::select! {
         biased;
         ended = listener.run(first) => ended,
         ended = answer(to_answer, writer) => ended,
+        () = idle => Ok(()),
     }
 }
 
-type Introduced = ((Frame, Share), FrameReader, FrameWriter);
+/// Waits until a seat is needed while the connection waits for no answer.
+async fn is_needed_while_idle(room: Arc<Semaphore>) {
+    loop {
+        seat_is_needed().await;
+        if room.available_permits() == AT_A_TIME {
+            return;
+        }
+    }
+}
 
-async fn introduction(
-    stream: BoxStream,
-    tls: Option<Tls>,
-    limit: usize,
-    budget: Arc<Budget>,
-) -> Result<Introduced, Error> {
+type Introduced = (RawFrame, FrameReader, FrameWriter);
+
+async fn introduction(stream: BoxStream, tls: Option<Tls>, bounds: Bounds) -> Result<Introduced, Error> {
     let stream = super::tls::secure(stream, tls.as_ref()).await?;
-    let (mut reader, writer) = split(stream, limit, Some(budget));
-    Ok((reader.next_kept().await?, reader, writer))
+    let (mut reader, writer) = split(stream, bounds);
+    Ok((reader.next_raw().await?, reader, writer))
 }
 
 /// Takes the requests of one connection to the server.
 struct Listener {
     peer: std::net::SocketAddr,
+    guest: Arc<Guest>,
     reader: FrameReader,
-    requests: mpsc::Sender<Incoming>,
+    hall: Hall,
     room: Arc<Semaphore>,
     asked: mpsc::Sender<Pending>,
 }
@@ -88,17 +108,28 @@ struct Pending {
 }
 
 impl Listener {
-    async fn run(mut self, first: (Frame, Share)) -> Result<(), Error> {
-        let (mut frame, mut share) = first;
+    async fn run(mut self, first: RawFrame) -> Result<(), Error> {
+        let mut frame = first;
         loop {
+            self.guest.asks();
             let room = self.room.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
-            let (reply, answer) = Reply::new(share);
-            let pending = Pending { number: frame.mid().unwrap_or_default().to_owned(), answer, _room: room };
-            let request = Incoming { envelope: Envelope::from_value(frame.body), peer: self.peer, reply };
-            if self.asked.send(pending).await.is_err() || self.requests.send(request).await.is_err() {
+            let RawFrame { mid, body } = frame;
+            let size = body.len();
+            let opened = match self.hall.opener.open_now(&body, self.hall.foreign) {
+                Some(opened) => opened,
+                None => {
+                    let _held = self.reader.share().keep_clear(size)?;
+                    self.hall.opener.clone().open_later(body, self.hall.foreign).await
+                }
+            };
+            let (reply, answer) = Reply::new(keep(self.reader.share(), size, &opened)?, self.guest.clone());
+            let (envelope, _) = opened;
+            let pending = Pending { number: mid.unwrap_or_default(), answer, _room: room };
+            let request = Incoming { envelope, peer: self.peer, reply };
+            if self.asked.send(pending).await.is_err() || self.hall.requests.send(request).await.is_err() {
                 return Ok(());
             }
-            (frame, share) = self.reader.next_kept().await?;
+            frame = self.reader.next_raw().await?;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Asking over tcp: any number of questions on one connection, told apart by their number.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use value::Value;
 use wire::envelope::Envelope;
 use wire::tcp::Frame;
 
-use super::stream::{FrameReader, FrameWriter, split};
+use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::{Error, Requester, Target};
 
 /// Questions that may wait to be written.
@@ -32,6 +33,9 @@ pub struct TcpRequester {
 #[derive(Default)]
 struct Waiting {
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    /// The longest answer that a question on this connection may have, in bytes, and the values in it.
+    bytes: AtomicUsize,
+    values: AtomicUsize,
     /// Why the peer's TLS sent us away, which with TLS 1.3 is heard only after the handshake.
     refusal: OnceLock<String>,
 }
@@ -80,7 +84,7 @@ impl TcpRequester {
             return Ok((connection.clone(), true));
         }
         let stream = super::subscribe::open(&self.rt, &self.target).await?;
-        let (reader, writer) = split(stream, self.target.message_limit, None);
+        let (reader, writer) = split(stream, Bounds::of_peer(self.target.message_limit));
         let (frames, to_write) = mpsc::channel(WAITING);
         let waiting = Arc::<Waiting>::default();
         let task = AbortOnDropHandle::new(self.rt.spawn(drive(reader, writer, to_write, waiting.clone())));
@@ -101,6 +105,9 @@ impl TcpRequester {
     }
 
     async fn ask_over(&self, connection: &Connection, envelope: &Envelope) -> Result<Value, Error> {
+        let bounds = envelope.answer_bounds(self.target.message_limit);
+        connection.waiting.bytes.fetch_max(bounds.bytes, Ordering::Relaxed);
+        connection.waiting.values.fetch_max(bounds.values, Ordering::Relaxed);
         let number = self.rt.nonce();
         let (answer, answered) = oneshot::channel();
         let _asked = Asked::enter(&connection.waiting, &number, answer);
@@ -150,7 +157,8 @@ async fn drive(
 ) {
     let read = async {
         loop {
-            let frame = reader.next().await?;
+            let bounds = || (waiting.bytes.load(Ordering::Relaxed), waiting.values.load(Ordering::Relaxed));
+            let frame = reader.next_within(bounds).await?;
             match frame.mid().and_then(|number| lock(&waiting).remove(number)) {
                 // Whoever asked may have stopped waiting.
                 Some(answer) => drop(answer.send(frame.body)),

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use rt::BoxStream;
 use tokio::io::{ReadHalf, WriteHalf};
-use wire::tcp::{Decoder, Frame};
+use wire::envelope::MOST_FOREIGN_VALUES;
+use wire::msgpack::most_values;
+use wire::tcp::{Decoder, Frame, RawFrame, body_start};
 
 use crate::budget::Share;
 use crate::buffer::{ReadBuffer, write_patiently};
+use crate::capacity::Guest;
+use crate::open::check_start;
 use crate::{Budget, Error};
 
 /// The half frames come from.
@@ -16,16 +20,47 @@ pub(super) struct FrameReader {
     stream: ReadHalf<BoxStream>,
     buffer: ReadBuffer,
     decoder: Decoder,
+    /// Where requests come from, for a server of requests.
+    foreign: Option<bool>,
+}
+
+/// What a peer may send.
+pub(super) struct Bounds {
+    /// Largest frame in bytes.
+    limit: usize,
+    values: usize,
+    budget: Option<(Arc<Budget>, Arc<Guest>)>,
+    foreign: bool,
+}
+
+impl Bounds {
+    /// For frames that are decoded where they are read.
+    pub(super) fn of_peer(limit: usize) -> Self {
+        Bounds { limit, values: most_values(limit), budget: None, foreign: false }
+    }
+
+    /// For publications: bytes, or a map around them.
+    pub(super) fn of_publications(limit: usize) -> Self {
+        Bounds { values: 1024, ..Bounds::of_peer(limit) }
+    }
+
+    /// For requests.
+    pub(super) fn of_requests(limit: usize, budget: (Arc<Budget>, Arc<Guest>), foreign: bool) -> Self {
+        // Beside the request there is a head.
+        let values = if foreign { MOST_FOREIGN_VALUES + 64 } else { most_values(limit) };
+        Bounds { limit, values, budget: Some(budget), foreign }
+    }
 }
 
 /// The half frames go to.
 pub(super) struct FrameWriter(WriteHalf<BoxStream>);
 
 /// Cuts a stream into its halves.
-pub(super) fn split(stream: BoxStream, limit: usize, budget: Option<Arc<Budget>>) -> (FrameReader, FrameWriter) {
+pub(super) fn split(stream: BoxStream, bounds: Bounds) -> (FrameReader, FrameWriter) {
     let (reader, writer) = tokio::io::split(stream);
-    let (decoder, buffer) = (Decoder::new(limit), ReadBuffer::new(budget));
-    (FrameReader { stream: reader, buffer, decoder }, FrameWriter(writer))
+    let foreign = bounds.budget.as_ref().map(|_| bounds.foreign);
+    let (decoder, buffer) = (Decoder::new(bounds.limit, bounds.values), ReadBuffer::new(bounds.budget));
+    (FrameReader { stream: reader, buffer, decoder, foreign }, FrameWriter(writer))
 }
 
 impl FrameReader {
@@ -34,21 +69,54 @@ impl FrameReader {
         Ok(Frame::decode(&self.document().await?)?)
     }
 
-    /// Waits for the next frame, and holds its bytes until the share is dropped.
-    pub(super) async fn next_kept(&mut self) -> Result<(Frame, Share), Error> {
+    /// Waits for the next frame; `bounds` tells how many bytes and values it may have now. May be dropped and called again.
+    pub(super) async fn next_within(&mut self, bounds: impl Fn() -> (usize, usize)) -> Result<Frame, Error> {
+        loop {
+            let (limit, values) = bounds();
+            self.decoder.set_bounds(limit, values);
+            if let Some(document) = self.next_document()? {
+                return Ok(Frame::decode(&document)?);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Waits for the next frame and finds its parts.
+    pub(super) async fn next_raw(&mut self) -> Result<RawFrame, Error> {
         let document = self.document().await?;
-        let share = self.buffer.keep(document.len());
-        Ok((Frame::decode(&document)?, share))
+        Ok(RawFrame::read(&document, most_values(document.len()))?)
+    }
+
+    /// What complete messages are kept in.
+    pub(super) fn share(&self) -> &Share {
+        self.buffer.share()
     }
 
     async fn document(&mut self) -> Result<Bytes, Error> {
         loop {
-            if let Some(document) = self.decoder.next_document(&mut self.buffer.bytes)? {
-                self.buffer.settle();
+            if let Some(document) = self.next_document()? {
                 return Ok(document);
             }
-            self.buffer.fill(&mut self.stream, self.decoder.missing()).await?;
+            self.read().await?;
         }
+    }
+
+    fn next_document(&mut self) -> Result<Option<Bytes>, Error> {
+        let document = self.decoder.next_document(&mut self.buffer.bytes)?;
+        if document.is_some() {
+            self.buffer.settle();
+        }
+        Ok(document)
+    }
+
+    async fn read(&mut self) -> Result<(), Error> {
+        let missing = self.decoder.missing();
+        if let Some(foreign) = self.foreign
+            && let Some(body) = body_start(&self.buffer.bytes)
+        {
+            check_start(&self.buffer.bytes[body..], self.buffer.bytes.len().saturating_add(missing), foreign)?;
+        }
+        self.buffer.fill(&mut self.stream, missing, 0).await
     }
 }
 

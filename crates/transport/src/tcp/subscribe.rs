@@ -9,7 +9,7 @@ use wire::envelope::Envelope;
 use wire::msgpack::{self, Packing};
 use wire::tcp::Frame;
 
-use super::stream::{FrameReader, FrameWriter, split};
+use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::{Error, Subscription, Target};
 
 /// Makes a connection, with TLS if wished.
@@ -30,7 +30,7 @@ pub(super) async fn open(rt: &Rt, target: &Target) -> Result<BoxStream, Error> {
 /// When no connection can be made.
 pub async fn subscribe(rt: &Rt, target: &Target, introduction: &Envelope) -> Result<Box<dyn Subscription>, Error> {
     let stream = open(rt, target).await?;
-    let (reader, mut writer) = split(stream, target.message_limit, None);
+    let (reader, mut writer) = split(stream, Bounds::of_publications(target.message_limit));
     writer.write(Frame::plain(introduction.to_value()).encode()).await?;
     Ok(Box::new(TcpSubscription { reader, _writer: writer }))
 }

@@ -50,13 +50,14 @@ async fn attend(
     rt: Rt,
 ) -> Result<(), Error> {
     let (socket, identity) = (SocketType::Pub, Bytes::new());
-    let setup = Setup { socket, identity, limit: SUBSCRIBER_MESSAGE, budget: None, heartbeat };
+    let setup = Setup { socket, identity, limit: SUBSCRIBER_MESSAGE, budget: None, foreign: true, heartbeat };
+    let guest = place.guest();
     let (stream, claimed) = {
         let (stream, peer) = admit(connection.stream, place, setup, limits.handshake).await?;
         let claimed = (!peer.identity.is_empty()).then(|| String::from_utf8_lossy(&peer.identity).into_owned());
         (stream, claimed)
     };
-    let entered = roll.enter(connection.peer, claimed, rt.now(), limits.queue);
+    let entered = roll.enter(connection.peer, guest, claimed, rt.now(), limits.queue);
     drop(roll);
     feed(stream, entered).await
 }

@@ -5,17 +5,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use futures_util::future::BoxFuture;
 use rt::{Connection, Listen, Rt};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::PollSender;
 use value::Value;
-use wire::envelope::Envelope;
 use wire::msgpack::{Packing, pack, pack_bytes_header};
 use wire::zmtp::{Incoming as Frame, SocketType, message_header};
 
 use super::stream::{Setup, ZmtpStream, admit};
-use crate::accept::{Place, accept};
-use crate::capacity::seat_is_needed;
+use crate::accept::{Place, accept, is_from_here};
+use crate::budget::Kept;
+use crate::capacity::{Guest, seat_is_needed};
+use crate::open::{Opened, Opener, keep};
 use crate::{Budget, Error, Heartbeat, Incoming, Limits, Reply, RequestServer};
 
 /// Requests a connection may send ahead of its answers.
@@ -40,31 +42,39 @@ pub async fn serve(
     let listener = rt.net().listen(&listen).await?;
     let (address, inside) = (listener.local_addr()?, rt.clone());
     let (requests, incoming) = mpsc::channel(WAITING);
-    let budget = Budget::new(limits.unfinished);
+    let (budget, opener) = (Budget::new(limits.unfinished, limits.unproven), Opener::new(rt));
     let task = accept(&inside, listener, limits.half_open, "request", move |connection, place| {
-        let setup = setup(&limits, heartbeat, budget.clone());
-        attend(connection, place, setup, limits, requests.clone())
+        let foreign = !is_from_here(&connection);
+        let setup = setup(&limits, heartbeat, (budget.clone(), place.guest()), foreign);
+        attend(connection, place, setup, limits, Door { requests: requests.clone(), opener: opener.clone(), foreign })
     });
     Ok(RequestServer { address, incoming, _task: task })
 }
 
-fn setup(limits: &Limits, heartbeat: Option<Heartbeat>, budget: Arc<Budget>) -> Setup {
+fn setup(limits: &Limits, heartbeat: Option<Heartbeat>, budget: (Arc<Budget>, Arc<Guest>), foreign: bool) -> Setup {
     let (socket, identity) = (SocketType::Router, Bytes::new());
-    Setup { socket, identity, limit: limits.message, budget: Some(budget), heartbeat }
+    Setup { socket, identity, limit: limits.message, budget: Some(budget), foreign, heartbeat }
 }
 
-async fn attend(
-    connection: Connection,
-    place: Place,
-    setup: Setup,
-    limits: Limits,
+/// Where the requests of a connection go.
+struct Door {
     requests: mpsc::Sender<Incoming>,
-) -> Result<(), Error> {
+    opener: Opener,
+    /// Whether the connection comes from another host.
+    foreign: bool,
+}
+
+async fn attend(connection: Connection, place: Place, setup: Setup, limits: Limits, door: Door) -> Result<(), Error> {
+    let guest = place.guest();
     let (stream, _) = admit(connection.stream, place, setup, limits.handshake).await?;
     let conversation = Conversation {
         stream,
         peer: connection.peer,
-        requests: PollSender::new(requests),
+        guest,
+        requests: PollSender::new(door.requests),
+        opener: door.opener,
+        foreign: door.foreign,
+        opening: None,
         untaken: VecDeque::new(),
         untaken_bytes: 0,
         pending: VecDeque::new(),
@@ -77,6 +87,11 @@ async fn attend(
 struct Conversation {
     stream: ZmtpStream,
     peer: SocketAddr,
+    guest: Arc<Guest>,
+    opener: Opener,
+    foreign: bool,
+    /// A large clear request that is being opened; nothing is read meanwhile.
+    opening: Option<Opening>,
     /// Keeps its place in the line before the server, whatever else happens meanwhile.
     requests: PollSender<Incoming>,
     /// Requests the server has not taken yet, with their lengths.
@@ -93,16 +108,31 @@ struct Pending {
     answer: oneshot::Receiver<Value>,
 }
 
+struct Opening {
+    opened: BoxFuture<'static, Opened>,
+    route: Vec<Bytes>,
+    size: usize,
+    /// The bytes count while they wait to be opened.
+    held: Kept,
+}
+
 impl Conversation {
     /// Goes on reading while the server is busy, so that heartbeats are answered.
     async fn run(mut self) -> Result<(), Error> {
         loop {
-            let hears = self.pending.len() < AHEAD && self.untaken_bytes < AHEAD_BYTES;
+            let hears = self.pending.len() < AHEAD && self.untaken_bytes < AHEAD_BYTES && self.opening.is_none();
             tokio::select! {
                 biased;
                 incoming = self.stream.next(), if hears => {
                     if let Frame::Message(frames) = incoming? {
-                        self.take_in(frames);
+                        self.take_in(frames)?;
+                    }
+                }
+                opened = opened(&mut self.opening) => {
+                    // What was held while it was opened is given back first, so that it does not count twice.
+                    if let Some(Opening { route, size, held, .. }) = self.opening.take() {
+                        drop(held);
+                        self.enter(route, size, opened)?;
                     }
                 }
                 room = room(&mut self.requests), if !self.untaken.is_empty() => {
@@ -116,20 +146,38 @@ impl Conversation {
                         self.stream.write(encode(&envelope, answer)).await?;
                     }
                 }
-                () = seat_is_needed(), if self.has_asked && self.pending.is_empty() => return Ok(()),
+                () = seat_is_needed(), if self.may_leave() => return Ok(()),
             }
         }
     }
 
-    fn take_in(&mut self, mut frames: Vec<Bytes>) {
-        let Some(payload) = frames.pop() else { return };
-        let size = payload.len();
-        let (reply, answer) = Reply::new(self.stream.keep(size));
-        let request = Incoming { envelope: Envelope::decode(&payload), peer: self.peer, reply };
+    fn take_in(&mut self, mut frames: Vec<Bytes>) -> Result<(), Error> {
+        let Some(payload) = frames.pop() else { return Ok(()) };
+        let size = payload.len() + frames.iter().map(Bytes::len).sum::<usize>();
         self.has_asked = true;
+        self.guest.asks();
+        if let Some(opened) = self.opener.open_now(&payload, self.foreign) {
+            return self.enter(frames, size, opened);
+        }
+        let opened = Box::pin(self.opener.clone().open_later(payload, self.foreign));
+        let held = self.stream.share().keep_clear(size)?;
+        self.opening = Some(Opening { opened, route: frames, size, held });
+        Ok(())
+    }
+
+    /// Puts a request in the line before the server.
+    fn enter(&mut self, route: Vec<Bytes>, size: usize, opened: Opened) -> Result<(), Error> {
+        let (reply, answer) = Reply::new(keep(self.stream.share(), size, &opened)?, self.guest.clone());
+        let (envelope, _) = opened;
         self.untaken_bytes += size;
-        self.untaken.push_back((size, request));
-        self.pending.push_back(Pending { envelope: frames, answer });
+        self.untaken.push_back((size, Incoming { envelope, peer: self.peer, reply }));
+        self.pending.push_back(Pending { envelope: route, answer });
+        Ok(())
+    }
+
+    /// Those who have asked and wait for nothing can ask again over another connection.
+    fn may_leave(&self) -> bool {
+        self.has_asked && self.pending.is_empty() && self.opening.is_none()
     }
 
     /// Gives the oldest request to the server; false when that is gone.
@@ -137,6 +185,14 @@ impl Conversation {
         let Some((size, request)) = self.untaken.pop_front() else { return true };
         self.untaken_bytes -= size;
         self.requests.send_item(request).is_ok()
+    }
+}
+
+/// Waits until a request is open. May be dropped and called again.
+async fn opened(opening: &mut Option<Opening>) -> Opened {
+    match opening {
+        Some(opening) => (&mut opening.opened).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -42,6 +42,8 @@ struct Connection {
 
 struct Question {
     frame: Bytes,
+    /// The longest answer, in bytes.
+    limit: usize,
     answer: oneshot::Sender<Result<Bytes, Error>>,
 }
 
@@ -64,23 +66,23 @@ impl ZmqRequester {
         Ok(())
     }
 
-    async fn exchange(&self, frame: Bytes) -> Result<Bytes, Error> {
+    async fn exchange(&self, frame: Bytes, limit: usize) -> Result<Bytes, Error> {
         let _room = self.room.acquire().await.map_err(|_| Error::Closed)?;
         // A connection may have ended while it was idle; a fresh one has not.
         while let Some(connection) = self.take_idle() {
-            match self.ask_over(connection, &frame).await {
+            match self.ask_over(connection, &frame, limit).await {
                 Err(Error::Closed | Error::Io(_)) => {}
                 other => return other,
             }
         }
         // Seldom, and large: not part of what each question takes.
         let connection = Box::pin(self.open()).await?;
-        self.ask_over(connection, &frame).await
+        self.ask_over(connection, &frame, limit).await
     }
 
-    async fn ask_over(&self, connection: Connection, frame: &Bytes) -> Result<Bytes, Error> {
+    async fn ask_over(&self, connection: Connection, frame: &Bytes, limit: usize) -> Result<Bytes, Error> {
         let (answer, answered) = oneshot::channel();
-        let question = Question { frame: frame.clone(), answer };
+        let question = Question { frame: frame.clone(), limit, answer };
         connection.questions.send(question).await.map_err(|_| Error::Closed)?;
         let answer = answered.await.map_err(|_| Error::Closed)??;
         self.put_back(connection);
@@ -109,10 +111,11 @@ impl ZmqRequester {
 impl Requester for ZmqRequester {
     fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, Error>> {
         Box::pin(async move {
+            let bounds = envelope.answer_bounds(self.target.message_limit);
             let frame = encode_message(&[Bytes::new(), envelope.encode()]);
-            let exchanged = tokio::time::timeout(timeout, self.exchange(frame)).await;
+            let exchanged = tokio::time::timeout(timeout, self.exchange(frame, bounds.bytes)).await;
             let answer = exchanged.map_err(|_| Error::Timeout(timeout))??;
-            Ok(msgpack::unpack_bytes(&answer, Decode::Default)?)
+            Ok(msgpack::unpack_within(&answer, Decode::Default, bounds.values)?)
         })
     }
 }
@@ -127,7 +130,8 @@ async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
             _ = stream.next() => None,
             () = tokio::time::sleep(IDLE) => None,
         };
-        let Some(Question { frame, answer }) = question else { return };
+        let Some(Question { frame, limit, answer }) = question else { return };
+        stream.set_limit(limit);
         let result = match stream.write(frame).await {
             Ok(()) => next_answer(&mut stream).await,
             Err(error) => Err(error),

@@ -10,6 +10,8 @@ use wire::zmtp::{Command, Decoder, Handshake, Incoming, Peer, SocketType, Step};
 
 use crate::budget::Share;
 use crate::buffer::{ReadBuffer, write_once, write_patiently};
+use crate::capacity::Guest;
+use crate::open::check_start;
 use crate::pulse::Pulse;
 use crate::{Budget, Error, Heartbeat, OnHeard, Target};
 
@@ -19,6 +21,8 @@ pub(super) struct ZmtpStream {
     buffer: ReadBuffer,
     decoder: Decoder,
     pulse: Pulse,
+    /// Where requests come from, for a server of requests.
+    foreign: Option<bool>,
     /// What is left to write of a PING or PONG.
     outbox: Bytes,
     /// Is told of each sign of life.
@@ -30,7 +34,10 @@ pub(super) struct Setup {
     pub(super) socket: SocketType,
     pub(super) identity: Bytes,
     pub(super) limit: usize,
-    pub(super) budget: Option<Arc<Budget>>,
+    /// Whose messages are bounded, for a server of requests.
+    pub(super) budget: Option<(Arc<Budget>, Arc<Guest>)>,
+    /// Whether requests come from another host.
+    pub(super) foreign: bool,
     pub(super) heartbeat: Option<Heartbeat>,
 }
 
@@ -42,6 +49,7 @@ pub(super) async fn dial(rt: &Rt, target: &Target, socket: SocketType, identity:
         identity: Bytes::copy_from_slice(identity.as_bytes()),
         limit: target.message_limit,
         budget: None,
+        foreign: false,
         heartbeat: target.heartbeat,
     };
     let opened = tokio::time::timeout(target.timeout, ZmtpStream::open(made.stream, setup)).await;
@@ -52,12 +60,14 @@ pub(super) async fn dial(rt: &Rt, target: &Target, socket: SocketType, identity:
 impl ZmtpStream {
     /// Exchanges greetings; also tells what the peer has said about itself.
     pub(super) async fn open(mut stream: BoxStream, setup: Setup) -> Result<(Self, Peer), Error> {
+        let foreign = setup.budget.as_ref().map(|_| setup.foreign);
         let mut buffer = ReadBuffer::new(setup.budget);
         let peer = shake_hands(&mut stream, &mut buffer, setup.socket, setup.identity).await?;
         // ZMTP 3.0 has no PING.
         let pulse = Pulse::new(setup.heartbeat.filter(|_| peer.minor > 0));
-        let decoder = Decoder::new(setup.limit);
-        Ok((ZmtpStream { stream, buffer, decoder, pulse, outbox: Bytes::new(), on_heard: None }, peer))
+        // Before a request stand the names of those it came through.
+        let decoder = Decoder::new(setup.limit).with_prefix(if foreign.is_some() { MAX_ROUTE } else { setup.limit });
+        Ok((ZmtpStream { stream, buffer, decoder, pulse, foreign, outbox: Bytes::new(), on_heard: None }, peer))
     }
 
     /// Waits for the next message or subscription. Heartbeats are sent and answered meanwhile. May be dropped and called
@@ -86,10 +96,15 @@ impl ZmtpStream {
 
     /// Waits for bytes, or for the time of a PING. What has arrived counts first: it may show that the peer lives.
     async fn wait(&mut self) -> Result<(), Error> {
-        let missing = self.decoder.missing(&self.buffer.bytes);
+        let (missing, held) = (self.decoder.missing(&self.buffer.bytes), self.decoder.held());
+        if let Some(foreign) = self.foreign
+            && let Some((start, len)) = self.decoder.last_frame(&self.buffer.bytes)
+        {
+            check_start(start, len, foreign)?;
+        }
         tokio::select! {
             biased;
-            read = self.buffer.fill(&mut self.stream, missing) => {
+            read = self.buffer.fill(&mut self.stream, missing, held) => {
                 read?;
                 self.pulse.heard();
                 if let Some(on_heard) = &self.on_heard {
@@ -104,15 +119,20 @@ impl ZmtpStream {
         Ok(())
     }
 
+    /// From now on refuses messages of more than so many bytes.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.decoder.set_limit(limit);
+    }
+
     /// Writes an encoded message. Not to be dropped halfway.
     pub(super) async fn write(&mut self, message: impl Buf) -> Result<(), Error> {
         self.empty_outbox().await?;
         write_patiently(&mut self.stream, message).await
     }
 
-    /// Holds the bytes of a message that came in, until the share is dropped.
-    pub(super) fn keep(&self, bytes: usize) -> Share {
-        self.buffer.keep(bytes)
+    /// What complete messages are kept in.
+    pub(super) fn share(&self) -> &Share {
+        self.buffer.share()
     }
 
     async fn empty_outbox(&mut self) -> Result<(), Error> {
@@ -122,6 +142,9 @@ impl ZmtpStream {
         Ok(())
     }
 }
+
+/// The most bytes of frames before a request: an empty one, and a name of at most 255 bytes for each proxy in between.
+const MAX_ROUTE: usize = 4 << 10;
 
 async fn shake_hands(
     stream: &mut BoxStream,
@@ -133,7 +156,7 @@ async fn shake_hands(
     stream.write_all(&greeting).await?;
     loop {
         match handshake.advance(&mut buffer.bytes)? {
-            Step::Read => buffer.fill(stream, 0).await?,
+            Step::Read => buffer.fill(stream, 0, 0).await?,
             Step::Send(bytes) => stream.write_all(&bytes).await?,
             Step::Done(peer) => return Ok(peer),
         }

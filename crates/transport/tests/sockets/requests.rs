@@ -10,6 +10,7 @@ use rt::{Listen, Rt};
 use saltern_transport::{Error, Incoming, Kind, Limits, Target, tcp, zeromq};
 use tokio::io::AsyncWriteExt;
 use value::{Value, map};
+use wire::envelope::Envelope;
 use wire::msgpack::{Packing, pack, unpack};
 use wire::tcp::Frame;
 use wire::zmtp::{SocketType, encode_message};
@@ -211,7 +212,7 @@ async fn numbers_tell_answers_of_one_tcp_connection_apart() {
         let request = server.next().await.unwrap();
         held.insert(load(request.envelope.as_ref().unwrap()).get_str("mid").unwrap().to_owned(), request.reply);
     }
-    let (mut decoder, mut buffer) = (wire::tcp::Decoder::new(1000), bytes::BytesMut::new());
+    let (mut decoder, mut buffer) = (wire::tcp::Decoder::new(1000, 1000), bytes::BytesMut::new());
     for mid in ["b", "c", "a"] {
         held.remove(mid).unwrap().send(format!("to {mid}").into());
         let frame = loop {
@@ -287,4 +288,29 @@ async fn the_watch_ends_with_the_server() {
     drop(answering);
     let error = tokio::time::timeout(PATIENCE, watched).await.unwrap().unwrap();
     assert!(matches!(error, Error::Closed | Error::Io(_)), "{error}");
+}
+
+/// A master that answers each request with a text of so many bytes.
+async fn talkative(kind: Kind, bytes: usize) -> (std::net::SocketAddr, tokio_util::task::AbortOnDropHandle<()>) {
+    let mut server = serve(kind).await;
+    let address = server.address();
+    let answering = tokio::spawn(async move {
+        while let Some(request) = server.next().await {
+            request.reply.send("x".repeat(bytes).into());
+        }
+    });
+    (address, tokio_util::task::AbortOnDropHandle::new(answering))
+}
+
+#[tokio::test]
+async fn the_answer_to_a_sign_in_is_at_most_a_mebibyte() {
+    for kind in BOTH {
+        let (address, _answering) = talkative(kind, 2 << 20).await;
+        let requester = requester(kind, address);
+        let sign_in = Envelope::clear(map! { "cmd" => "_auth" });
+        let refused = requester.ask(sign_in, PATIENCE).await;
+        assert!(!matches!(refused, Ok(_) | Err(Error::Timeout(_))), "{kind:?}: {refused:?}");
+        // What is asked later may be answered at length.
+        assert!(ask(&*requester, 1).await.is_ok(), "{kind:?}");
+    }
 }

@@ -119,13 +119,20 @@ async fn huge_announcements_after_the_handshake_are_refused_at_once() {
     closed(&mut peer.stream).await;
 }
 
-/// A message of which some is sent: its announcement, and so many bytes.
+/// A sealed request of which some is sent: its announcement, and so many bytes.
 fn begun(kind: Kind, announced: u32, sent: usize) -> Vec<u8> {
+    let sealed = [&b"\x82\xa3enc\xa3aes\xa4load\xc6"[..], &announced.to_be_bytes()].concat();
+    begun_with(kind, announced + sealed.len() as u32, &sealed, sent)
+}
+
+/// A message that announces so many bytes, begins with these and goes on for so many.
+fn begun_with(kind: Kind, announced: u32, start: &[u8], sent: usize) -> Vec<u8> {
     let mut bytes = match kind {
         Kind::Zeromq => [&[2][..], &u64::from(announced).to_be_bytes()].concat(),
-        Kind::Tcp => [&[0x82, 0xa4][..], b"head", &[0x80, 0xa4], b"body", &[0xc6], &announced.to_be_bytes()].concat(),
+        Kind::Tcp => [&[0x82, 0xa4][..], b"head", &[0x80, 0xa4], b"body"].concat(),
     };
-    bytes.resize(bytes.len() + sent, 7);
+    bytes.extend(start);
+    bytes.resize(bytes.len() + sent, 1);
     bytes
 }
 
@@ -185,4 +192,66 @@ async fn requests_count_until_they_are_answered() {
         });
         assert_eq!(third.unwrap(), true.into(), "{kind:?}");
     }
+}
+
+/// Bytes of memory this process has resident.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[tokio::test]
+async fn large_messages_of_many_small_values_cost_nothing() {
+    const SIZE: u32 = 16 << 20;
+    let list = [&[0xdd][..], &SIZE.to_be_bytes()].concat();
+    let pairs = [&[0xdf][..], &(SIZE / 2).to_be_bytes()].concat();
+    let envelope = |load: &[u8]| [b"\x82\xa3enc\xa5clear\xa4load\x81\xa1x", load].concat();
+    let nested = [vec![0x91; 400], list.clone()].concat();
+    for kind in BOTH {
+        let server = serve(kind).await;
+        let (address, requester) = (server.address(), requester(kind, server.address()));
+        let _answering = answer_all(server);
+        let before = resident();
+        for start in [list.clone(), pairs.clone(), nested.clone(), envelope(&list), envelope(&pairs), envelope(&nested)]
+        {
+            let mut stream = stranger(kind, address).await;
+            // Refused in the middle, or answered as no request.
+            let message = begun_with(kind, SIZE + start.len() as u32, &start, SIZE as usize);
+            let _ = stream.write_all(&message).await;
+            assert_eq!(ask(&*requester, 1).await.unwrap(), echo(1), "{kind:?}");
+        }
+        let grown = resident().saturating_sub(before);
+        // A list of so many values takes half a gigabyte.
+        assert!(grown < 128 << 20, "{kind:?}: {grown} bytes");
+    }
+}
+
+#[tokio::test]
+async fn unfinished_messages_of_a_few_strangers_keep_no_large_one_out() {
+    for kind in BOTH {
+        let limits = Limits { unproven: 4 << 20, ..Limits::default() };
+        let server = serve_at(kind, loopback(), limits).await;
+        let address = server.address();
+        let _answering = answer_all(server);
+        let mut strangers = Vec::new();
+        for _ in 0..4 {
+            let mut stream = stranger(kind, address).await;
+            stream.write_all(&begun(kind, 100 << 20, 1 << 20)).await.unwrap();
+            strangers.push(stream);
+        }
+        let load = value::map! { "number" => 7, "data" => Bytes::from(vec![0xff; 900 << 10]) };
+        for _ in 0..5 {
+            let large = wire::envelope::Envelope::clear(load.clone());
+            let answer = requester(kind, address).ask(large, PATIENCE).await.unwrap();
+            assert_eq!(answer.get("number"), Some(&7.into()), "{kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_before_a_request_are_short() {
+    let server = serve(Kind::Zeromq).await;
+    let mut peer = Peer::connect(server.address(), SocketType::Dealer).await;
+    peer.send(&[&[3][..], &(1_u64 << 20).to_be_bytes(), &[0; 100]].concat()).await;
+    closed(&mut peer.stream).await;
 }

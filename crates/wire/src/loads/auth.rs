@@ -6,6 +6,7 @@ use value::{Map, Value, map};
 use super::LoadError;
 use super::field::{load, wrong};
 use crate::MinionId;
+use crate::envelope::MOST_FOREIGN_VALUES;
 use crate::msgpack::{self, Decode, Packing};
 
 load! {
@@ -110,7 +111,7 @@ impl AuthAnswer {
     /// Reads the signed bytes of a reply.
     pub fn decode(load: &Bytes) -> Result<Self, LoadError> {
         let unreadable = |problem| LoadError { load: "AuthAnswer", field: "load", problem };
-        let value = msgpack::unpack_bytes(load, Decode::Default).unwrap_or(Value::Null);
+        let value = msgpack::unpack_within(load, Decode::Default, MOST_FOREIGN_VALUES).unwrap_or(Value::Null);
         match value {
             Value::Map(map) if map.contains_key("ret") => AuthRefused::from_map(map).map(AuthAnswer::Refused),
             Value::Map(map) => AuthAccepted::from_map(map).map(AuthAnswer::Accepted),

@@ -102,7 +102,7 @@ impl PublicationMessage {
 
     /// Reads the message from the payload of a publication.
     pub fn decode(payload: &Bytes) -> Result<Self, PublicationError> {
-        Ok(Self::from_value(msgpack::unpack_bytes(payload, Decode::Default)?)?)
+        Ok(Self::from_value(msgpack::unpack_within(payload, Decode::Default, MOST_VALUES)?)?)
     }
 
     /// Returns the payload of the publication.
@@ -110,6 +110,9 @@ impl PublicationMessage {
         msgpack::pack(&self.to_value(), Packing::Wire).into()
     }
 }
+
+/// The most values in a publication whose load is still sealed; there are a handful.
+const MOST_VALUES: usize = 256;
 
 /// A payload that is no publication.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use value::{Map, Value};
 
-use super::{Error, MAX_DEPTH, ext};
+use super::{Error, MAX_DEPTH, ext, most_values};
 
 /// How bytes become text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,30 +21,36 @@ pub enum Decode {
 
 /// Reads one value that fills the input.
 pub fn unpack(input: &[u8], mode: Decode) -> Result<Value, Error> {
-    whole(input, None, mode)
+    whole(input, None, mode, most_values(input.len()))
 }
 
 /// Reads one value that fills the input; byte strings share its memory instead of being copied.
 pub fn unpack_bytes(input: &Bytes, mode: Decode) -> Result<Value, Error> {
-    whole(input, Some(input), mode)
+    unpack_within(input, mode, most_values(input.len()))
+}
+
+/// Reads one value that fills the input and holds at most so many values, itself included.
+pub fn unpack_within(input: &Bytes, mode: Decode, most: usize) -> Result<Value, Error> {
+    whole(input, Some(input), mode, most)
 }
 
 /// Reads the value at the start of the input and returns it with its length in bytes.
 pub fn unpack_prefix(input: &[u8], mode: Decode) -> Result<(Value, usize), Error> {
-    prefix(input, None, mode)
+    prefix(input, None, mode, most_values(input.len()))
 }
 
-fn whole(input: &[u8], shared: Option<&Bytes>, mode: Decode) -> Result<Value, Error> {
-    let (value, used) = prefix(input, shared, mode)?;
+fn whole(input: &[u8], shared: Option<&Bytes>, mode: Decode, most: usize) -> Result<Value, Error> {
+    let (value, used) = prefix(input, shared, mode, most)?;
     match input.len() - used {
         0 => Ok(value),
         rest => Err(Error::Trailing(rest)),
     }
 }
 
-fn prefix(input: &[u8], shared: Option<&Bytes>, mode: Decode) -> Result<(Value, usize), Error> {
+fn prefix(input: &[u8], shared: Option<&Bytes>, mode: Decode, most: usize) -> Result<(Value, usize), Error> {
     let run = |mode| {
-        let mut reader = Reader { input, at: 0, shared, mode };
+        let mut reader = Reader { input, at: 0, shared, mode, most, room: most };
+        reader.spend(1)?;
         reader.value(MAX_DEPTH).map(|value| (value, reader.at))
     };
     match run(mode) {
@@ -82,6 +88,9 @@ struct Reader<'a> {
     at: usize,
     shared: Option<&'a Bytes>,
     mode: Decode,
+    /// How many values the document may hold, and how many of them are left.
+    most: usize,
+    room: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -130,7 +139,8 @@ impl<'a> Reader<'a> {
     fn list(&mut self, marker: u8, depth: usize) -> Result<Value, Stop> {
         let len = self.items(marker, 0xdc)?;
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
-        let mut items = Vec::with_capacity(len.min(self.left()).min(ROOM));
+        self.announced(len)?;
+        let mut items = Vec::with_capacity(len.min(ROOM));
         for _ in 0..len {
             items.push(self.value(depth)?);
         }
@@ -140,13 +150,40 @@ impl<'a> Reader<'a> {
     fn map(&mut self, marker: u8, depth: usize) -> Result<Value, Stop> {
         let len = self.items(marker, 0xde)?;
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
-        let mut map = Map::with_capacity(len.min(self.left() / 2).min(ROOM));
+        self.announced(len.saturating_mul(2))?;
+        let mut map = Map::with_capacity(len.min(ROOM));
         for _ in 0..len {
-            let key = self.value(depth)?;
+            let key = self.key(depth)?;
             let value = self.value(depth)?;
             map.insert(key, value);
         }
         Ok(Value::Map(map))
+    }
+
+    /// A container as a key is hashed with all that is in it, and again with each key it is part of: it counts twice at every
+    /// level. Python has no such keys.
+    #[inline(always)]
+    fn key(&mut self, depth: usize) -> Result<Value, Stop> {
+        let before = self.room;
+        let key = self.value(depth)?;
+        if before != self.room {
+            self.spend(before - self.room)?;
+        }
+        Ok(key)
+    }
+
+    /// Counts what a container announces, each item of which takes at least a byte. It must fit as a whole before room is made
+    /// for any of it, or nested announcements would multiply.
+    fn announced(&mut self, values: usize) -> Result<(), Error> {
+        if values > self.left() {
+            return Err(Error::Truncated);
+        }
+        self.spend(values)
+    }
+
+    fn spend(&mut self, values: usize) -> Result<(), Error> {
+        self.room = self.room.checked_sub(values).ok_or(Error::TooManyValues(self.most))?;
+        Ok(())
     }
 
     /// Content of the raw and `str` family.
@@ -186,13 +223,17 @@ impl<'a> Reader<'a> {
     fn constant(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
         let content = self.take(len)?;
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
-        let mut inner = Reader { input: content, at: 0, shared: None, mode: Decode::Utf8 };
-        match inner.value(depth) {
+        self.spend(1)?;
+        let (most, room) = (self.most, self.room);
+        let mut inner = Reader { input: content, at: 0, shared: None, mode: Decode::Utf8, most, room };
+        let read = inner.value(depth);
+        self.room = inner.room;
+        match read {
             Ok(Value::List(pair)) if inner.left() == 0 => match <[Value; 2]>::try_from(pair) {
                 Ok([Value::Str(name), value]) => Ok(Value::Constant(Arc::new((name, value)))),
                 _ => Err(Error::Extension(ext::CONSTANT).into()),
             },
-            Err(Stop::Error(Error::TooDeep)) => Err(Error::TooDeep.into()),
+            Err(Stop::Error(error @ (Error::TooDeep | Error::TooManyValues(_)))) => Err(error.into()),
             _ => Err(Error::Extension(ext::CONSTANT).into()),
         }
     }
@@ -239,6 +280,5 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The most items room is made for in advance; larger containers grow as they fill, so that nested announcements
-/// cannot multiply.
+/// The most items room is made for in advance; larger containers grow as they fill.
 const ROOM: usize = 1024;

@@ -1,4 +1,4 @@
-//! Finding where a value of a stream ends before all of it has arrived.
+//! Finding where values end without decoding them: those of a stream, before all of it has arrived, and the fields of a map.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,6 +11,9 @@ use super::{Error, MAX_DEPTH};
 #[derive(Debug)]
 pub struct Framer {
     limit: usize,
+    most: usize,
+    /// How many values of the current document have been counted, announced ones included.
+    values: usize,
     /// How far into the buffer the current value has been understood.
     at: usize,
     /// Content bytes still to be skipped before the next marker.
@@ -22,7 +25,18 @@ pub struct Framer {
 impl Framer {
     /// Returns a framer that refuses values of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Framer { limit, at: 0, skip: 0, open: Vec::new() }
+        Framer { limit, most: usize::MAX, values: 0, at: 0, skip: 0, open: Vec::new() }
+    }
+
+    /// From now on refuses values of more than so many bytes, and documents that hold more than so many values.
+    pub fn set_bounds(&mut self, limit: usize, most: usize) {
+        (self.limit, self.most) = (limit, most);
+    }
+
+    /// Refuses documents that hold more than so many values.
+    #[must_use]
+    pub fn with_values(self, most: usize) -> Self {
+        Framer { most, ..self }
     }
 
     /// Takes the next whole value off the front of the buffer; `None` when more bytes are needed.
@@ -33,7 +47,7 @@ impl Framer {
             return Ok(None);
         }
         let document = buffer.split_to(self.at).freeze();
-        (self.at, self.skip) = (0, 0);
+        (self.at, self.skip, self.values) = (0, 0, 0);
         Ok(Some(document))
     }
 
@@ -75,6 +89,10 @@ impl Framer {
         if size > self.limit {
             return Err(Error::TooLarge { size, limit: self.limit });
         }
+        self.values = self.values.saturating_add(usize::try_from(items).unwrap_or(usize::MAX));
+        if self.values >= self.most {
+            return Err(Error::TooManyValues(self.most));
+        }
         self.at += header;
         self.skip = content;
         if let Some(left) = self.open.last_mut() {
@@ -87,6 +105,98 @@ impl Framer {
             self.open.push(items);
         }
         Ok(())
+    }
+}
+
+/// How long a value is, and how many values it holds, itself included. Those inside extensions are not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Length in bytes.
+    pub len: usize,
+    /// Number of values.
+    pub values: usize,
+}
+
+/// Measures the value at the start of the input. Nothing is decoded; after `most` values it is given up.
+pub fn extent(input: &[u8], most: usize) -> Result<Extent, Error> {
+    let (mut at, mut values, mut left) = (0_usize, 0_usize, 1_u64);
+    // How many values were left outside of each open container.
+    let mut outside = Vec::new();
+    loop {
+        while left == 0 {
+            match outside.pop() {
+                Some(before) => left = before,
+                None => return Ok(Extent { len: at, values }),
+            }
+        }
+        values += 1;
+        let (header, content, items) = header(&input[at..])?.ok_or(Error::Truncated)?;
+        at = at.checked_add(header + content).filter(|at| *at <= input.len()).ok_or(Error::Truncated)?;
+        left -= 1;
+        let announced = usize::try_from(items).unwrap_or(usize::MAX);
+        if announced > input.len() - at {
+            return Err(Error::Truncated);
+        }
+        if values.saturating_add(announced) > most {
+            return Err(Error::TooManyValues(most));
+        }
+        if items > 0 {
+            if outside.len() == MAX_DEPTH {
+                return Err(Error::TooDeep);
+            }
+            outside.push(std::mem::replace(&mut left, items));
+        }
+    }
+}
+
+/// The most entries a map may have of which some fields are picked.
+const MOST_FIELDS: u64 = 64;
+
+/// Some fields of a map, each still packed and with the number of values in it.
+pub type Fields<const N: usize> = [Option<(Bytes, usize)>; N];
+
+/// Finds fields of a map that fills the input, still packed, with the values in each; `None` if the input is no map, or one of
+/// more entries than any message has.
+///
+/// Of several entries with one key the last counts, as it does in a decoded map.
+pub fn fields<const N: usize>(input: &Bytes, wanted: [&str; N], most: usize) -> Result<Option<Fields<N>>, Error> {
+    let Some((start, _, items)) = header(input)?.filter(|_| is_map(input)) else { return Ok(None) };
+    if items > MOST_FIELDS * 2 {
+        return Ok(None);
+    }
+    let (mut found, mut at, mut room) = (std::array::from_fn(|_| None), start, most);
+    let mut next = |at: &mut usize| -> Result<(usize, Extent), Error> {
+        let (begin, extent) = (*at, extent(&input[*at..], room)?);
+        room -= extent.values;
+        *at += extent.len;
+        Ok((begin, extent))
+    };
+    for _ in 0..items / 2 {
+        let (key, extent) = next(&mut at)?;
+        let key = text(&input[key..key + extent.len]);
+        let (begin, extent) = next(&mut at)?;
+        if let Some(place) = wanted.iter().position(|name| key == Some(name.as_bytes())) {
+            found[place] = Some((input.slice(begin..begin + extent.len), extent.values));
+        }
+    }
+    match input.len() - at {
+        0 => Ok(Some(found)),
+        rest => Err(Error::Trailing(rest)),
+    }
+}
+
+fn is_map(input: &[u8]) -> bool {
+    matches!(input.first(), Some(0x80..=0x8f | 0xde | 0xdf))
+}
+
+/// The content of a packed text or byte string.
+fn text(packed: &[u8]) -> Option<&[u8]> {
+    match packed.first()? {
+        0xa0..=0xbf => packed.get(1..),
+        0xc4 | 0xd9 => packed.get(2..),
+        0xc5 | 0xda => packed.get(3..),
+        0xc6 | 0xdb => packed.get(5..),
+        _ => None,
     }
 }
 

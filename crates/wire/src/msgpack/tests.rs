@@ -160,3 +160,47 @@ fn the_framer_bounds_nesting_and_size() {
     assert!(matches!(next(b"\xdd\x00\x00\x01\x00", 100), Err(Error::TooLarge { .. })));
     assert_eq!(next(b"\x92\x01", 100), Ok(None));
 }
+
+#[test]
+fn values_are_bounded_before_memory_is_taken_for_them() {
+    let list = |items: u32, content: &[u8]| [&[0xdd][..], &items.to_be_bytes(), content].concat();
+    let most = most_values(2 << 20);
+    let many = list(2 << 20, &vec![1; 2 << 20]);
+    assert_eq!(unpack(&many, Decode::Default), Err(Error::TooManyValues(most_values(many.len()))));
+    assert_eq!(extent(&many, most), Err(Error::TooManyValues(most)));
+    let within = |input: &[u8], most| unpack_within(&Bytes::copy_from_slice(input), Decode::Default, most);
+    // A list and its items, a map and its entries, an extension and what is in it.
+    let constant = b"\xc7\x04\x4f\x92\xa1c\x01";
+    for (input, values) in [(&b"\x93\x01\x02\x03"[..], 4), (b"\x81\x01\x91\x02", 4), (constant, 4), (b"\xd4\x01x", 1)] {
+        assert!(within(input, values).is_ok(), "{input:x?}");
+        assert_eq!(within(input, values - 1), Err(Error::TooManyValues(values - 1)), "{input:x?}");
+    }
+    // Each level announces a thousand items, none of which comes.
+    let nested = [[0xdc, 0x03, 0xe8].repeat(MAX_DEPTH), vec![0; 2000]].concat();
+    assert_eq!(within(&nested, 100_000), Err(Error::TooManyValues(100_000)));
+}
+
+#[test]
+fn containers_as_keys_cost_more_at_every_level() {
+    let nested = |levels: usize| {
+        let inner = [&[0x91][..], &[7]].concat();
+        (0..levels).fold(inner, |key, _| [&[0x81][..], &key, &[1]].concat())
+    };
+    assert!(unpack(&nested(3), Decode::Default).is_ok());
+    assert!(matches!(unpack(&nested(64), Decode::Default), Err(Error::TooManyValues(_))));
+}
+
+#[test]
+fn extents_agree_with_decoding() {
+    let mut random = Random::new(3);
+    for _ in 0..500 {
+        let value = random.value(3);
+        let packed = pack(&value, Packing::Wire);
+        let measured = extent(&packed, 1 << 20).unwrap();
+        assert_eq!(measured.len, packed.len());
+        assert!(extent(&packed[..packed.len() - 1], 1 << 20).is_err());
+        if measured.values > 1 {
+            assert_eq!(extent(&packed, measured.values - 1), Err(Error::TooManyValues(measured.values - 1)));
+        }
+    }
+}

@@ -7,6 +7,9 @@ use super::{Command, Error};
 /// The most frames a message may have; Salt's have one to three.
 pub const MAX_PARTS: usize = 64;
 
+/// The longest command, in bytes: a PING, or a subscription.
+pub const MAX_COMMAND: usize = 8 << 10;
+
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
@@ -75,6 +78,7 @@ pub fn encode_message<B: AsRef<[u8]>>(parts: &[B]) -> Bytes {
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
+    prefix: usize,
     parts: Vec<Bytes>,
     size: usize,
 }
@@ -82,7 +86,18 @@ pub struct Decoder {
 impl Decoder {
     /// Returns a decoder that refuses messages and commands of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Decoder { limit, parts: Vec::new(), size: 0 }
+        Decoder { limit, prefix: limit, parts: Vec::new(), size: 0 }
+    }
+
+    /// From now on refuses messages of more than so many bytes.
+    pub fn set_limit(&mut self, limit: usize) {
+        (self.limit, self.prefix) = (limit, limit);
+    }
+
+    /// Refuses more than so many bytes in the frames before the last one of a message.
+    #[must_use]
+    pub fn with_prefix(self, prefix: usize) -> Self {
+        Decoder { prefix: prefix.min(self.limit), ..self }
     }
 
     /// Takes the next message or command off the front of the buffer; `None` when more bytes are needed.
@@ -96,7 +111,7 @@ impl Decoder {
             if self.parts.len() == MAX_PARTS {
                 return Err(Error::TooManyParts);
             }
-            self.size += body.len();
+            self.size = self.size.saturating_add(body.len());
             self.parts.push(body);
             if flags & MORE == 0 {
                 self.size = 0;
@@ -113,15 +128,32 @@ impl Decoder {
         announced.map_or(0, |(start, len)| (len as usize).saturating_add(start).saturating_sub(buffer.len()))
     }
 
+    /// Returns how many bytes of an unfinished message have been taken off the buffer.
+    pub fn held(&self) -> usize {
+        self.size
+    }
+
+    /// Returns the part of the last frame of an unfinished message that is in the buffer, and how long the frame is; `None`
+    /// while its header has not arrived, or when frames follow.
+    pub fn last_frame<'a>(&self, buffer: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        let flags = buffer.first().filter(|flags| **flags & (MORE | COMMAND) == 0)?;
+        let (start, len) = length(buffer, *flags)?;
+        Some((&buffer[start..], usize::try_from(len).ok()?))
+    }
+
     fn frame(&self, buffer: &mut BytesMut) -> Result<Option<(u8, Bytes)>, Error> {
         let Some(&flags) = buffer.first() else { return Ok(None) };
         if flags & !(MORE | LONG | COMMAND) != 0 || flags & (COMMAND | MORE) == COMMAND | MORE {
             return Err(Error::Flags(flags));
         }
         let Some((start, len)) = length(buffer, flags) else { return Ok(None) };
-        let size = len.saturating_add(self.size as u64);
-        if size > self.limit as u64 {
-            return Err(Error::TooLarge { size, limit: self.limit });
+        let (size, limit) = match flags & (COMMAND | MORE) {
+            0 => (len.saturating_add(self.size as u64), self.limit),
+            MORE => (len.saturating_add(self.size as u64), self.prefix),
+            _ => (len, self.limit.min(MAX_COMMAND)),
+        };
+        if size > limit as u64 {
+            return Err(Error::TooLarge { size, limit });
         }
         let end = start + len as usize;
         if buffer.len() < end {

@@ -9,7 +9,7 @@ mod frame;
 mod handshake;
 
 pub use command::{Command, MAX_CONTEXT, Ready, subscription};
-pub use frame::{Decoder, Header, Incoming, MAX_PARTS, encode_message, message_header};
+pub use frame::{Decoder, Header, Incoming, MAX_COMMAND, MAX_PARTS, encode_message, message_header};
 pub use handshake::{GREETING_LEN, Handshake, MAX_HANDSHAKE, Peer, Step};
 
 /// The kinds of sockets.
