@@ -2,17 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use rt::Rt;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::Notify;
 use value::Map;
 
 use crate::{Event, EventError, Filter, STAMP, stamp};
-
-/// Calls that wait for one socket; more wait at the caller's.
-const CALLS: usize = 64;
 
 /// How much a reader may leave unread, and what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +48,14 @@ struct Inner {
     rt: Rt,
     max_size: usize,
     readers: RwLock<Vec<Arc<Reader>>>,
-    doors: Mutex<Vec<mpsc::Sender<Call>>>,
+    doors: RwLock<Vec<Weak<dyn LetIn>>>,
 }
 
-/// Asks a socket to let in who waits there, and to say when that is done.
-pub(crate) type Call = oneshot::Sender<()>;
+/// A socket of a bus.
+pub(crate) trait LetIn: Send + Sync {
+    /// Lets in all whose connections wait there. Does not block.
+    fn let_in(&self);
+}
 
 struct Reader {
     filter: Filter,
@@ -77,7 +77,7 @@ impl Bus {
     /// Returns a bus whose events have at most `max_event_size` packed bytes of data
     /// ([`DEFAULT_MAX_SIZE`](crate::DEFAULT_MAX_SIZE)).
     pub fn new(rt: Rt, max_event_size: usize) -> Self {
-        Bus(Arc::new(Inner { rt, max_size: max_event_size, readers: RwLock::default(), doors: Mutex::default() }))
+        Bus(Arc::new(Inner { rt, max_size: max_event_size, readers: RwLock::default(), doors: RwLock::default() }))
     }
 
     /// Puts an event on the bus, with `_stamp` as the last entry of its data.
@@ -95,6 +95,7 @@ impl Bus {
 
     /// Puts an event on the bus as it is: one that came from somewhere else and has its stamp.
     pub fn publish(&self, event: &Event) {
+        self.let_in();
         for reader in self.readers().iter().filter(|reader| reader.filter.wants(event.tag())) {
             reader.push(event);
         }
@@ -126,26 +127,22 @@ impl Bus {
 
     /// Lets in the programs whose connections wait at the sockets of this bus: they see all that is fired from now on.
     ///
-    /// A program connects before it asks for something that events tell of. On a busy host both may wait here at the same time,
-    /// and the events would be over before the program listens.
-    pub async fn let_in(&self) {
-        let doors = self.0.doors.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for door in doors {
-            let (done, let_in) = oneshot::channel();
+    /// A program connects, and may at once fire something, or ask for something that events tell of. On a busy host the event may
+    /// come to us before the connection does, and would be over before the program listens.
+    fn let_in(&self) {
+        for door in self.0.doors.read().unwrap_or_else(PoisonError::into_inner).iter() {
             // Nobody waits at a socket that was closed.
-            if door.send(done).await.is_ok() {
-                let _ = let_in.await;
+            if let Some(door) = door.upgrade() {
+                door.let_in();
             }
         }
     }
 
-    /// A socket of this bus: it gets the calls to let in who waits.
-    pub(crate) fn add_door(&self) -> mpsc::Receiver<Call> {
-        let (door, calls) = mpsc::channel(CALLS);
-        let mut doors = self.0.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        doors.retain(|door| !door.is_closed());
+    /// Adds a socket at which programs wait.
+    pub(crate) fn add_door(&self, door: Weak<dyn LetIn>) {
+        let mut doors = self.0.doors.write().unwrap_or_else(PoisonError::into_inner);
+        doors.retain(|door| door.strong_count() > 0);
         doors.push(door);
-        calls
     }
 
     pub(crate) fn max_size(&self) -> usize {

@@ -4,15 +4,14 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{self, FileStat};
 use rt::{BoxStream, Connect, Listen, Listener, Rt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// One socket of a bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +88,20 @@ impl Peer {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0);
         Peer { stream: Box::new(stream), pid }
     }
+
+    fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Peer { stream: Box::new(stream), pid: None })
+    }
 }
 
 /// Connects to a socket.
 pub(crate) async fn connect(rt: &Rt, endpoint: &Endpoint) -> io::Result<Peer> {
     match endpoint {
-        Endpoint::Path(path) => UnixStream::connect(path).await.map(Peer::unix),
+        Endpoint::Path(path) => {
+            check_length(path)?;
+            UnixStream::connect(path).await.map(Peer::unix)
+        }
         Endpoint::Port(address) => {
             let connection = rt.net().connect(&Connect { keepalive: None, ..Connect::to(*address) }).await?;
             Ok(Peer { stream: connection.stream, pid: None })
@@ -104,8 +111,33 @@ pub(crate) async fn connect(rt: &Rt, endpoint: &Endpoint) -> io::Result<Peer> {
 
 /// A socket that accepts connections; its file goes away with it.
 pub(crate) enum Door {
-    Unix { listener: UnixListener, _file: SocketFile },
-    Tcp(Box<dyn Listener>),
+    Unix { listener: UnixListener, at_once: std::os::unix::net::UnixListener, _file: SocketFile },
+    Tcp { listener: TcpListener, at_once: std::net::TcpListener },
+    Simulated(Box<dyn Listener>),
+}
+
+/// A connection that has been accepted. Those that were accepted at once become the runtime's when somebody looks at them.
+pub(crate) enum Arrived {
+    Unix(std::os::unix::net::UnixStream),
+    Tcp(std::net::TcpStream),
+    Ready(Peer),
+}
+
+impl Arrived {
+    /// The connection, inside of a runtime.
+    pub(crate) fn into_peer(self) -> io::Result<Peer> {
+        match self {
+            Arrived::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                UnixStream::from_std(stream).map(Peer::unix)
+            }
+            Arrived::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                TcpStream::from_std(stream).and_then(Peer::tcp)
+            }
+            Arrived::Ready(peer) => Ok(peer),
+        }
+    }
 }
 
 impl Door {
@@ -114,28 +146,70 @@ impl Door {
         match endpoint {
             Endpoint::Path(path) => {
                 refuse_living(path).await?;
-                let (listener, file) = place(path, mode, |path| UnixListener::bind(path))?;
-                Ok(Door::Unix { listener, _file: file })
+                let (at_once, file) = place(path, mode, |path| std::os::unix::net::UnixListener::bind(path))?;
+                at_once.set_nonblocking(true)?;
+                let listener = UnixListener::from_std(at_once.try_clone()?)?;
+                Ok(Door::Unix { listener, at_once, _file: file })
             }
-            Endpoint::Port(address) => rt.net().listen(&Listen::at(*address)).await.map(Door::Tcp),
+            Endpoint::Port(address) if rt.is_simulated() => {
+                rt.net().listen(&Listen::at(*address)).await.map(Door::Simulated)
+            }
+            Endpoint::Port(address) => {
+                let at_once = std::net::TcpListener::bind(address)?;
+                at_once.set_nonblocking(true)?;
+                let listener = TcpListener::from_std(at_once.try_clone()?)?;
+                Ok(Door::Tcp { listener, at_once })
+            }
         }
     }
 
-    /// Says whether somebody has connected and was not accepted yet. Over tcp that is not known.
-    pub(crate) fn somebody_waits(&self) -> bool {
-        let Door::Unix { listener, .. } = self else { return false };
-        let mut door = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        poll(&mut door, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
-    }
-
-    pub(crate) async fn accept(&self) -> io::Result<Peer> {
+    /// Accepts one of those who have connected already; `WouldBlock` when there is none. Needs no runtime.
+    pub(crate) fn try_accept(&self) -> io::Result<Arrived> {
         match self {
-            Door::Unix { listener, .. } => listener.accept().await.map(|(stream, _)| Peer::unix(stream)),
-            Door::Tcp(listener) => {
-                listener.accept().await.map(|connection| Peer { stream: connection.stream, pid: None })
-            }
+            Door::Unix { at_once, .. } => at_once.accept().map(|(stream, _)| Arrived::Unix(stream)),
+            Door::Tcp { at_once, .. } => at_once.accept().map(|(stream, _)| Arrived::Tcp(stream)),
+            Door::Simulated(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
+
+    /// Waits until somebody connects, whom `attend` is called for. While somebody is accepted and attended to, `guard` is held.
+    /// May be dropped and called again.
+    pub(crate) async fn wait<G>(&self, guard: impl Fn() -> G, attend: impl Fn(Arrived)) -> io::Result<()> {
+        if let Door::Simulated(listener) = self {
+            let connection = listener.accept().await?;
+            attend(Arrived::Ready(Peer { stream: connection.stream, pid: None }));
+            return Ok(());
+        }
+        std::future::poll_fn(|context| {
+            let _guard = guard();
+            self.poll_accept(context).map_ok(|peer| attend(Arrived::Ready(peer)))
+        })
+        .await
+    }
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Peer>> {
+        match self {
+            Door::Unix { listener, .. } => listener.poll_accept(context).map_ok(|(stream, _)| Peer::unix(stream)),
+            Door::Tcp { listener, .. } => listener.poll_accept(context).map(|accepted| Peer::tcp(accepted?.0)),
+            Door::Simulated(_) => Poll::Pending,
+        }
+    }
+}
+
+/// The longest path of a Unix socket, in bytes.
+const LONGEST_PATH: usize = 107;
+
+/// The system's own words for it do not tell what can be done.
+fn check_length(path: &Path) -> io::Result<()> {
+    let len = path.as_os_str().len();
+    if len <= LONGEST_PATH {
+        return Ok(());
+    }
+    let problem = format!(
+        "the path has {len} bytes, and that of a Unix socket may have {LONGEST_PATH}: choose a shorter 'sock_dir', or set \
+         'ipc_mode: tcp'"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
 /// A socket file that only has to exist: Salt's command line refuses to talk to a master whose
@@ -178,6 +252,7 @@ fn identity(file: &FileStat) -> (u64, u64) {
 /// stale file is replaced in one step.
 fn place<T>(path: &Path, mode: u32, bind: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(T, SocketFile)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
+    check_length(path)?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let passing = directory.join(format!(".{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let _ = fs::remove_file(&passing);
@@ -236,6 +311,17 @@ mod tests {
         drop(first);
         assert!(!path.exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_too_long_is_named_with_what_helps() {
+        let endpoint = Endpoint::Path(format!("/{}/s.ipc", "d".repeat(110)).into());
+        for error in [
+            Door::open(&Rt::real(), &endpoint, 0o600).await.err().unwrap(),
+            connect(&Rt::real(), &endpoint).await.err().unwrap(),
+        ] {
+            assert!(error.to_string().contains("sock_dir"), "{error}");
+        }
     }
 
     #[tokio::test]

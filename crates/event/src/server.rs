@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rt::{BoxStream, Rt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
@@ -13,8 +15,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, error, warn};
 use wire::ipc::{self, Form};
 
-use crate::bus::Call;
-use crate::endpoint::{Door, Peer};
+use crate::bus::LetIn;
+use crate::endpoint::{Arrived, Door};
 use crate::peer::Manner;
 use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Subscription};
 
@@ -67,14 +69,15 @@ pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> R
     let listeners = Listeners { bus: bus.clone(), options, endpoint: Arc::new(endpoints.publish.clone()) };
     let senders = Senders { bus: bus.clone(), endpoint: Arc::new(endpoints.pull.clone()) };
     let rt = bus.rt();
+    let (listening, listeners) = Entrance::new(publish, move |arrived| listeners.clone().attend(arrived).boxed());
+    let (sending, senders) = Entrance::new(pull, move |arrived| senders.clone().attend(arrived).boxed());
+    // Who has connected gets all that is fired from then on.
+    let door: Arc<dyn LetIn> = listening.clone();
+    bus.add_door(Arc::downgrade(&door));
     Ok(Server {
         tasks: [
-            rt.spawn(accept_all(rt.clone(), publish, endpoints.publish.clone(), Some(bus.add_door()), move |peer| {
-                listeners.clone().attend(peer)
-            })),
-            rt.spawn(accept_all(rt.clone(), pull, endpoints.pull.clone(), None, move |peer| {
-                senders.clone().attend(peer)
-            })),
+            rt.spawn(accept_all(rt.clone(), endpoints.publish.clone(), listening, listeners)),
+            rt.spawn(accept_all(rt.clone(), endpoints.pull.clone(), sending, senders)),
         ],
     })
 }
@@ -103,55 +106,73 @@ async fn open(bus: &Bus, endpoint: &Endpoint, mode: u32) -> Result<Door, ServeEr
     opened.map_err(|source| ServeError { endpoint: endpoint.clone(), source })
 }
 
-/// Accepts connections for ever. The tasks of all connections end with this one.
-async fn accept_all<F>(
-    rt: Rt,
+/// A door, and what is done with those who come in.
+struct Entrance<A> {
     door: Door,
+    attend: A,
+    /// Held from when somebody is accepted until they are attended to.
+    one_at_a_time: Mutex<()>,
+    visits: mpsc::UnboundedSender<Visit>,
+}
+
+type Visit = BoxFuture<'static, ()>;
+
+impl<A: Fn(Arrived) -> Visit> Entrance<A> {
+    fn new(door: Door, attend: A) -> (Arc<Self>, mpsc::UnboundedReceiver<Visit>) {
+        let (visits, come) = mpsc::unbounded_channel();
+        (Arc::new(Entrance { door, attend, one_at_a_time: Mutex::new(()), visits }), come)
+    }
+
+    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+        self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a visit: a listener is on the bus from here on.
+    fn enter(&self, arrived: Arrived) {
+        // When the server is being closed nobody attends to it.
+        let _ = self.visits.send((self.attend)(arrived));
+    }
+
+    /// Waits for the next one to come in.
+    async fn wait(&self) -> io::Result<()> {
+        self.door.wait(|| self.one_at_a_time(), |arrived| self.enter(arrived)).await
+    }
+}
+
+impl<A: Fn(Arrived) -> Visit + Send + Sync> LetIn for Entrance<A> {
+    fn let_in(&self) {
+        let _one = self.one_at_a_time();
+        // An error ends it; the task at the door meets it, too, and tells of it.
+        while let Ok(arrived) = self.door.try_accept() {
+            self.enter(arrived);
+        }
+    }
+}
+
+/// Accepts connections for ever. The tasks of all connections end with this one.
+async fn accept_all<A>(
+    rt: Rt,
     endpoint: Endpoint,
-    mut calls: Option<mpsc::Receiver<Call>>,
-    attend: impl Fn(Peer) -> F,
+    entrance: Arc<Entrance<A>>,
+    mut visits: mpsc::UnboundedReceiver<Visit>,
 ) where
-    F: Future<Output = ()> + Send + 'static,
+    A: Fn(Arrived) -> Visit + Send + Sync + 'static,
 {
     let mut connections = JoinSet::new();
-    let mut callers = Vec::new();
     loop {
-        if !callers.is_empty() && !door.somebody_waits() {
-            tell(&mut callers);
-        }
         tokio::select! {
             biased;
-            accepted = door.accept() => match accepted {
-                Ok(peer) => {
-                    connections.spawn(rt.task(attend(peer)));
-                }
-                Err(error) => {
-                    // Most likely there are too many open files; that takes a moment to pass.
-                    error!(%endpoint, %error, "cannot accept a connection to the event bus");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    callers.extend(calls.iter_mut().flat_map(|calls| std::iter::from_fn(|| calls.try_recv().ok())));
-                    tell(&mut callers);
-                }
+            Some(visit) = visits.recv() => {
+                connections.spawn(rt.task(visit));
+            }
+            entered = entrance.wait() => if let Err(error) = entered {
+                // Most likely there are too many open files; that takes a moment to pass.
+                error!(%endpoint, %error, "cannot accept a connection to the event bus");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             },
-            caller = called(&mut calls) => callers.push(caller),
             Some(_) = connections.join_next() => {}
         }
     }
-}
-
-/// Tells who called that all are in who could be. A caller may have gone.
-fn tell(callers: &mut Vec<Call>) {
-    callers.drain(..).for_each(|caller| _ = caller.send(()));
-}
-
-/// Waits for a call; there is none any more when the bus is gone.
-async fn called(calls: &mut Option<mpsc::Receiver<Call>>) -> Call {
-    if let Some(calls) = calls
-        && let Some(call) = calls.recv().await
-    {
-        return call;
-    }
-    std::future::pending().await
 }
 
 // === Programs that listen ===
@@ -168,11 +189,12 @@ impl Listeners {
     ///
     /// Not an `async fn`: the subscription has to exist before the first await, so that nothing is missed while the
     /// form is being found out.
-    fn attend(self, peer: Peer) -> impl Future<Output = ()> + Send + 'static {
+    fn attend(self, arrived: Arrived) -> impl Future<Output = ()> + Send + 'static {
         let bytes = if self.options.write_buffer == 0 { 64 << 20 } else { self.options.write_buffer };
         let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
         let events = self.bus.subscribe_within(Filter::all(), limits);
         async move {
+            let Ok(peer) = arrived.into_peer() else { return };
             let manner = self.options.form.to_listener(peer.pid).await;
             let (read, write) = tokio::io::split(peer.stream);
             tokio::select! {
@@ -259,7 +281,8 @@ struct Senders {
 
 impl Senders {
     /// Puts what the other side sends on the bus until it leaves or sends something that is no frame.
-    async fn attend(self, peer: Peer) {
+    async fn attend(self, arrived: Arrived) {
+        let Ok(peer) = arrived.into_peer() else { return };
         let pid = peer.pid;
         if let Err(error) = self.receive(peer.stream).await {
             warn!(endpoint = %self.endpoint, pid, %error, "closing a connection that sends no events");
@@ -271,13 +294,7 @@ impl Senders {
         let mut decoder = ipc::Decoder::new(limit);
         let mut buffer = BytesMut::new();
         loop {
-            let mut all_in = false;
             while let Some(bytes) = decoder.decode(&mut buffer)? {
-                if !all_in {
-                    // The sender may wait at the other socket to hear what comes of this, and must not miss it.
-                    self.bus.let_in().await;
-                    all_in = true;
-                }
                 self.publish(&bytes);
             }
             buffer.reserve(4096);

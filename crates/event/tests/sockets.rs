@@ -76,16 +76,34 @@ async fn events_go_out_in_either_form() {
 }
 
 #[tokio::test]
-async fn who_has_connected_misses_nothing_that_is_asked_for_afterwards() {
+async fn who_has_connected_misses_nothing_that_is_fired_afterwards() {
     let daemon = daemon(ServeOptions::default()).await;
     let connect = || std::os::unix::net::UnixStream::connect(daemon.dir.path().join("master_event_pub.ipc")).unwrap();
     let _programs = [connect(), connect()];
     assert_eq!(daemon.bus.subscribers(), 0, "the daemon had no time yet");
-    daemon.bus.let_in().await;
+    daemon.bus.fire("early", Map::new()).unwrap();
     assert_eq!(daemon.bus.subscribers(), 2);
     let bus = daemon.bus.clone();
     daemon.server.close().await;
-    bus.let_in().await;
+    bus.fire("late", Map::new()).unwrap();
+}
+
+#[tokio::test]
+async fn a_program_sees_what_it_fires_right_after_it_has_connected() {
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let unix = daemon(ServeOptions::default()).await;
+    let bus = Bus::new(Rt::real(), DEFAULT_MAX_SIZE);
+    let ports = Endpoints::tcp(free(), free(), false);
+    let _server = serve(&bus, &ports, ServeOptions::default()).await.unwrap();
+    for endpoints in [&unix.endpoints, &ports] {
+        for number in 0..100 {
+            let mut remote = Remote::new(Rt::real(), endpoints.clone());
+            let mut listening = remote.listen(Filter::all()).await.unwrap();
+            remote.fire("early", map! { "number" => number }).await.unwrap();
+            let event = tokio::time::timeout(Duration::from_secs(10), listening.next()).await;
+            assert_eq!(event.expect("it is not lost").unwrap().data().get("number"), Some(&number.into()));
+        }
+    }
 }
 
 /// More programs than a daemon lets in at one go.

@@ -135,6 +135,11 @@ fn clients_of_every_line_command_our_master() {
                 ensure!(seen["get_full_returns"] == json!("later"), "{seen}");
                 Ok(())
             });
+            checks.check(format!("early events of {line}"), || {
+                let lost = master.python(&theirs, "early_events.py", &["30"])?.ok()?.last_json()?;
+                ensure!(lost == json!([]), "events fired right after connecting were lost: {lost}");
+                Ok(())
+            });
             checks.check(format!("get_event of {line}"), || {
                 let seen = master.python(&theirs, "events.py", &[OURS])?.ok()?.last_json()?.to_string();
                 for tag in ["salt/job/JID/new", "salt/job/JID/ret/minion-ours", "interop/from-minion", "interop/own"] {

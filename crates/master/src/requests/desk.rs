@@ -149,16 +149,7 @@ impl Desk {
         let (size, bytes) = Size::of(&incoming);
         let wanted = if size == Size::Small { 1 } else { bytes };
         let Some(place) = self.line(size).place(wanted).await else { return };
-        if is_of_a_program(&incoming.envelope) {
-            let desk = self.clone();
-            self.spawn(async move {
-                // It listens already, or is about to be heard of: its job must not be over before.
-                desk.shared.bus.let_in().await;
-                desk.enter(size, incoming, place);
-            });
-        } else {
-            self.enter(size, incoming, place);
-        }
+        self.enter(size, incoming, place);
     }
 
     fn enter(self: &Arc<Self>, size: Size, incoming: Incoming, place: Place) {
@@ -219,7 +210,7 @@ impl Desk {
     fn answer(self: &Arc<Self>, incoming: Incoming) {
         let Incoming { envelope, peer, reply } = incoming;
         // A bug in what answers one request must not take the thread away from the others.
-        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.handle(envelope, peer)));
+        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.handle(envelope, peer, &reply)));
         match step {
             Ok(Step::Done(Some(answer))) => reply.send(answer),
             Ok(Step::Done(None)) => {}
@@ -260,10 +251,20 @@ impl Desk {
         });
     }
 
-    fn handle(&self, envelope: Result<Envelope, wire::envelope::Error>, peer: std::net::SocketAddr) -> Step {
+    fn handle(
+        &self,
+        envelope: Result<Envelope, wire::envelope::Error>,
+        peer: std::net::SocketAddr,
+        reply: &transport::Reply,
+    ) -> Step {
         match self.shared.channel.open(envelope) {
             Err(refused) => Step::Done(Some(self.refuse(peer, refused))),
-            Ok(Opened::Sealed(request)) => self.handle_sealed(request, peer),
+            Ok(Opened::Sealed(request)) => {
+                if is_proven(&request) {
+                    reply.prove();
+                }
+                self.handle_sealed(request, peer)
+            }
             Ok(Opened::Clear(load)) => {
                 let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
                 tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
@@ -285,8 +286,7 @@ impl Desk {
     }
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
-        let proven = request.seal.version() > 2 || request.token;
-        if let Some(id) = request.id.as_ref().filter(|_| proven) {
+        if let Some(id) = request.id.as_ref().filter(|_| is_proven(&request)) {
             self.shared.heard(id, peer.ip());
         }
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
@@ -331,6 +331,11 @@ fn span(ask: &Ask) -> tracing::Span {
     tracing::info_span!("request", jid, minion_id = id.map(|id| id.as_str()))
 }
 
+/// Says whether it is certain who sent a request.
+fn is_proven(request: &SealedRequest) -> bool {
+    request.id.is_some() && (request.seal.version() > 2 || request.token)
+}
+
 /// Seals a value for the minion that asked; programs get it as it is.
 fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
     match request {
@@ -341,10 +346,6 @@ fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
 
 fn is_sign_in(incoming: &Incoming) -> bool {
     matches!(&incoming.envelope, Ok(Envelope::Clear(clear)) if clear.load.get_str("cmd") == Some("_auth"))
-}
-
-fn is_of_a_program(envelope: &Result<Envelope, wire::envelope::Error>) -> bool {
-    matches!(envelope, Ok(Envelope::Clear(_)))
 }
 
 fn shortened(text: &str) -> String {
