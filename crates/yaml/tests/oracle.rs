@@ -22,6 +22,13 @@ fn report(what: &str, total: usize, different: Vec<String>) {
     assert!(different.is_empty(), "{} of {total} {what} differ:\n{shown}", different.len());
 }
 
+/// Ours may add the line to what Salt says, which for characters YAML forbids has only an offset.
+fn says_the_same(row: &Json, ours: &str) -> bool {
+    let Some(salt) = row["error"].as_str() else { return false };
+    let more = ours.strip_prefix(salt);
+    more.is_some_and(|more| more.is_empty() || (more.starts_with("\n  in ") && more.contains(", line ")))
+}
+
 #[test]
 fn texts_become_the_values_and_errors_of_salt() {
     let rows = rows(include_str!("../testdata/load.jsonl"));
@@ -37,7 +44,7 @@ fn texts_become_the_values_and_errors_of_salt() {
             }
             Ok(value) => row["value"] == repr(value).as_str(),
             Err(error) if row["recursive"] == true => error.problem == "found unconstructable recursive node",
-            Err(error) => row["error"] == error.to_string().as_str() || row["python"] == error.problem.as_str(),
+            Err(error) => says_the_same(row, &error.to_string()) || row["python"] == error.problem.as_str(),
         };
         if !same {
             let ours = ours.map(|value| repr(&value)).unwrap_or_else(|error| error.to_string());
