@@ -218,6 +218,12 @@ options! {
         allow_minion_key_revoke: bool;
         /// Most accepted keys; 0 for no limit.
         max_minions: usize;
+        /// Most keys that wait for a decision; 0 for no limit.
+        max_pending_keys: usize;
+        /// Most of them from one address; 0 for no limit.
+        max_pending_keys_per_address: usize;
+        /// New keys of minions with fewer bits are refused.
+        minimum_key_bits: u32;
         /// Oldest sign-in accepted.
         minimum_auth_version: i64;
         /// Age at which requests are dropped; zero for never.

@@ -1,5 +1,6 @@
 //! A minion offers its key: from the files to the decision and back.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +10,8 @@ use value::{Map, Value, map};
 use wire::MinionId;
 
 use crate::decide::{Answer, AuthEvent, Decision, Row, Situation, StoreAction, Stored, decide};
-use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, StoredKey};
+use crate::pending::Pending;
+use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, PendingLimits, StoredKey};
 
 /// The longest key text that is looked at, in bytes. A key of 16,384 bits has less than a fifth of it.
 const MAX_KEY_TEXT: usize = 16 << 10;
@@ -24,6 +26,10 @@ pub struct AdmissionOptions {
     pub open_mode: bool,
     /// How many minions may be connected; `None` for any number. Salt's option has 0 for that.
     pub max_minions: Option<usize>,
+    /// How many keys may wait for a decision.
+    pub max_pending: PendingLimits,
+    /// New keys with fewer bits are refused (`minimum_key_bits`).
+    pub minimum_key_bits: u32,
     /// Fire events about what happened.
     pub auth_events: bool,
     /// The acts whose events carry the grains that minions send for signing.
@@ -35,6 +41,8 @@ impl Default for AdmissionOptions {
         AdmissionOptions {
             open_mode: false,
             max_minions: None,
+            max_pending: PendingLimits::default(),
+            minimum_key_bits: 2048,
             auth_events: true,
             auth_events_autosign_grains: Vec::new(),
         }
@@ -50,6 +58,8 @@ pub struct Applicant<'a> {
     pub public_key: &'a str,
     /// The grains it sent for signing.
     pub autosign_grains: Option<&'a Map>,
+    /// Where it comes from, if that is known.
+    pub address: Option<IpAddr>,
 }
 
 /// Who is connected to the master now.
@@ -80,12 +90,14 @@ pub struct Admission {
     keys: LiveKeys,
     auto: AutoKey,
     options: AdmissionOptions,
+    pending: Pending,
 }
 
 impl Admission {
     /// Returns the door to a store of keys.
     pub fn new(keys: LiveKeys, auto: AutoKey, options: AdmissionOptions) -> Self {
-        Admission { keys, auto, options }
+        let pending = Pending::new(options.max_pending);
+        Admission { keys, auto, options, pending }
     }
 
     /// The keys behind it.
@@ -116,7 +128,7 @@ impl Admission {
         let is_recognised = recognised.is_some();
         let parse = || PublicKey::from_pem(text.as_bytes()).ok().map(Arc::new);
         let key = recognised.or_else(|| sized.then(parse).flatten());
-        let mut case = Case { id, text, key, grains: applicant.autosign_grains, now };
+        let mut case = Case { id, text, key, grains: applicant.autosign_grains, address: applicant.address, now };
         for _ in 0..ATTEMPTS {
             let full = self.options.max_minions.is_some_and(|most| {
                 let seats = seats(&case.id);
@@ -126,7 +138,7 @@ impl Admission {
                 true => Some(Stored { state: KeyState::Accepted, same: true }),
                 false => self.keys.store().find(&case.id)?.map(|stored| is_same(&stored, text)),
             };
-            let decision = decide(&self.situation(&case, full, known));
+            let decision = decide(&self.situation(&case, full, known)?);
             if self.store(&case, known, decision.store)? {
                 log(&case.id, decision.row);
                 return Ok(self.outcome(&mut case, decision));
@@ -139,20 +151,24 @@ impl Admission {
     }
 
     /// Files that accept or reject are asked only about keys that wait for a decision.
-    fn situation(&self, case: &Case<'_>, full: bool, stored: Option<Stored>) -> Situation {
+    fn situation(&self, case: &Case<'_>, full: bool, stored: Option<Stored>) -> Result<Situation, KeyError> {
         let usable = case.key.is_some();
         let undecided = stored.is_none_or(|stored| stored.state == KeyState::Pending);
         let asks = undecided && usable && !full && !self.options.open_mode;
+        let weak = case.key.as_ref().is_some_and(|key| key.bits() < self.options.minimum_key_bits);
         let auto_reject = asks && self.auto.rejects(&case.id);
-        Situation {
+        Ok(Situation {
+            weak,
+            crowded: asks && stored.is_none() && self.pending.is_crowded(&self.keys, case.address)?,
             valid_id: true,
             full,
             usable,
             open_mode: self.options.open_mode,
             stored,
             auto_reject,
-            auto_sign: asks && !auto_reject && self.auto.signs(&case.id, case.grains, case.now),
-        }
+            // What signs may be used up by it.
+            auto_sign: asks && !auto_reject && !weak && self.auto.signs(&case.id, case.grains, case.now),
+        })
     }
 
     /// Changes the files. Returns false when a new key was to be stored but the id has one meanwhile.
@@ -161,7 +177,11 @@ impl Admission {
         match (action, stored) {
             (StoreAction::Nothing, _) => {}
             (StoreAction::Put(state), None) if !self.options.open_mode => {
-                return store.put_new(&case.id, state, case.text);
+                let stored = store.put_new(&case.id, state, case.text)?;
+                if stored && state != KeyState::Accepted {
+                    self.pending.note(&case.id, case.address);
+                }
+                return Ok(stored);
             }
             // What is accepted is the key that was looked at, not what may lie there by now.
             (StoreAction::Put(state) | StoreAction::Move(state @ KeyState::Accepted), _)
@@ -203,6 +223,7 @@ struct Case<'a> {
     text: &'a str,
     key: Option<Arc<PublicKey>>,
     grains: Option<&'a Map>,
+    address: Option<IpAddr>,
     now: SystemTime,
 }
 
@@ -215,6 +236,14 @@ fn log(id: &MinionId, row: Row) {
     match row {
         Row::InvalidId => {}
         Row::Full => info!("Too many minions connected. Rejecting connection from id {id}"),
+        Row::NewWeak => warn!(
+            "The key of {id} is refused: it has fewer bits than minimum_key_bits allows. Let the minion make a new one: \
+             delete its minion.pem and minion.pub, and start it with a larger keysize"
+        ),
+        Row::NewCrowded => warn!(
+            "The key of {id} is not kept: as many keys wait for a decision as max_pending_keys or \
+             max_pending_keys_per_address allows"
+        ),
         Row::Unusable => error!("Corrupt or missing public key \"{id}\""),
         Row::OpenMode | Row::AcceptedSame | Row::NewSigned | Row::PendingSigned => {
             info!("Authentication accepted from {id}");
@@ -224,7 +253,7 @@ fn log(id: &MinionId, row: Row) {
             "Authentication attempt from {id} failed, the public keys did not match. This may be an attempt to \
              compromise the Salt cluster."
         ),
-        Row::NewRejected => info!("New public key for {id} rejected via autoreject_file"),
+        Row::NewRejected | Row::NewRejectedUnkept => info!("New public key for {id} rejected via autoreject_file"),
         Row::PendingRejected => info!("Pending public key for {id} rejected via autoreject_file"),
         Row::NewPending => info!("New public key for {id} placed in pending"),
         Row::PendingSame => info!(
@@ -256,9 +285,16 @@ mod tests {
 
     impl Door {
         fn knock(&self, id: &str, public_key: &str) -> Admitted {
-            let applicant = Applicant { id, public_key, autosign_grains: None };
+            let applicant = Applicant { id, public_key, autosign_grains: None, address: None };
             let seats = |_: &MinionId| Seats { taken: 3, has_seat: false };
             self.admission.admit(&applicant, seats, SystemTime::now()).unwrap()
+        }
+
+        fn knock_from(&self, address: &str, id: &str) -> Answer {
+            let address = Some(address.parse().unwrap());
+            let applicant = Applicant { id, public_key: &public_key(0), autosign_grains: None, address };
+            let seats = |_: &MinionId| Seats { taken: 0, has_seat: false };
+            self.admission.admit(&applicant, seats, SystemTime::now()).unwrap().answer
         }
 
         fn files(&self) -> Vec<String> {
@@ -327,10 +363,62 @@ mod tests {
         let door = door(AutoKeyOptions::default(), options);
         assert_eq!(door.knock("web1", &public_key(0)).answer, Answer::Full);
         assert!(door.files().is_empty());
-        let applicant = Applicant { id: "web1", public_key: &public_key(0), autosign_grains: None };
+        let applicant = Applicant { id: "web1", public_key: &public_key(0), autosign_grains: None, address: None };
         let seated = |_: &MinionId| Seats { taken: 3, has_seat: true };
         let admitted = door.admission.admit(&applicant, seated, SystemTime::now()).unwrap();
         assert_eq!(admitted.answer, Answer::Wait);
+    }
+
+    #[test]
+    fn strangers_leave_no_more_keys_than_there_is_room_for() {
+        let max_pending = PendingLimits { all: Some(3), per_address: Some(2) };
+        let options = AdmissionOptions { max_pending, ..AdmissionOptions::default() };
+        let door = door(AutoKeyOptions::default(), options);
+        fs::write(door.dir.path().join("minions_pre/before"), public_key(1)).unwrap();
+        let (one, other) = ("192.0.2.1", "192.0.2.2");
+        assert_eq!(
+            [1, 2, 3].map(|n| door.knock_from(one, &format!("a{n}"))),
+            [Answer::Wait, Answer::Wait, Answer::Full]
+        );
+        assert_eq!(door.knock_from(one, "a1"), Answer::Wait, "it waits already");
+        assert_eq!(door.knock_from(other, "b1"), Answer::Full, "of all");
+        assert_eq!(door.files(), ["minions_pre/a1", "minions_pre/a2", "minions_pre/before"]);
+        let store = door.admission.keys().store();
+        for decided in ["a1", "before"] {
+            store.move_key(&MinionId::new(decided).unwrap(), Bank::Pending, Bank::Accepted).unwrap();
+        }
+        assert_eq!(door.knock_from(one, "a3"), Answer::Wait, "one of its keys was accepted");
+        assert_eq!(door.knock_from(one, "a4"), Answer::Full);
+        assert_eq!(door.knock_from(other, "b1"), Answer::Wait);
+        assert_eq!(door.knock_from(other, "b2"), Answer::Full);
+    }
+
+    #[test]
+    fn keys_that_are_rejected_by_their_names_need_room_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("reject");
+        fs::write(&list, "evil*\n").unwrap();
+        let max_pending = PendingLimits { all: Some(2), per_address: None };
+        let auto = AutoKeyOptions { autoreject_file: Some(list), ..AutoKeyOptions::default() };
+        let door = door(auto, AdmissionOptions { max_pending, ..AdmissionOptions::default() });
+        for number in 0..5 {
+            assert_eq!(door.knock_from("192.0.2.1", &format!("evil{number}")), Answer::Refused);
+        }
+        assert_eq!(door.files(), ["minions_rejected/evil0", "minions_rejected/evil1"]);
+    }
+
+    #[test]
+    fn short_keys_are_refused_unless_somebody_accepted_them() {
+        let auto = AutoKeyOptions { auto_accept: true, ..AutoKeyOptions::default() };
+        let short = clean_key(&crypto::PrivateKey::generate(1024).unwrap().public().to_pem());
+        let door = door(auto, AdmissionOptions::default());
+        let refused = door.knock("web1", &short);
+        assert_eq!(refused.answer, Answer::Refused);
+        assert_eq!(refused.auth_event.unwrap().get_str("act"), Some("error"));
+        assert!(door.files().is_empty());
+        let web = MinionId::new("web1").unwrap();
+        door.admission.keys().store().put(&web, KeyState::Accepted, &short).unwrap();
+        assert_eq!(door.knock("web1", &short).answer, Answer::Accepted);
     }
 
     #[test]
@@ -352,7 +440,7 @@ mod tests {
         std::os::unix::fs::symlink("/nonexistent", door.dir.path().join("minions_pre/web1")).unwrap();
         fs::create_dir(door.dir.path().join("minions_pre/web2")).unwrap();
         for id in ["web1", "web2"] {
-            let applicant = Applicant { id, public_key: &public_key(0), autosign_grains: None };
+            let applicant = Applicant { id, public_key: &public_key(0), autosign_grains: None, address: None };
             let seats = |_: &MinionId| Seats { taken: 0, has_seat: false };
             let error = door.admission.admit(&applicant, seats, SystemTime::now()).unwrap_err();
             assert!(error.to_string().contains(&format!("minions_pre/{id}")), "{error}");
@@ -379,7 +467,7 @@ mod tests {
     fn events_may_be_off_or_carry_grains() {
         let grains = map! { "serial" => "A1" };
         let key = public_key(0);
-        let applicant = Applicant { id: "web1", public_key: &key, autosign_grains: Some(&grains) };
+        let applicant = Applicant { id: "web1", public_key: &key, autosign_grains: Some(&grains), address: None };
         for (auth_events, acts, expected) in
             [(false, vec![], None), (true, vec![], Some(false)), (true, vec!["pend".to_owned()], Some(true))]
         {

@@ -11,6 +11,10 @@ pub struct Situation {
     pub full: bool,
     /// The offered key is an RSA public key.
     pub usable: bool,
+    /// The offered key has fewer bits than `minimum_key_bits`.
+    pub weak: bool,
+    /// There is no room for one more key that waits: `max_pending_keys`, or the share of the address it comes from.
+    pub crowded: bool,
     /// Keys are not checked at all (`open_mode`).
     pub open_mode: bool,
     /// The key known for the id.
@@ -56,12 +60,18 @@ pub enum Row {
     OpenMode,
     /// The stored key is rejected.
     Rejected,
+    /// A new key is too short to be worth a decision.
+    NewWeak,
     /// Another key is accepted.
     AcceptedOther,
     /// This key is accepted.
     AcceptedSame,
     /// A new key matches `autoreject_file`.
     NewRejected,
+    /// A new key matches `autoreject_file`, and there is no room to keep it.
+    NewRejectedUnkept,
+    /// A new key would have to wait, and there is no room.
+    NewCrowded,
     /// A new key has to wait.
     NewPending,
     /// A new key is accepted without asking.
@@ -146,8 +156,9 @@ impl Act {
 
 /// Decides about an offered key.
 ///
-/// The table is Salt's, with one row more: what is no RSA public key at all is refused and not stored, while Salt keeps
-/// it, and fails when somebody tries to accept it.
+/// The table is Salt's, with some rows more. What is no RSA public key at all is refused and not stored, while Salt keeps
+/// it, and fails when somebody tries to accept it. Short keys are refused, unless somebody has decided about them before.
+/// And strangers cannot fill the disk: there is a bound on the keys they leave.
 pub fn decide(situation: &Situation) -> Decision {
     use {KeyState as State, StoreAction as Do};
     let row = row(situation);
@@ -158,6 +169,9 @@ pub fn decide(situation: &Situation) -> Decision {
         Row::OpenMode => (open_mode_store(situation), Some(Act::Accept), Answer::Accepted),
         Row::Rejected => (Do::Nothing, Some(Act::Reject), Answer::Refused),
         Row::AcceptedSame => (Do::Nothing, Some(Act::Accept), Answer::Accepted),
+        Row::NewWeak => (Do::Nothing, Some(Act::Error), Answer::Refused),
+        Row::NewRejectedUnkept => (Do::Nothing, Some(Act::Reject), Answer::Refused),
+        Row::NewCrowded => (Do::Nothing, Some(Act::Full), Answer::Full),
         Row::NewRejected => (Do::Put(State::Rejected), Some(Act::Reject), Answer::Refused),
         Row::NewPending => (Do::Put(State::Pending), Some(Act::Pend), Answer::Wait),
         Row::NewSigned => (Do::Put(State::Accepted), Some(Act::Accept), Answer::Accepted),
@@ -202,9 +216,12 @@ fn row(situation: &Situation) -> Row {
 
 fn new_row(situation: &Situation) -> Row {
     match (situation.auto_reject, situation.auto_sign) {
+        _ if situation.weak => Row::NewWeak,
+        (true, _) if situation.crowded => Row::NewRejectedUnkept,
         (true, _) => Row::NewRejected,
-        (false, false) => Row::NewPending,
         (false, true) => Row::NewSigned,
+        (false, false) if situation.crowded => Row::NewCrowded,
+        (false, false) => Row::NewPending,
     }
 }
 
@@ -226,6 +243,8 @@ mod tests {
         valid_id: true,
         full: false,
         usable: true,
+        weak: false,
+        crowded: false,
         open_mode: false,
         stored: None,
         auto_reject: false,
@@ -246,6 +265,8 @@ mod tests {
         let sign = |situation: Situation| Situation { auto_sign: true, ..situation };
         let reject = |situation: Situation| Situation { auto_reject: true, ..situation };
         let open = |situation: Situation| Situation { open_mode: true, ..situation };
+        let weak = |situation: Situation| Situation { weak: true, ..situation };
+        let crowded = |situation: Situation| Situation { crowded: true, ..situation };
         vec![
             (Situation { valid_id: false, ..open(NEW) }, Row::InvalidId, Nothing, None, Answer::Refused),
             (Situation { full: true, ..open(NEW) }, Row::Full, Nothing, Some((Full, false)), Answer::Full),
@@ -258,6 +279,12 @@ mod tests {
             (sign(stored(Rejected, false)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
             (sign(stored(Accepted, false)), Row::AcceptedOther, Deny, Some((Denied, false)), Answer::Refused),
             (reject(stored(Accepted, true)), Row::AcceptedSame, Nothing, Some((Accept, true)), Answer::Accepted),
+            (weak(sign(NEW)), Row::NewWeak, Nothing, Some((Error, false)), Answer::Refused),
+            (weak(stored(Accepted, true)), Row::AcceptedSame, Nothing, Some((Accept, true)), Answer::Accepted),
+            (crowded(NEW), Row::NewCrowded, Nothing, Some((Full, false)), Answer::Full),
+            (crowded(reject(NEW)), Row::NewRejectedUnkept, Nothing, Some((Reject, false)), Answer::Refused),
+            (crowded(sign(NEW)), Row::NewSigned, Put(Accepted), Some((Accept, true)), Answer::Accepted),
+            (crowded(stored(Pending, true)), Row::PendingSame, Nothing, Some((Pend, true)), Answer::Wait),
             (reject(sign(NEW)), Row::NewRejected, Put(Rejected), Some((Reject, false)), Answer::Refused),
             (NEW, Row::NewPending, Put(Pending), Some((Pend, true)), Answer::Wait),
             (sign(NEW), Row::NewSigned, Put(Accepted), Some((Accept, true)), Answer::Accepted),
@@ -283,15 +310,15 @@ mod tests {
             assert_eq!(decide(&situation), Decision { row, store, event, answer }, "{situation:?}");
             seen.insert(row);
         }
-        assert_eq!(seen.len(), 15, "a rule has no example");
+        assert_eq!(seen.len(), 18, "a rule has no example");
     }
 
     fn every_situation() -> impl Iterator<Item = Situation> {
         use KeyState::{Accepted, Pending, Rejected};
         let states = [None, Some(Accepted), Some(Pending), Some(Rejected)];
-        (0..4 * 128).map(move |bits: usize| {
+        (0..4 * 512).map(move |bits: usize| {
             let bit = |place: usize| bits >> place & 1 == 1;
-            let state = states[bits >> 7];
+            let state = states[bits >> 9];
             Situation {
                 valid_id: bit(0),
                 full: bit(1),
@@ -300,6 +327,8 @@ mod tests {
                 auto_reject: bit(4),
                 auto_sign: bit(5),
                 stored: state.map(|state| Stored { state, same: bit(6) }),
+                weak: bit(7),
+                crowded: bit(8),
             }
         })
     }
@@ -316,6 +345,10 @@ mod tests {
             }
             if situation.stored.is_some_and(|stored| stored.state == KeyState::Accepted) && !situation.open_mode {
                 assert!(matches!(decision.store, StoreAction::Nothing | StoreAction::Deny), "{situation:?}");
+            }
+            if situation.crowded && situation.stored.is_none() {
+                let left = [StoreAction::Put(KeyState::Pending), StoreAction::Put(KeyState::Rejected)];
+                assert!(!left.contains(&decision.store), "{situation:?}");
             }
             let agrees = decision
                 .event

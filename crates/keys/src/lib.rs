@@ -19,6 +19,7 @@ mod live;
 mod manage;
 mod master_keys;
 mod pair;
+mod pending;
 mod settings;
 mod store;
 #[cfg(test)]
@@ -39,4 +40,5 @@ pub use manage::{
 };
 pub use master_keys::{MasterKeyOptions, MasterKeys};
 pub use pair::{KeyPair, PairOptions, PairPath, finger_file};
+pub use pending::PendingLimits;
 pub use store::{KeyStore, Listing, StoredKey};

@@ -8,7 +8,7 @@ use value::Value;
 
 use crate::{
     AdmissionOptions, AutoKeyOptions, KeyError, KeyStore, ManagerOptions, MasterKeyOptions, Owner, PairOptions,
-    PairPath,
+    PairPath, PendingLimits,
 };
 
 impl KeyStore {
@@ -58,11 +58,21 @@ impl From<&Master> for AdmissionOptions {
         let acts = settings.raw.get("auth_events_autosign_grains").and_then(Value::as_list).unwrap_or_default();
         AdmissionOptions {
             open_mode: settings.keys.open_mode,
-            max_minions: Some(settings.keys.max_minions).filter(|most| *most > 0),
+            max_minions: limit(settings.keys.max_minions),
+            max_pending: PendingLimits {
+                all: limit(settings.keys.max_pending_keys),
+                per_address: limit(settings.keys.max_pending_keys_per_address),
+            },
+            minimum_key_bits: settings.keys.minimum_key_bits,
             auth_events: settings.events.auth_events,
             auth_events_autosign_grains: acts.iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+/// In Salt's options 0 is no limit.
+fn limit(most: usize) -> Option<usize> {
+    Some(most).filter(|most| *most > 0)
 }
 
 impl TryFrom<&Master> for ManagerOptions {
@@ -124,10 +134,13 @@ mod tests {
     fn zero_is_no_limit_and_nonsense_is_named() {
         let settings = Master::from_options(map! {
             "root_dir" => "/tmp/x", "autosign_timeout" => 0, "max_minions" => 0, "hash_type" => "rot13",
+            "max_pending_keys" => 0,
         })
         .unwrap();
         assert_eq!(AutoKeyOptions::from(&settings).autosign_timeout, None);
-        assert_eq!(AdmissionOptions::from(&settings).max_minions, None);
+        let admission = AdmissionOptions::from(&settings);
+        assert_eq!((admission.max_minions, admission.max_pending.all), (None, None));
+        assert_eq!((admission.max_pending.per_address, admission.minimum_key_bits), (Some(2_000), 2048));
         let error = ManagerOptions::try_from(&settings).unwrap_err().to_string();
         assert!(error.contains("hash_type") && error.contains("rot13"), "{error}");
     }

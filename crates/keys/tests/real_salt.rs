@@ -98,7 +98,7 @@ fn ours(situation: &Value, keys: &[String; 2]) -> Value {
     };
     let store = KeyStore::new(dir.path(), Owner::NOBODY);
     let admission = Admission::new(LiveKeys::new(store), AutoKey::new(auto, dir.path()), options);
-    let applicant = Applicant { id: ID, public_key: &keys[0], autosign_grains: None };
+    let applicant = Applicant { id: ID, public_key: &keys[0], autosign_grains: None, address: None };
     let seats = |_: &wire::MinionId| Seats { taken: 2, has_seat: false };
     let admitted = admission.admit(&applicant, seats, SystemTime::now()).unwrap();
     let answer = match admitted.answer {

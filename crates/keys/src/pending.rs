@@ -1,0 +1,108 @@
+//! Room for keys that nobody has decided about.
+//!
+//! Whoever reaches the master can offer keys under any number of ids. Each is a file until somebody decides, so there is a
+//! bound on all of them, and one for each address, so that a single stranger cannot keep everybody else out.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use wire::MinionId;
+
+use crate::{Bank, KeyError, LiveKeys};
+
+/// How many keys may wait; `None` for any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingLimits {
+    /// All together (`max_pending_keys`).
+    pub all: Option<usize>,
+    /// From one address (`max_pending_keys_per_address`). Known since the master started.
+    pub per_address: Option<usize>,
+}
+
+/// Counts the keys that wait. It may count too many, because keys are accepted and deleted elsewhere; so it looks at the
+/// files again before it says that there is no room.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    limits: PendingLimits,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// `None` before the files were counted.
+    all: Option<usize>,
+    addresses: HashMap<IpAddr, HashSet<MinionId>>,
+}
+
+impl Pending {
+    pub(crate) fn new(limits: PendingLimits) -> Self {
+        Pending { limits, known: Mutex::default() }
+    }
+
+    /// Says whether there is no room for another key from this address.
+    pub(crate) fn is_crowded(&self, keys: &LiveKeys, from: Option<IpAddr>) -> Result<bool, KeyError> {
+        Ok(self.is_full(keys)? || self.is_share_used(keys, from)?)
+    }
+
+    fn is_full(&self, keys: &LiveKeys) -> Result<bool, KeyError> {
+        let Some(limit) = self.limits.all else { return Ok(false) };
+        if self.known().all.is_some_and(|count| count < limit) {
+            return Ok(false);
+        }
+        // The listing stays in memory until a file changes, which no stranger can bring about while this is full.
+        let listing = keys.list()?;
+        let count = listing.ids(Bank::Pending).len() + listing.ids(Bank::Rejected).len();
+        self.known().all = Some(count);
+        Ok(count >= limit)
+    }
+
+    fn is_share_used(&self, keys: &LiveKeys, from: Option<IpAddr>) -> Result<bool, KeyError> {
+        let (Some(limit), Some(from)) = (self.limits.per_address, from.map(network)) else { return Ok(false) };
+        let is_reached = |known: &Known| known.addresses.get(&from).is_some_and(|ids| ids.len() >= limit);
+        if !is_reached(&self.known()) {
+            return Ok(false);
+        }
+        let listing = keys.list()?;
+        let undecided: HashSet<&MinionId> =
+            listing.ids(Bank::Pending).iter().chain(listing.ids(Bank::Rejected)).collect();
+        let mut known = self.known();
+        if let Some(ids) = known.addresses.get_mut(&from) {
+            ids.retain(|id| undecided.contains(id));
+        }
+        Ok(is_reached(&known))
+    }
+
+    /// Counts a key that was stored.
+    pub(crate) fn note(&self, id: &MinionId, from: Option<IpAddr>) {
+        let mut known = self.known();
+        known.all = known.all.map(|count| count + 1);
+        if let Some(from) = from.map(network).filter(|_| self.limits.per_address.is_some()) {
+            known.addresses.entry(from).or_default().insert(id.clone());
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who counts as one: an IPv4 address, or the 64 bits of an IPv6 network, which one host has all to itself.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_host_is_one_address() {
+        let same = |one: &str, other: &str| network(one.parse().unwrap()) == network(other.parse().unwrap());
+        assert!(same("10.0.0.1", "::ffff:10.0.0.1") && same("2001:db8::1", "2001:db8::ffff:2"));
+        assert!(!same("10.0.0.1", "10.0.0.2") && !same("2001:db8::1", "2001:db8:0:1::1"));
+    }
+}
