@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crypto::{HashType, PublicKey, clean_key};
@@ -112,6 +113,19 @@ impl LiveKeys {
             self.remember(id, known, generation);
         }
         Ok(Some(key))
+    }
+
+    /// Looks at the file of each accepted key, and returns those that hold none. Reads them all and keeps nothing.
+    pub fn corrupt(&self) -> Result<Vec<PathBuf>, KeyError> {
+        let mut corrupt = Vec::new();
+        for id in self.list()?.ids(Bank::Accepted) {
+            // Somebody may have removed it since the list was made.
+            let Some(text) = self.0.store.read(Bank::Accepted, id)? else { continue };
+            if PublicKey::from_pem(text.as_bytes()).is_err() {
+                corrupt.push(self.0.store.path(Bank::Accepted, id));
+            }
+        }
+        Ok(corrupt)
     }
 
     /// Returns the key of an accepted minion that shows this text, if memory alone can tell: `None` when the files have to
@@ -279,6 +293,8 @@ mod tests {
         fs::write(live.store().path(Bank::Accepted, &id("web1")), "nonsense").unwrap();
         let error = live.accepted_key(&id("web1")).unwrap_err().to_string();
         assert!(error.contains("minions/web1"), "{error}");
+        live.store().put(&id("web2"), KeyState::Accepted, &public_key(0)).unwrap();
+        assert_eq!(live.corrupt().unwrap(), [live.store().path(Bank::Accepted, &id("web1"))]);
     }
 
     #[test]

@@ -15,6 +15,15 @@ use crate::atomic::{self, Manner, Owner};
 use crate::master_keys::sign_public_key;
 use crate::{Bank, KeyError, KeyState, KeyStore, MasterKeyOptions, PairOptions, PairPath, request_rotation};
 
+/// Says so when a file holds no key. Returns whether that is so.
+fn report_corrupt(path: &Path, text: &str) -> bool {
+    let corrupt = PublicKey::from_pem(text.as_bytes()).is_err();
+    if corrupt {
+        error!("{} holds no RSA public key: the minion cannot sign in until it is deleted or replaced", path.display());
+    }
+    corrupt
+}
+
 /// What a change of keys causes elsewhere.
 pub trait Effects: Send + Sync {
     /// Fires an event on the master's bus. When no master is running the event is lost, as with Salt.
@@ -302,7 +311,10 @@ impl KeyManager {
 
     /// `key.print`: the texts of the keys that match, by directory and id.
     pub fn key_str(&self, pattern: &Value) -> Result<Map, KeyError> {
-        self.for_matches(self.glob_match(pattern)?, |text| Value::from(text))
+        self.for_matches(self.glob_match(pattern)?, |path, text| {
+            report_corrupt(path, text);
+            Value::from(text)
+        })
     }
 
     /// `key.finger`: the fingerprints of the keys that match, by directory and id; the master's own files are matched as
@@ -313,7 +325,11 @@ impl KeyManager {
         let kind = hash_type.unwrap_or(self.options.hash_type);
         let mut all = matching(pattern, self.list_all()?);
         let local = all.remove("local");
-        let mut fingers = self.for_matches(all, |text| Value::from(pem_finger(text.as_bytes(), kind)))?;
+        let mut fingers = self.for_matches(all, |path, text| match report_corrupt(path, text) {
+            // The digest of what is not there looks like any other.
+            true => Value::from(format!("no public key in {}", path.display())),
+            false => Value::from(pem_finger(text.as_bytes(), kind)),
+        })?;
         if let Some(local) = local {
             let mut files = Map::new();
             for name in texts(&local) {
@@ -325,14 +341,14 @@ impl KeyManager {
         Ok(fingers)
     }
 
-    fn for_matches(&self, matches: Map, make: impl Fn(&str) -> Value) -> Result<Map, KeyError> {
+    fn for_matches(&self, matches: Map, make: impl Fn(&Path, &str) -> Value) -> Result<Map, KeyError> {
         let mut out = Map::new();
         for bank in Bank::LISTED.into_iter().filter(|bank| matches.contains_key(bank.directory())) {
             let mut found = Map::new();
             for id in ids(&matches, bank) {
                 // Somebody may have removed it since the list was made.
                 if let Some(text) = self.store.read(bank, &id)? {
-                    found.insert(id.as_str(), make(&text));
+                    found.insert(id.as_str(), make(&self.store.path(bank, &id), &text));
                 }
             }
             out.insert(bank.directory(), found);
@@ -705,6 +721,16 @@ mod tests {
         place.manager.delete(Selection::Dict(&dict), true).unwrap();
         assert_eq!(place.recorder.take(), ["delete DB1"]);
         assert_eq!(place.drop_file(), DropFile::Nothing);
+    }
+
+    #[test]
+    fn a_file_without_a_key_has_no_fingerprint() {
+        let place = place();
+        let path = place.dir.path().join("minions/web1");
+        fs::write(&path, "-----BEGIN PUBLIC KEY-----\nnonsense\n").unwrap();
+        let fingers = place.manager.finger(&"web1".into(), None).unwrap();
+        let shown = fingers.get("minions").and_then(|found| found.get("web1")).and_then(Value::as_str).unwrap();
+        assert_eq!(shown, format!("no public key in {}", path.display()));
     }
 
     #[test]

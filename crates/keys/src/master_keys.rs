@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crypto::{PrivateKey, Signature, clean_key};
+use crypto::{PrivateKey, PublicKey, Signature, clean_key};
+use tracing::warn;
 
 use crate::atomic::Owner;
 use crate::{KeyError, KeyPair, PairOptions, PairPath};
@@ -115,6 +116,7 @@ impl MasterKeys {
         if new {
             link_old_names(&path)?;
         }
+        replace_stale_public_key(&path, &pair)?;
         Ok(MasterKeys { pair, voucher: Voucher::load(options)? })
     }
 
@@ -201,6 +203,26 @@ fn link_old_names(path: &PairPath) -> Result<(), KeyError> {
     Ok(())
 }
 
+/// `master.pub` of a pair that is no more, after `master.pem` was lost, would be copied to minions and compared with their
+/// fingerprints. It goes when `master.pem` leads to this pair.
+fn replace_stale_public_key(path: &PairPath, pair: &KeyPair) -> Result<(), KeyError> {
+    let (private, public) = (path.directory.join("master.pem"), path.directory.join("master.pub"));
+    let same_file = |one: &Path, other: &Path| {
+        fs::canonicalize(one).ok().is_some_and(|one| fs::canonicalize(other).ok() == Some(one))
+    };
+    if same_file(&public, &path.public()) || !same_file(&private, &path.private()) {
+        return Ok(());
+    }
+    let is_stale = match fs::read(&public) {
+        Ok(text) => !PublicKey::from_pem(&text).is_ok_and(|found| found == *pair.public()),
+        Err(_) => false,
+    };
+    let Some(file) = path.public().file_name().map(ToOwned::to_owned).filter(|_| is_stale) else { return Ok(()) };
+    warn!("{} was the public half of another key than {}, and is replaced", public.display(), private.display());
+    fs::remove_file(&public).map_err(KeyError::io("replace stale key", &public))?;
+    symlink(file, &public).map_err(KeyError::io("make link", &public))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,6 +261,26 @@ mod tests {
         fs::write(dir.path().join("other.pem"), private_pem(1)).unwrap();
         symlink(dir.path().join("other.pem"), dir.path().join("master.pem")).unwrap();
         assert_eq!(text(&dir), public_key(1));
+    }
+
+    #[test]
+    fn a_public_key_without_its_private_half_does_not_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let shown = || clean_key(&fs::read_to_string(dir.path().join("master.pub")).unwrap());
+        fs::write(dir.path().join("master.pub"), public_key(1)).unwrap();
+        let made = text(&dir);
+        assert_eq!(shown(), made, "a new pair was made");
+        fs::remove_file(dir.path().join("master.pub")).unwrap();
+        fs::write(dir.path().join("master.pub"), public_key(1)).unwrap();
+        text(&dir);
+        assert_eq!(shown(), made, "also when an earlier start left it");
+
+        // A pair under the old name of its own, with a wrong public half.
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("master.pem"), private_pem(1)).unwrap();
+        fs::write(dir.path().join("master.pub"), public_key(0)).unwrap();
+        assert_eq!(text(&dir), public_key(1));
+        assert_eq!(clean_key(&fs::read_to_string(dir.path().join("master.pub")).unwrap()), public_key(1));
     }
 
     #[test]

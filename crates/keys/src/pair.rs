@@ -116,7 +116,12 @@ impl PairPath {
             Ok(text) if PublicKey::from_pem(text.as_bytes()).is_ok_and(|found| found == own) => {
                 return Ok(clean_key(&text));
             }
-            Ok(_) => warn!("{} is not the public half of {}, ignoring it", path.display(), self.private().display()),
+            Ok(_) => {
+                warn!("{} is not the public half of {}, writing it anew", path.display(), self.private().display());
+                if let Err(error) = self.write_public(&own.to_pem(), owner) {
+                    warn!("{error}, ignoring it");
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_public(&own.to_pem(), owner)?,
             Err(error) => return Err(KeyError::io("read key", &path)(error)),
         }
