@@ -59,6 +59,11 @@ impl<T> Latest<T> {
         (standing.waiting.len(), standing.working)
     }
 
+    /// Says whether more wait than there are threads.
+    pub fn is_crowded(&self) -> bool {
+        self.standing().waiting.len() > self.threads
+    }
+
     /// Sends away all who wait.
     pub fn clear(&self) {
         // What is dropped may take its time.
@@ -83,8 +88,9 @@ mod tests {
         assert_eq!(started, [true, false, false]);
         assert_eq!([latest.next(), latest.next()], [Some(2), Some(1)]);
         assert!(!latest.enter(3).start, "the thread is still there");
+        assert!(latest.is_crowded());
         assert_eq!([latest.next(), latest.next(), latest.next()], [Some(3), Some(0), None]);
-        assert!(latest.enter(4).start, "it has gone");
+        assert!(latest.enter(4).start && !latest.is_crowded(), "it has gone");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn handle(ask: Ask) -> Answer {
         Err(reason) => {
             warn!("Authentication failure of type \"{}\" occurred.", caller.kind.word());
             tracing::info!("{} may not publish {}: {reason}", caller.name(), functions.join(","));
-            return refuse(&shared, load);
+            return refuse(&shared, &caller, load);
         }
     };
     if caller.kind == Kind::Token {
@@ -131,10 +131,11 @@ fn refusal(name: &str, message: &str) -> Map {
 /// Fields of a publish request that those who listen for its job are told when it is refused.
 const TOLD: [&str; 7] = ["cmd", "tgt", "fun", "arg", "tgt_type", "ret", "user"];
 
-/// Refuses what somebody known asked for, and tells those who listen for the job.
-fn refuse(shared: &Shared, load: Map) -> Answer {
+/// Refuses what somebody known asked for, and tells those who listen for the job, unless it is the job of somebody else.
+fn refuse(shared: &Shared, caller: &Caller, load: Map) -> Answer {
     let answer = refusal("AuthorizationError", "Authorization error occurred.");
-    if let Some(jid) = load.get_str("jid").filter(|jid| wire::Jid::is_valid(jid)) {
+    let jid = load.get_str("jid").filter(|jid| wire::Jid::is_valid(jid) && !is_of_another(shared, caller, jid));
+    if let Some(jid) = jid {
         let mut event = map! { "jid" => jid };
         event.extend(TOLD.iter().filter_map(|name| Some((Value::from(*name), load.get(name)?.clone()))));
         event.update(answer.clone());
