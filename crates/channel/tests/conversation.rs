@@ -1,35 +1,45 @@
 //! A minion and a master talk over both transports, with the keys only this test knows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crypto::{Crypticle, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signature};
 use rt::{Listen, Rt};
-use saltern_channel::client::{Error, FileTrust, MasterChannel, MinionIdentity, Settings, SignIn, TrustSettings};
+use saltern_channel::client::{
+    Error, FileTrust, MasterChannel, MinionIdentity, Settings, SignIn, Signatures, TrustSettings,
+};
 use saltern_channel::server::{
-    self, Identity, KeyBook, MasterKeySignature, Opened, Rotation, Server, Session, SessionBook, Verdict,
+    self, Identity, KeyBook, MasterKeySignature, Offer, Opened, Rotation, Server, Session, SessionBook, Verdict,
 };
 use tokio_util::task::AbortOnDropHandle;
 use transport::{Limits, RequestServer, Requester, Target};
 use value::{Map, Value, map};
 use wire::MinionId;
-use wire::loads::Abilities;
+use wire::envelope::{Clear, Envelope, Sealed};
+use wire::loads::{ABILITIES_FIELD, Abilities, Ability, AuthAnswer, AuthReply, PublicationMessage};
 use wire::msgpack::Decode;
 
 #[derive(Default)]
 struct Keys {
     accepted: Mutex<HashMap<MinionId, Arc<PublicKey>>>,
     accept: bool,
+    /// The disk is full.
+    broken: AtomicBool,
 }
 
 impl KeyBook for Keys {
-    fn sign_in(&self, id: &MinionId, public: &str, _grains: Option<&Map>) -> (Verdict, &'static str) {
+    fn sign_in(&self, offer: &Offer<'_>) -> (Verdict, &'static str) {
+        if self.broken.load(Ordering::Relaxed) {
+            return (Verdict::TryAgain, "");
+        }
         if !self.accept {
             return (Verdict::Pending, "pend");
         }
-        let key = PublicKey::from_pem(public.as_bytes()).unwrap();
-        self.accepted.lock().unwrap().entry(id.clone()).or_insert_with(|| Arc::new(key));
+        let key = PublicKey::from_pem(offer.public.as_bytes()).unwrap();
+        self.accepted.lock().unwrap().entry(offer.id.clone()).or_insert_with(|| Arc::new(key));
         (Verdict::Accepted, "accept")
     }
 
@@ -39,7 +49,11 @@ impl KeyBook for Keys {
 }
 
 #[derive(Default)]
-struct Sessions(Mutex<HashMap<MinionId, Arc<Session>>>, Mutex<HashMap<MinionId, Arc<Session>>>);
+struct Sessions(
+    Mutex<HashMap<MinionId, Arc<Session>>>,
+    Mutex<HashMap<MinionId, Arc<Session>>>,
+    Mutex<HashSet<MinionId>>,
+);
 
 impl SessionBook for Sessions {
     fn session(&self, id: &MinionId, _life: Duration) -> std::io::Result<Arc<Session>> {
@@ -54,7 +68,22 @@ impl SessionBook for Sessions {
     fn previous(&self, id: &MinionId) -> Option<Arc<Session>> {
         self.1.lock().unwrap().get(id).cloned()
     }
+
+    fn forget(&self, id: &MinionId) {
+        self.0.lock().unwrap().remove(id);
+    }
+
+    fn is_current(&self, id: &MinionId) -> bool {
+        self.2.lock().unwrap().contains(id)
+    }
+
+    fn note_current(&self, id: &MinionId) {
+        self.2.lock().unwrap().insert(id.clone());
+    }
 }
+
+/// Where everybody comes from.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn published(server: &Server, load: Map) -> bytes::Bytes {
     let number = server.number_publication();
@@ -75,8 +104,11 @@ fn private_key() -> PrivateKey {
 
 /// A master that echoes sealed loads and answers `_pillar` for the sender's eyes only.
 async fn master(key: PrivateKey, accept: bool, kind: transport::Kind) -> Master {
-    let rt = Rt::real();
-    let settings = server::Settings {
+    master_with(settings(), key, accept, kind).await
+}
+
+fn settings() -> server::Settings {
+    server::Settings {
         minimum_auth_version: 3,
         request_server_ttl: 60,
         publish_session: Duration::from_secs(60),
@@ -84,7 +116,11 @@ async fn master(key: PrivateKey, accept: bool, kind: transport::Kind) -> Master 
         sign_pub_messages: true,
         publish_signing_algorithm: Signature::default(),
         abilities: Abilities::all("m1_master", "1"),
-    };
+    }
+}
+
+async fn master_with(settings: server::Settings, key: PrivateKey, accept: bool, kind: transport::Kind) -> Master {
+    let rt = Rt::real();
     let public_text = crypto::clean_key(&key.public().to_pem());
     let identity = Identity { key, public_text, signature: MasterKeySignature::None };
     let (keys, sessions) = (Arc::new(Keys { accept, ..Keys::default() }), Arc::new(Sessions::default()));
@@ -106,8 +142,9 @@ async fn master(key: PrivateKey, accept: bool, kind: transport::Kind) -> Master 
 fn answer(server: &Server, envelope: Result<wire::envelope::Envelope, wire::envelope::Error>) -> Value {
     match server.open(envelope) {
         Err(refused) => refused.answer.into_value(),
-        Ok(Opened::SignIn(request)) => server.sign_in(&request).answer.into_value(),
+        Ok(Opened::SignIn(request)) => server.sign_in(&request, HERE).answer.into_value(),
         Ok(Opened::Clear(load)) => load.into(),
+        Ok(Opened::Sealed(request)) if request.cmd == "in_the_clear" => Value::Null,
         Ok(Opened::Sealed(request)) if request.cmd == "_pillar" => {
             let pillar = map! { "role" => "web" };
             let id = request.id.as_ref().unwrap();
@@ -118,10 +155,19 @@ fn answer(server: &Server, envelope: Result<wire::envelope::Envelope, wire::enve
 }
 
 fn channel(master: &Master, key: PrivateKey, pki: &std::path::Path, kind: transport::Kind) -> MasterChannel {
+    channel_to(master.address, key, pki, kind)
+}
+
+fn channel_to(
+    address: std::net::SocketAddr,
+    key: PrivateKey,
+    pki: &std::path::Path,
+    kind: transport::Kind,
+) -> MasterChannel {
     let settings = Settings {
         encryption: Encryption::default(),
         signing: Signature::default(),
-        sign_pub_messages: true,
+        signatures: Signatures::Announced,
         minion_sign_messages: true,
         hash_type: HashType::Sha256,
         autosign_grains: None,
@@ -134,7 +180,7 @@ fn channel(master: &Master, key: PrivateKey, pki: &std::path::Path, kind: transp
         abilities: Some(Abilities::all("", "2")),
     };
     let identity = Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key));
-    let (rt, target) = (Rt::real(), Target::plain(master.address));
+    let (rt, target) = (Rt::real(), Target::plain(address));
     let requester: Arc<dyn Requester> = match kind {
         transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(rt.clone(), target)),
         transport::Kind::Tcp => Arc::new(transport::tcp::TcpRequester::new(rt.clone(), target)),
@@ -286,4 +332,185 @@ async fn another_master_in_the_place_of_the_known_one_is_refused() {
     let minion = channel(&second, key, pki.path(), transport::Kind::Zeromq);
     assert!(matches!(minion.sign_in().await, Err(Error::Distrust(_))));
     assert!(minion.credentials().is_none());
+}
+
+/// A minion that builds its requests by hand.
+struct ByHand {
+    key: PrivateKey,
+    pem: String,
+}
+
+impl ByHand {
+    fn new() -> Self {
+        let key = private_key();
+        let pem = crypto::clean_key(&key.public().to_pem());
+        ByHand { key, pem }
+    }
+
+    fn sign_in(&self, server: &Server, nonce: impl Into<Value>, version: i64) -> Value {
+        let load = map! { "cmd" => "_auth", "id" => "web1", "pub" => self.pem.as_str(), "nonce" => nonce };
+        server.sign_in(&Clear { load, version }, HERE).answer.into_value()
+    }
+
+    /// A request of version 3, or for the master's key of version 2.
+    fn request(&self, master: &Master, version: i64, fields: Map) -> Value {
+        let mut load = map! { "id" => "web1", "ts" => Rt::real().unix_seconds(), "nonce" => Rt::real().nonce() };
+        if version > 2 {
+            load.insert("tok", bytes::Bytes::from(self.key.tok().unwrap()));
+        }
+        load.update(fields);
+        let id = MinionId::new(load.get_str("id").unwrap()).unwrap();
+        let load = match version > 2 {
+            true => master.sessions.session(&id, Duration::ZERO).unwrap().crypticle.seal(&load.into(), None),
+            false => master.server.aes().current().crypticle().seal(&load.into(), None),
+        };
+        let (id, sealed) = ((version > 2).then(|| id.as_str().into()), load);
+        let envelope = Sealed { load: sealed, version, id, enc_algo: None, sig_algo: None };
+        answer(&master.server, Ok(Envelope::Sealed(envelope)))
+    }
+}
+
+fn refused(answer: &Value) -> bool {
+    answer.as_str() == Some("bad load")
+}
+
+#[tokio::test]
+async fn nothing_is_signed_that_a_stranger_chose() {
+    let master = master(private_key(), false, transport::Kind::Zeromq).await;
+    let minion = ByHand::new();
+    for nonce in
+        [Value::from("x".repeat(400)), "5f3d".into(), "é".repeat(16).into(), Value::bytes("0".repeat(32)), Value::Null]
+    {
+        for version in [2, 3] {
+            assert!(refused(&minion.sign_in(&master.server, nonce.clone(), version)), "{nonce} {version}");
+        }
+    }
+    let signed = minion.sign_in(&master.server, Rt::real().nonce(), 3);
+    assert!(matches!(AuthReply::from_value(signed), AuthReply::Signed { .. }));
+}
+
+#[tokio::test]
+async fn nothing_is_sealed_or_signed_with_a_nonce_of_another_form() {
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = ByHand::new();
+    minion.sign_in(&master.server, Rt::real().nonce(), 3);
+    for cmd in ["echo", "_pillar"] {
+        for nonce in [Value::from("x".repeat(33)), "5f3d".into(), 7.into(), Value::Null] {
+            assert!(refused(&minion.request(&master, 3, map! { "cmd" => cmd, "nonce" => nonce })), "{cmd}");
+        }
+        assert!(!refused(&minion.request(&master, 3, map! { "cmd" => cmd })), "{cmd}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_of_the_master_is_no_rejection() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    master.keys.broken.store(true, Ordering::Relaxed);
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    assert!(matches!(minion.sign_in().await, Err(Error::TryAgain)));
+    master.keys.broken.store(false, Ordering::Relaxed);
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Accepted(_))));
+}
+
+#[tokio::test]
+async fn an_answer_in_the_clear_is_no_answer() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    let answer = minion.request(map! { "cmd" => "in_the_clear" }, None, Decode::Default).await;
+    assert!(matches!(answer, Err(Error::Malformed(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_minion_acts_on_what_the_master_signed_only() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    // Another minion has the key that publications are sealed with.
+    let job = map! { "fun" => "cmd.run", "serial" => 1_000_000 };
+    let sealed = master.server.aes().current().crypticle().seal(&job.into(), None);
+    let unsigned = PublicationMessage::unsigned(sealed.clone());
+    let mut forged = unsigned.clone();
+    forged.sig = Some(private_key().sign(Signature::default(), &sealed).unwrap().into());
+    forged.sig_algo = Some(Signature::default().name().to_owned());
+    for message in [unsigned, forged] {
+        let opened = minion.open(&message.encode()).await;
+        assert!(matches!(opened, Err(Error::Forged(_))), "{opened:?}");
+    }
+    let real = minion.open(&published(&master.server, map! { "fun" => "test.ping" })).await.unwrap();
+    assert_eq!(real, Some(map! { "fun" => "test.ping" }), "the forged serial number does not count");
+}
+
+#[tokio::test]
+async fn a_master_that_does_not_sign_says_so() {
+    let pki = tempfile::tempdir().unwrap();
+    let abilities = Abilities::all("m1_master", "1").without(Ability::SignedPublications);
+    let settings = server::Settings { sign_pub_messages: false, abilities, ..settings() };
+    let master = master_with(settings, private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    let job = map! { "fun" => "test.ping" };
+    assert_eq!(minion.open(&published(&master.server, job.clone())).await.unwrap(), Some(job));
+}
+
+#[tokio::test]
+async fn the_answer_tells_what_the_master_can_also_when_the_request_lost_the_question() {
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let reply = ByHand::new().sign_in(&master.server, Rt::real().nonce(), 3);
+    let AuthReply::Signed { load, .. } = AuthReply::from_value(reply) else { panic!("it is signed") };
+    let AuthAnswer::Accepted(accepted) = AuthAnswer::decode(&load).unwrap() else { panic!("it is accepted") };
+    let abilities = Abilities::find(&accepted.extra).unwrap();
+    assert!(abilities.can(Ability::SignedPublications), "{:?}", accepted.extra.get(ABILITIES_FIELD));
+}
+
+#[tokio::test]
+async fn a_request_counts_once() {
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = ByHand::new();
+    minion.sign_in(&master.server, Rt::real().nonce(), 3);
+    let once = || map! { "cmd" => "_minion_event", "nonce" => "0123456789abcdef0123456789abcdef" };
+    assert!(!refused(&minion.request(&master, 3, once())));
+    assert!(refused(&minion.request(&master, 3, once())));
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_costs_a_sign_in() {
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = ByHand::new();
+    minion.sign_in(&master.server, Rt::real().nonce(), 3);
+    let now = Rt::real().unix_seconds();
+    let event = |ts: i64| minion.request(&master, 3, map! { "cmd" => "_minion_event", "ts" => ts });
+    assert!(!refused(&event(now + 3600)));
+    assert!(refused(&event(now)), "as a replay would be");
+    minion.sign_in(&master.server, Rt::real().nonce(), 3);
+    assert!(!refused(&event(now)), "with a new session key");
+}
+
+#[tokio::test]
+async fn old_minions_speak_for_themselves() {
+    let settings = server::Settings { minimum_auth_version: 2, ..settings() };
+    let master = master_with(settings, private_key(), true, transport::Kind::Zeromq).await;
+    let minion = ByHand::new();
+    minion.sign_in(&master.server, Rt::real().nonce(), 2);
+    let ask = |cmd: &str, fields: Map| {
+        let mut all = map! { "cmd" => cmd };
+        all.update(fields);
+        minion.request(&master, 2, all)
+    };
+    for cmd in ["_minion_event", "_mine", "_mine_get", "minion_pub", "saltern_return", "revoke_auth", "_file_recv"] {
+        assert!(refused(&ask(cmd, Map::new())), "{cmd} without a token");
+        let forged = map! { "tok" => bytes::Bytes::from(private_key().tok().unwrap()) };
+        assert!(refused(&ask(cmd, forged)), "{cmd} with the token of another");
+        let own = map! { "tok" => bytes::Bytes::from(minion.key.tok().unwrap()) };
+        assert!(!refused(&ask(cmd, own)), "{cmd} with a token");
+    }
+    for cmd in ["_return", "_pillar"] {
+        assert!(!refused(&ask(cmd, Map::new())), "{cmd} comes without a token");
+    }
+    minion.request(&master, 3, map! { "cmd" => "echo" });
+    for cmd in ["_return", "_pillar"] {
+        assert!(refused(&ask(cmd, Map::new())), "{cmd} of a minion that uses version 3");
+    }
 }

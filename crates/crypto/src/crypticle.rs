@@ -96,6 +96,17 @@ impl Crypticle {
         }
     }
 
+    /// Says whether a message was sealed with this key, without opening it.
+    pub fn is_seal_of(&self, sealed: &[u8]) -> bool {
+        self.authenticated(sealed).is_some()
+    }
+
+    /// Returns what comes before the HMAC if that fits.
+    fn authenticated<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
+        let (body, hmac) = sealed.split_at(sealed.len().checked_sub(HMAC_LEN)?);
+        memcmp::eq(&self.hmac.tag(body), hmac).then_some(body)
+    }
+
     /// Encrypts in place what follows the IV.
     fn encrypt(&self, mut message: Vec<u8>, iv: [u8; IV_LEN]) -> Result<Bytes, ErrorStack> {
         let len = message.len() - IV_LEN;
@@ -113,11 +124,7 @@ impl Crypticle {
     }
 
     fn decrypt(&self, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
-        let end = sealed.len().checked_sub(HMAC_LEN).ok_or(OpenError::Authentication)?;
-        let (body, hmac) = sealed.split_at(end);
-        if !memcmp::eq(&self.hmac.tag(body), hmac) {
-            return Err(OpenError::Authentication);
-        }
+        let body = self.authenticated(sealed).ok_or(OpenError::Authentication)?;
         let (iv, ciphertext) = body.split_at_checked(IV_LEN).ok_or(OpenError::Padding)?;
         self.decrypt_body(iv, ciphertext).map_err(|_| OpenError::Padding)
     }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use channel::server::{Identity, KeyBook, MasterKeySignature, Server, Session, SessionBook, Settings, Verdict};
+use channel::server::{Identity, KeyBook, MasterKeySignature, Offer, Server, Session, SessionBook, Settings, Verdict};
 use crypto::{Crypticle, Encryption, KeyString, PrivateKey, PublicKey, Signature};
 use value::{Map, Value, list, map};
 use wire::MinionId;
 use wire::envelope::Clear;
-use wire::loads::Abilities;
+use wire::loads::{Abilities, PublicationMessage};
 use wire::msgpack::{Decode, Packing, pack, unpack};
 
 use crate::{JID, id, returned};
@@ -62,7 +62,7 @@ fn publication() -> Map {
 struct Keys(Arc<PublicKey>);
 
 impl KeyBook for Keys {
-    fn sign_in(&self, _: &MinionId, _: &str, _: Option<&Map>) -> (Verdict, &'static str) {
+    fn sign_in(&self, _: &Offer<'_>) -> (Verdict, &'static str) {
         (Verdict::Accepted, "accept")
     }
 
@@ -84,6 +84,14 @@ impl SessionBook for Sessions {
     fn previous(&self, _: &MinionId) -> Option<Arc<Session>> {
         None
     }
+
+    fn forget(&self, _: &MinionId) {}
+
+    fn is_current(&self, _: &MinionId) -> bool {
+        true
+    }
+
+    fn note_current(&self, _: &MinionId) {}
 }
 
 fn server() -> Server {
@@ -113,17 +121,33 @@ pub fn publish(times: usize) {
     }
 }
 
+/// The minion's part of a publication: unpacked, its seal and its signature checked, opened.
+pub fn open_publication(times: usize) {
+    let server = server();
+    let payload = server.seal_publication(publication(), &server.number_publication()).expect("the key can sign");
+    let master = PublicKey::from_pem(pem("master", "public_pem").as_bytes()).expect("the recorded key is one");
+    let generation = server.aes().current();
+    for _ in 0..times {
+        let message = PublicationMessage::decode(&payload).expect("it is a publication");
+        let signature = message.sig.as_ref().expect("it is signed");
+        assert!(generation.crypticle().is_seal_of(&message.load));
+        assert!(master.verify(Signature::default(), &message.load, signature));
+        assert!(generation.crypticle().open(&message.load, None, Decode::Default).is_ok());
+    }
+}
+
 /// The master's part of a sign-in.
 pub fn sign_in(times: usize) {
     let server = server();
     let master = PublicKey::from_pem(pem("master", "public_pem").as_bytes()).expect("the recorded key is one");
     let token = master.encrypt(Encryption::default(), b"token").expect("it can be encrypted");
     let load = map! {
-        "cmd" => "_auth", "id" => id(1), "nonce" => "5f3d", "pub" => pem("minion", "clean_public_pem"),
+        "cmd" => "_auth", "id" => id(1), "nonce" => "5f3d0b4c9d1e4c1f8b6a7e2d3c4b5a69", "pub" => pem("minion", "clean_public_pem"),
         "token" => bytes::Bytes::from(token), "enc_algo" => "OAEP-SHA1", "sig_algo" => "PKCS1v15-SHA1",
     };
     let request = Clear { load, version: 3 };
     for _ in 0..times {
-        assert!(server.sign_in(&request).event.is_some_and(|event| event.result));
+        let here = std::net::Ipv4Addr::LOCALHOST.into();
+        assert!(server.sign_in(&request, here).event.is_some_and(|event| event.result));
     }
 }

@@ -19,13 +19,14 @@ const JID: &str = "20240229131415678901";
 type Path = fn(usize);
 
 /// All paths, by name.
-const PATHS: [(&str, Path); 13] = [
+const PATHS: [(&str, Path); 14] = [
     ("compile_states", states::compile),
     ("decode_return", conversation::decode_return),
     ("gather_return", storing::gather_return),
     ("match_compound", matching::compound),
     ("match_glob", matching::glob),
     ("match_grain", matching::grain),
+    ("open_publication", conversation::open_publication),
     ("open_return", conversation::open_return),
     ("publish", conversation::publish),
     ("render_jinja", states::render_jinja),

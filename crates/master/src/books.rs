@@ -5,12 +5,11 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use channel::server::{KeyBook, Session, SessionBook, Verdict};
+use channel::server::{KeyBook, Offer, Session, SessionBook, Verdict};
 use crypto::{Crypticle, KeyString, PublicKey};
 use keys::{Admission, Answer, Applicant, Seats};
 use tokio::time::Instant;
 use tracing::error;
-use value::Map;
 use wire::MinionId;
 
 use crate::{Shared, Stores};
@@ -44,8 +43,9 @@ impl Keys {
 }
 
 impl KeyBook for Keys {
-    fn sign_in(&self, id: &MinionId, public: &str, grains: Option<&Map>) -> (Verdict, &'static str) {
-        let applicant = Applicant { id: id.as_str(), public_key: public, autosign_grains: grains };
+    fn sign_in(&self, offer: &Offer<'_>) -> (Verdict, &'static str) {
+        let Offer { id, public, grains, peer } = *offer;
+        let applicant = Applicant { id: id.as_str(), public_key: public, autosign_grains: grains, address: Some(peer) };
         let admitted = self.admission.admit(&applicant, |id| self.seats(id), self.stores.rt.now());
         match admitted {
             Ok(admitted) => {
@@ -53,8 +53,12 @@ impl KeyBook for Keys {
                 (verdict(admitted.answer), word(act))
             }
             Err(error) => {
-                error!(minion = %id, "failed to decide about the key of {id}, it has to wait: {}", crate::chain(&error));
-                (Verdict::Pending, "")
+                error!(
+                    minion = %id,
+                    "failed to decide about the key of {id}, which is to try again: {}",
+                    crate::chain(&error)
+                );
+                (Verdict::TryAgain, "")
             }
         }
     }
@@ -98,12 +102,11 @@ impl Sessions {
         Sessions { stores, ready: Mutex::default(), previous: Mutex::default() }
     }
 
-    /// Forgets the session of a minion whose key is gone.
-    pub fn forget(&self, id: &MinionId) {
-        self.ready().remove(id);
-        self.replaced().remove(id);
-        if let Err(error) = self.stores.sessions.remove(id) {
-            error!(minion = %id, "failed to remove the session key of {id}: {}", crate::chain(&error));
+    /// Forgets all about a minion whose key is gone.
+    pub fn forget_minion(&self, id: &MinionId) {
+        self.forget(id);
+        if let Err(error) = self.stores.sessions.unmark(id) {
+            error!(minion = %id, "failed to forget which release {id} was: {}", crate::chain(&error));
         }
     }
 
@@ -120,7 +123,8 @@ impl SessionBook for Sessions {
     fn session(&self, id: &MinionId, _life: Duration) -> io::Result<Arc<Session>> {
         let rt = &self.stores.rt;
         let make = || KeyString::from_random(rt.bytes()).expose().to_owned();
-        let text = self.stores.sessions.get(id, rt.now(), make).map_err(io::Error::other)?;
+        let text =
+            self.stores.sessions.get(id, rt.now(), make).map_err(|error| io::Error::other(crate::chain(&error)))?;
         if let Some(session) = self.ready().get(id).filter(|session| session.key.expose() == text) {
             return Ok(session.clone());
         }
@@ -137,5 +141,23 @@ impl SessionBook for Sessions {
 
     fn previous(&self, id: &MinionId) -> Option<Arc<Session>> {
         self.replaced().get(id).filter(|(_, until)| *until > Instant::now()).map(|(session, _)| session.clone())
+    }
+
+    fn forget(&self, id: &MinionId) {
+        self.ready().remove(id);
+        self.replaced().remove(id);
+        if let Err(error) = self.stores.sessions.remove(id) {
+            error!(minion = %id, "failed to remove the session key of {id}: {}", crate::chain(&error));
+        }
+    }
+
+    fn is_current(&self, id: &MinionId) -> bool {
+        self.stores.sessions.was_used(id)
+    }
+
+    fn note_current(&self, id: &MinionId) {
+        if let Err(error) = self.stores.sessions.mark_used(id) {
+            error!(minion = %id, "failed to write down that {id} uses session keys: {}", crate::chain(&error));
+        }
     }
 }

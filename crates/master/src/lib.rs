@@ -81,6 +81,8 @@ pub async fn run(
     let asked = Arc::downgrade(&desk);
     let requests = rt.spawn(desk.attend(master.requests, said_goodbye.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
+    let accepted = master.shared.stores.keys.clone();
+    rt.behind_others(move || maintenance::report_corrupt_keys(&accepted));
     let fetching = fetching::start(&master.shared, &stop);
     let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();

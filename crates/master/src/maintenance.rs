@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::Filter;
-use keys::DropFile;
+use keys::{DropFile, LiveKeys};
 use rt::Rt;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -50,6 +50,21 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
     }
 }
 
+/// Names the accepted keys that cannot be used. Their minions are told that they have another key.
+pub fn report_corrupt_keys(keys: &LiveKeys) {
+    match keys.corrupt() {
+        Ok(corrupt) => {
+            for path in corrupt {
+                error!(
+                    "{} holds no RSA public key: the minion cannot sign in until it is deleted or replaced",
+                    path.display()
+                );
+            }
+        }
+        Err(reason) => error!("failed to look for keys that cannot be used: {}", crate::chain(&reason)),
+    }
+}
+
 /// A minion whose key was taken away loses its session too.
 fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
     if !matches!(event.get_str("act"), Some("delete" | "rejected" | "denied")) {
@@ -60,7 +75,7 @@ fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
     if shared.stores.accepted_ids().contains(&id) {
         return;
     }
-    sessions.forget(&id);
+    sessions.forget_minion(&id);
     shared.presence.forget(&id);
     shared.publisher.forget(&id);
 }

@@ -14,7 +14,7 @@ use rt::Rt;
 use tokio::sync::mpsc::Receiver;
 use transport::{Introduction, RequestServer};
 use wire::jid::JidSource;
-use wire::loads::Abilities;
+use wire::loads::{Abilities, Ability};
 
 use crate::books::{Keys, Sessions};
 use crate::presence::Presence;
@@ -36,6 +36,7 @@ pub struct Started {
 pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let Start { config, keys: local_keys } = from;
     plugins::warn(&config);
+    warn_of_old_envelopes(&config);
     make_directories(&config)?;
     let stores = Arc::new(Stores::open(config, rt.clone())?);
     let config = &stores.config;
@@ -125,9 +126,25 @@ fn let_others_through(directories: &[&Path]) {
     }
 }
 
+/// Old releases prove less, and what they do not prove others can claim.
+fn warn_of_old_envelopes(config: &Master) {
+    let least = config.keys.minimum_auth_version;
+    if least < wire::envelope::CURRENT_VERSION {
+        tracing::warn!(
+            "minimum_auth_version is {least}: every accepted minion can read all that is said to minions of releases before \
+             3006.12 and 3007.4, send returns and grains in their names, and send their requests again. Set it to 3 when \
+             they are upgraded"
+        );
+    }
+}
+
 fn settings(config: &Master, rt: &Rt) -> Result<Settings, Error> {
     let keys = &config.keys;
     let algorithm = &keys.publish_signing_algorithm;
+    let mut abilities = Abilities::all(config.raw.get_str("id").unwrap_or_default(), rt.nonce());
+    if !keys.sign_pub_messages {
+        abilities = abilities.without(Ability::SignedPublications);
+    }
     Ok(Settings {
         minimum_auth_version: keys.minimum_auth_version,
         request_server_ttl: i64::try_from(keys.request_server_ttl.as_secs()).unwrap_or(i64::MAX),
@@ -137,7 +154,7 @@ fn settings(config: &Master, rt: &Rt) -> Result<Settings, Error> {
         publish_signing_algorithm: algorithm
             .parse()
             .map_err(|_| Error::option("publish_signing_algorithm", algorithm))?,
-        abilities: Abilities::all(config.raw.get_str("id").unwrap_or_default(), rt.nonce()),
+        abilities,
     })
 }
 

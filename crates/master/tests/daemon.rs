@@ -100,6 +100,25 @@ async fn a_minion_waits_signs_in_and_does_a_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_fails_rejects_no_minion() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", pki.path());
+    // As with a full disk, neither the key nor, once that is there, the session key can be written.
+    let (keys, sessions) = (master.path("pki/minions"), master.path("cache/sessions"));
+    for directory in [&keys, &sessions] {
+        let _ = std::fs::remove_dir_all(directory);
+        std::fs::write(directory, "").unwrap();
+        let answer = minion.channel.sign_in().await;
+        assert!(matches!(answer, Err(channel::client::Error::TryAgain)), "{}", directory.display());
+        std::fs::remove_file(directory).unwrap();
+        std::fs::create_dir(directory).unwrap();
+    }
+    assert!(matches!(minion.channel.sign_in().await, Ok(channel::client::SignIn::Accepted(_))));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credentials_decide() {
     let pki = tempfile::tempdir().unwrap();
     let master = Master::start(open_house()).await;

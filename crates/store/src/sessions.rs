@@ -1,8 +1,8 @@
-//! Session keys: one per minion, in `sessions/<id>`.
+//! Session keys: one per minion, in `sessions/<id>`; and which minions have used one, in `sessions_used/<id>`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use wire::MinionId;
@@ -15,12 +15,22 @@ pub struct SessionKeys {
     directory: PathBuf,
     lifetime: Duration,
     known: Mutex<HashMap<MinionId, (SystemTime, String)>>,
+    /// One empty file for each minion that has ever used a session key.
+    used: PathBuf,
+    /// Those that are known to have such a file.
+    marked: Mutex<HashSet<MinionId>>,
 }
 
 impl SessionKeys {
     /// Returns the keys below a master's `cachedir`; each is replaced at the age of `lifetime` (`publish_session`).
     pub fn new(cachedir: &Path, lifetime: Duration) -> Self {
-        SessionKeys { directory: cachedir.join("sessions"), lifetime, known: Mutex::default() }
+        SessionKeys {
+            directory: cachedir.join("sessions"),
+            lifetime,
+            known: Mutex::default(),
+            used: cachedir.join("sessions_used"),
+            marked: Mutex::default(),
+        }
     }
 
     /// Returns the key of a minion, making one when there is none or it is too old.
@@ -44,6 +54,32 @@ impl SessionKeys {
         let key = disk::read_text(&path)?.ok_or_else(|| Error::malformed(&path, "it vanished"))?;
         lock().insert(id.clone(), (written, key.clone()));
         Ok(key)
+    }
+
+    /// Says whether a minion was ever marked with [`SessionKeys::mark_used`].
+    pub fn was_used(&self, id: &MinionId) -> bool {
+        self.marked().contains(id) || self.used.join(id.as_str()).exists()
+    }
+
+    /// Remembers that a minion uses session keys. Cheap when that is known.
+    pub fn mark_used(&self, id: &MinionId) -> Result<()> {
+        if self.marked().contains(id) {
+            return Ok(());
+        }
+        disk::make_directory(&self.used)?;
+        disk::write(&self.used.join(id.as_str()), b"", Writing::PRIVATE)?;
+        self.marked().insert(id.clone());
+        Ok(())
+    }
+
+    /// Forgets that a minion used session keys: another machine may get its id.
+    pub fn unmark(&self, id: &MinionId) -> Result<bool> {
+        self.marked().remove(id);
+        disk::remove(&self.used.join(id.as_str()))
+    }
+
+    fn marked(&self) -> MutexGuard<'_, HashSet<MinionId>> {
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets the key of a minion, as when its key pair is deleted.
@@ -77,6 +113,20 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn who_used_a_key_is_known_to_later_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = || SessionKeys::new(dir.path(), Duration::ZERO);
+        let id = MinionId::new("web1").unwrap();
+        let first = keys();
+        assert!(!first.was_used(&id));
+        first.mark_used(&id).unwrap();
+        first.mark_used(&id).unwrap();
+        assert!(first.was_used(&id) && keys().was_used(&id));
+        first.unmark(&id).unwrap();
+        assert!(!first.was_used(&id) && !keys().was_used(&id));
+    }
 
     #[test]
     fn a_key_lives_as_long_as_its_file_is_young() {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crypto::{Crypticle, InvalidKeyString, KeyString, SerialMemory, Serialised};
+use crypto::{Crypticle, InvalidKeyString, KeyString, PublicKey, SerialMemory, Serialised};
 use value::Value;
 use wire::loads::Abilities;
 
@@ -19,6 +19,10 @@ pub struct Credentials {
     pub publish_port: u16,
     /// What the master can do beyond Salt; `None` for a stock master.
     pub abilities: Option<Abilities>,
+    /// The master's key, which the answer to the sign-in was signed with.
+    pub(super) master: PublicKey,
+    /// The master has said, signed, that it signs every publication: one without a valid signature is not from it.
+    pub(super) signs_publications: bool,
     /// The publications seen with this key.
     serials: Mutex<SerialMemory>,
 }
@@ -28,7 +32,12 @@ impl Credentials {
     ///
     /// # Errors
     /// When a key is not well formed.
-    pub fn new(aes: KeyString, session: Option<KeyString>, publish_port: u16) -> Result<Self, InvalidKeyString> {
+    pub fn new(
+        aes: KeyString,
+        session: Option<KeyString>,
+        publish_port: u16,
+        master: PublicKey,
+    ) -> Result<Self, InvalidKeyString> {
         Ok(Credentials {
             aes: Crypticle::new(&aes)?,
             session: session.as_ref().map(Crypticle::new).transpose()?,
@@ -36,6 +45,8 @@ impl Credentials {
             session_text: session,
             publish_port,
             abilities: None,
+            master,
+            signs_publications: false,
             serials: Mutex::default(),
         })
     }

@@ -19,6 +19,12 @@ pub enum Error {
     /// The answer is not what was asked for.
     #[error("the master's answer is malformed: {0}")]
     Malformed(String),
+    /// It was sealed with the right key, which every minion has, but is not signed by the master.
+    #[error("it is not signed by the master: {0}")]
+    Forged(&'static str),
+    /// Something failed on the master's side, which says nothing about us.
+    #[error("the master failed to handle the sign-in and asks to try again; its log has the reason")]
+    TryAgain,
     /// The master does not know the algorithm the minion is configured for.
     #[error("the master refuses the minion's algorithms: {0}")]
     Algorithm(String),

@@ -9,6 +9,6 @@ mod trust;
 
 pub use credentials::Credentials;
 pub use error::Error;
-pub use master_channel::{MasterChannel, MinionIdentity, Settings};
+pub use master_channel::{MasterChannel, MinionIdentity, Settings, Signatures};
 pub use sign_in::SignIn;
 pub use trust::{Change, Distrust, FileTrust, Judgement, Keep, Shown, Trust, TrustSettings, judge};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crypto::{Serialised, Signature};
+use crypto::{PublicKey, Serialised, Signature};
 use tracing::error;
 use value::{Map, Value};
 use wire::loads::PublicationMessage;
 use wire::msgpack::Decode;
 
-use super::{Credentials, Error, MasterChannel};
+use super::{Credentials, Error, MasterChannel, Signatures};
 
 impl MasterChannel {
     /// Opens a publication. One that our keys do not open makes us sign in and try once more: the master has new keys.
@@ -18,51 +18,66 @@ impl MasterChannel {
     /// # Errors
     /// When it is not a publication, is not signed as demanded, or does not open.
     pub async fn open(&self, payload: &Bytes) -> Result<Option<Map>, Error> {
-        let message = self.admit_publication(payload)?;
+        let message = decode(payload)?;
         let credentials = self.credentials();
-        if let Some(opened) = self.open_with_known(credentials.as_deref(), &message.load) {
+        if let Some(opened) = self.open_with_known(credentials.as_deref(), &message) {
             return opened;
         }
-        if let Some(before) = &message.before {
-            let message = self.admit_publication(before)?;
-            if let Some(opened) = self.open_with_known(credentials.as_deref(), &message.load) {
-                return opened;
-            }
+        if let Some(before) = &message.before
+            && let Some(opened) = self.open_with_known(credentials.as_deref(), &decode(before)?)
+        {
+            return opened;
         }
         self.hesitate().await;
         let credentials: Arc<Credentials> = self.renew(credentials.as_ref()).await?;
-        open_with(&credentials, &message.load)
+        self.open_with(&credentials, &message)
     }
 
     /// Opens with the keys that are at hand; `None` when they are not those it was sealed with.
-    fn open_with_known(&self, current: Option<&Credentials>, sealed: &[u8]) -> Option<Result<Option<Map>, Error>> {
+    fn open_with_known(
+        &self,
+        current: Option<&Credentials>,
+        message: &PublicationMessage,
+    ) -> Option<Result<Option<Map>, Error>> {
         let fits = |opened: &Result<_, Error>| !matches!(opened, Err(Error::Authentication(_)));
-        let opened = current.map(|credentials| open_with(credentials, sealed)).filter(fits);
+        let opened = current.map(|credentials| self.open_with(credentials, message)).filter(fits);
         // A request may have signed in anew before everything was read that was published earlier.
-        opened.or_else(|| self.previous().map(|previous| open_with(&previous, sealed)).filter(fits))
+        opened.or_else(|| self.previous().map(|previous| self.open_with(&previous, message)).filter(fits))
     }
 
-    fn admit_publication(&self, payload: &Bytes) -> Result<PublicationMessage, Error> {
-        let message = PublicationMessage::decode(payload).map_err(|error| Error::Malformed(error.to_string()))?;
-        if message.enc != "aes" {
-            return Err(Error::Malformed(format!("publication with the encoding {:?}", message.enc)));
+    /// The seal tells whether the keys fit. It proves no sender, because every minion has the key: the signature does, and
+    /// nothing is done with a message before it is checked.
+    fn open_with(&self, credentials: &Credentials, message: &PublicationMessage) -> Result<Option<Map>, Error> {
+        if !credentials.aes.is_seal_of(&message.load) {
+            return Err(crypto::OpenError::Authentication.into());
         }
-        if self.settings.sign_pub_messages {
-            self.check_publication(&message)?;
-        }
-        Ok(message)
-    }
-
-    fn check_publication(&self, message: &PublicationMessage) -> Result<(), Error> {
-        let Some(sig) = &message.sig else {
-            return Err(Error::Authentication("the publication is not signed".to_owned()));
+        let demanded = match self.settings.signatures {
+            Signatures::Demanded => true,
+            Signatures::Announced => credentials.signs_publications,
+            Signatures::Ignored => false,
         };
-        let algorithm = message.sig_algo.as_deref().map_or(Ok(Signature::default()), str::parse);
-        let algorithm = algorithm.map_err(|error: crypto::UnsupportedAlgorithm| Error::Algorithm(error.0))?;
-        match self.master_key()?.verify(algorithm, &message.load, sig) {
-            true => Ok(()),
-            false => Err(Error::Authentication("Message signature failed to validate.".to_owned())),
+        if demanded {
+            check_signature(&credentials.master, message)?;
         }
+        open_with(credentials, &message.load)
+    }
+}
+
+fn decode(payload: &Bytes) -> Result<PublicationMessage, Error> {
+    let message = PublicationMessage::decode(payload).map_err(|error| Error::Malformed(error.to_string()))?;
+    match message.enc.as_str() {
+        "aes" => Ok(message),
+        other => Err(Error::Malformed(format!("publication with the encoding {other:?}"))),
+    }
+}
+
+fn check_signature(master: &PublicKey, message: &PublicationMessage) -> Result<(), Error> {
+    let Some(sig) = &message.sig else { return Err(Error::Forged("it has no signature")) };
+    let algorithm = message.sig_algo.as_deref().map_or(Ok(Signature::default()), str::parse);
+    let algorithm = algorithm.map_err(|error: crypto::UnsupportedAlgorithm| Error::Algorithm(error.0))?;
+    match master.verify(algorithm, &message.load, sig) {
+        true => Ok(()),
+        false => Err(Error::Forged("Message signature failed to validate.")),
     }
 }
 

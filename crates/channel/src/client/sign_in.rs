@@ -9,7 +9,9 @@ use base64::prelude::BASE64_STANDARD;
 use crypto::{KeyString, PublicKey};
 use rt::Rt;
 use value::{Map, Value};
-use wire::loads::{ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
+use wire::loads::{
+    ABILITIES_FIELD, AWAIT_FIELD, Abilities, Ability, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict,
+};
 
 use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
 
@@ -94,6 +96,7 @@ impl<'a> Attempt<'a> {
                 let word = map.get_str("ret").unwrap_or("an unsigned answer");
                 return Err(Error::Algorithm(word.to_owned()));
             }
+            AuthReply::TryAgain => return Err(Error::TryAgain),
             AuthReply::Malformed(value) => {
                 let shown: String = value.to_string().chars().take(80).collect();
                 return Err(Error::Malformed(format!("{shown:?} to a sign-in")));
@@ -188,9 +191,13 @@ impl<'a> Attempt<'a> {
         let session = accepted.session.as_deref().map(key_string).transpose()?;
         let kept = self.trust.keep(judgement.keep, &accepted.pub_key);
         kept.map_err(|distrust| self.explain(distrust, &accepted.pub_key))?;
-        let credentials = Credentials::new(aes, session, accepted.publish_port);
+        let credentials = Credentials::new(aes, session, accepted.publish_port, master.clone());
         let mut credentials = credentials.map_err(|error| Error::Malformed(error.to_string()))?;
-        credentials.abilities = Abilities::find(&accepted.extra);
+        let abilities = Abilities::find(&accepted.extra);
+        credentials.signs_publications =
+            abilities.as_ref().is_some_and(|abilities| abilities.can(Ability::SignedPublications));
+        // The master tells everybody; who does not stay makes no use of it.
+        credentials.abilities = abilities.filter(|_| self.settings.abilities.is_some());
         Ok(SignIn::Accepted(Arc::new(credentials)))
     }
 }

@@ -1,6 +1,7 @@
 //! What the channel asks about keys; decided elsewhere.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,16 +18,30 @@ pub enum Verdict {
     Pending,
     /// The key is rejected, denied or unusable.
     Refused,
-    /// There are as many minions as `max_minions` allows.
+    /// There are as many minions as `max_minions` allows, or as many keys waiting as `max_pending_keys` allows.
     Full,
+    /// Something failed on our side: nothing was decided, and the minion is to try again.
+    TryAgain,
+}
+
+/// What a minion that signs in says about itself, before anything of it is proven.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// Who it says it is.
+    pub id: &'a MinionId,
+    /// Its public key: PEM text as received, stripped.
+    pub public: &'a str,
+    /// The grains it sent for autosigning.
+    pub grains: Option<&'a Map>,
+    /// Where it comes from.
+    pub peer: IpAddr,
 }
 
 /// Knows the minions' keys.
 pub trait KeyBook: Send + Sync {
-    /// Decides about a minion that signs in with this public key (PEM text as received, stripped), and stores what
-    /// follows. `grains` are those it sent for autosigning. The word is that of the `salt/auth` event (`accept`, `pend`,
-    /// `reject`, `denied`, `full`).
-    fn sign_in(&self, id: &MinionId, public: &str, grains: Option<&Map>) -> (Verdict, &'static str);
+    /// Decides about a minion that signs in, and stores what follows. The word is that of the `salt/auth` event (`accept`,
+    /// `pend`, `reject`, `denied`, `full`).
+    fn sign_in(&self, offer: &Offer<'_>) -> (Verdict, &'static str);
 
     /// Returns the accepted key of a minion.
     fn accepted(&self, id: &MinionId) -> Option<Arc<PublicKey>>;
@@ -40,6 +55,15 @@ pub trait SessionBook: Send + Sync {
     /// Returns the session key a minion had before, while that still counts: shortly after it was replaced because of its
     /// age.
     fn previous(&self, id: &MinionId) -> Option<Arc<Session>>;
+
+    /// Forgets the session key of a minion, so that nothing sealed with it counts any more.
+    fn forget(&self, id: &MinionId);
+
+    /// Says whether a minion has ever proven itself with an envelope of version 3. Never asked when only those are answered.
+    fn is_current(&self, id: &MinionId) -> bool;
+
+    /// Remembers, also for later starts, that a minion has proven itself with an envelope of version 3.
+    fn note_current(&self, id: &MinionId);
 }
 
 /// A session key and what seals with it.

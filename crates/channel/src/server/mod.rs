@@ -4,6 +4,7 @@ mod aes;
 mod keybook;
 mod open;
 mod publish;
+mod replays;
 mod reply;
 mod sign_in;
 mod tokens;
@@ -16,7 +17,7 @@ use rt::Rt;
 use wire::loads::Abilities;
 
 pub use aes::{AesKey, Generation, Rotation};
-pub use keybook::{KeyBook, Session, SessionBook, Verdict};
+pub use keybook::{KeyBook, Offer, Session, SessionBook, Verdict};
 pub use open::{Opened, Refused, SealedRequest};
 pub use publish::Numbered;
 pub use reply::Answer;
@@ -59,6 +60,7 @@ pub struct Server {
     keys: Arc<dyn KeyBook>,
     sessions: Arc<dyn SessionBook>,
     tokens: tokens::VerifiedTokens,
+    replays: replays::Replays,
     rt: Rt,
 }
 
@@ -72,7 +74,8 @@ impl Server {
         rt: Rt,
     ) -> Self {
         let aes = AesKey::new(&rt);
-        Server { settings, identity, aes, keys, sessions, tokens: tokens::VerifiedTokens::default(), rt }
+        let (tokens, replays) = (tokens::VerifiedTokens::default(), replays::Replays::new(rt.unix_seconds()));
+        Server { settings, identity, aes, keys, sessions, tokens, replays, rt }
     }
 
     /// The key all publications are sealed with.

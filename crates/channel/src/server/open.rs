@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tracing::debug;
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::{Clear, Envelope, Sealed};
+use wire::loads::is_nonce;
 use wire::msgpack::Decode;
 
+use super::replays::{Replay, Sent};
 use super::reply::{Seal, Sealer};
 use super::{Answer, Server, Session};
 
@@ -86,16 +87,21 @@ impl Server {
         };
         check_id_text(&load)?;
         let token = load.remove("tok");
+        let nonce = self.check_nonce(&mut load, &sealed, claimed.as_ref())?;
+        let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
         let id = match claimed {
             Some(id) => {
                 self.check_fresh(&id, &load)?;
                 self.check_sender(&id, &load, token.as_ref())?;
+                let ts = load.get("ts").and_then(Value::as_i64).unwrap_or(0);
+                self.check_replay(&Sent { id: &id, ts, nonce: nonce.as_deref().unwrap_or_default(), cmd: &cmd })?;
+                if self.settings.minimum_auth_version < CURRENT {
+                    self.sessions.note_current(&id);
+                }
                 Some(id)
             }
-            None => self.check_old_sender(&load, token.as_ref())?,
+            None => self.check_old_sender(&load, token.as_ref(), nonce.as_deref(), &cmd)?,
         };
-        let nonce = load.remove("nonce").and_then(Value::into_string).filter(|_| sealed.version > 1);
-        let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
         let bulk = load.remove(crypto::BULK_FIELD).is_some_and(|form| form.as_str() == Some(crypto::BULK_NAME));
         let Sealed { enc_algo, sig_algo, version, .. } = sealed;
         let seal = Seal { sealer, nonce, enc_algo, sig_algo, version, bulk };
@@ -162,18 +168,73 @@ impl Server {
         }
     }
 
-    /// Requests of version 2 prove their sender only when they carry a token.
-    fn check_old_sender(&self, load: &Map, token: Option<&Value>) -> Result<Option<MinionId>, Refused> {
+    /// Takes the nonce, which the answer is sealed or signed with, out of a load. No release sends another form, or a request
+    /// of version 3 without one.
+    fn check_nonce(
+        &self,
+        load: &mut Map,
+        sealed: &Sealed,
+        claimed: Option<&MinionId>,
+    ) -> Result<Option<String>, Refused> {
+        let nonce = load.remove("nonce").filter(|_| sealed.version > 1);
+        if nonce.is_none() && sealed.version < CURRENT {
+            return Ok(None);
+        }
+        let nonce = nonce.and_then(Value::into_string).filter(|nonce| is_nonce(nonce));
+        let refused = || Refused::bad_load(format!("request of {} has no valid nonce", who(claimed)));
+        nonce.ok_or_else(refused).map(Some)
+    }
+
+    fn check_replay(&self, sent: &Sent<'_>) -> Result<(), Refused> {
+        let Sent { id, cmd, .. } = sent;
+        self.replays.admit(sent).map_err(|replay| {
+            Refused::bad_load(match replay {
+                Replay::Again => format!("request {cmd:?} of minion {id} was received before, this is a replay"),
+                Replay::Old => format!(
+                    "request {cmd:?} of minion {id} is minutes older than others of it: its clock was set back, or this is \
+                     a replay"
+                ),
+            })
+        })
+    }
+
+    /// Requests of version 2 are sealed with a key that every minion has: only a token proves their sender. The releases that
+    /// send this version leave it out of three of the requests that name one.
+    fn check_old_sender(
+        &self,
+        load: &Map,
+        token: Option<&Value>,
+        nonce: Option<&str>,
+        cmd: &str,
+    ) -> Result<Option<MinionId>, Refused> {
         let Some(id) = load.get_str("id") else { return Ok(None) };
         let Ok(id) = MinionId::new(id) else { return Err(Refused::bad_load("the load names an invalid id")) };
         if token.is_some() {
             self.check_sender(&id, load, token)?;
-        } else {
-            debug!(minion = %id, "request of an old release without a token");
+            // There is no time in it, so what was sealed with this key long ago cannot be told.
+            if let Some(nonce) = nonce {
+                self.check_replay(&Sent { id: &id, ts: self.rt.unix_seconds(), nonce, cmd })?;
+            }
+            return Ok(Some(id));
+        }
+        if !WITHOUT_TOKEN.contains(&cmd) {
+            return Err(Refused::bad_load(format!("request {cmd:?} of version 2 for minion {id} has no token")));
+        }
+        if self.sessions.is_current(&id) {
+            return Err(Refused::bad_load(format!(
+                "request {cmd:?} of version 2 without a token for minion {id}, which uses version 3"
+            )));
         }
         Ok(Some(id))
     }
 }
+
+/// The version whose requests all carry a token, the time and a nonce.
+const CURRENT: i64 = wire::envelope::CURRENT_VERSION;
+
+/// The requests that name their sender and that releases before 3006.12 and 3007.4 send without a token. Without them such
+/// minions could not be used at all, so they are taken for minions that have never used version 3.
+const WITHOUT_TOKEN: [&str; 3] = ["_return", "_syndic_return", "_pillar"];
 
 fn open_clear(clear: Clear) -> Result<Opened, Refused> {
     check_id_text(&clear.load)?;

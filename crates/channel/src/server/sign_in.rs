@@ -1,6 +1,7 @@
 //! A minion signs in.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use wire::MinionId;
 use wire::envelope::Clear;
 use wire::loads::{
     ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word,
+    is_nonce,
 };
 
-use super::{Answer, Server, Verdict};
+use super::{Answer, Offer, Server, Verdict};
 
 /// How the master's public key is vouched for in sign-in answers (`master_sign_pubkey`).
 pub enum MasterKeySignature {
@@ -96,9 +98,14 @@ struct Request<'a> {
 
 impl Server {
     /// Answers a sign-in. Costs two private key operations; call it where that may take its time.
-    pub fn sign_in(&self, request: &Clear) -> SignedIn {
+    pub fn sign_in(&self, request: &Clear, peer: IpAddr) -> SignedIn {
+        let nonce = request.load.get_str("nonce");
+        // What is signed must not be of the sender's choosing.
+        if request.version > 1 && !nonce.is_some_and(is_nonce) {
+            warn!("Authentication request without a valid nonce from {peer}");
+            return SignedIn { answer: Answer::plain("bad load"), event: None, abilities: None, awaits: None };
+        }
         let Some(request) = read(request) else {
-            let nonce = request.load.get_str("nonce");
             let algorithm = signature_algorithm(&request.load).unwrap_or_default();
             warn!("Authentication request from invalid id {}", shown(request.load.get("id")));
             return SignedIn {
@@ -109,7 +116,8 @@ impl Server {
             };
         };
         let abilities = request.abilities.clone();
-        let (verdict, act) = self.keys.sign_in(&request.id, &request.public, request.grains);
+        let offer = Offer { id: &request.id, public: &request.public, grains: request.grains, peer };
+        let (verdict, act) = self.keys.sign_in(&offer);
         let event = SignInEvent {
             id: request.id.clone(),
             act,
@@ -125,12 +133,13 @@ impl Server {
         let refuse = |word: Word| self.refusal(word, request.nonce, signature, request.version);
         let answer = match verdict {
             Verdict::Accepted => self.welcome(&request, encryption, signature).unwrap_or_else(|reason| {
-                error!(minion = %request.id, "failed to answer the sign-in of {}: {reason}", request.id);
-                refuse(Word::Rejected)
+                error!(minion = %request.id, "failed to answer the sign-in of {}, which is to try again: {reason}", request.id);
+                try_again()
             }),
             Verdict::Pending => self.pending(&request, signature),
             Verdict::Refused => refuse(Word::Rejected),
             Verdict::Full => refuse(Word::Full),
+            Verdict::TryAgain => try_again(),
         };
         let awaits = request.awaits.filter(|_| verdict == Verdict::Pending);
         SignedIn { answer, event: Some(event), abilities, awaits }
@@ -154,6 +163,9 @@ impl Server {
         let vouched = self.identity.signature.text(&self.identity.public_text, signature).map_err(say)?;
         let token = request.token.and_then(|token| self.identity.key.decrypt(encryption, token).ok());
         let encrypt = |text: &[u8]| minion.encrypt(encryption, text).map(Bytes::from).map_err(say);
+        if self.replays.renew(&request.id, self.rt.unix_seconds()) {
+            self.sessions.forget(&request.id);
+        }
         let session = self.sessions.session(&request.id, self.settings.publish_session);
         let session = session.map_err(|error| format!("failed to make a session key: {error}"))?;
         let inner = AuthAccepted {
@@ -166,10 +178,9 @@ impl Server {
             session: Some(encrypt(session.key.expose().as_bytes())?),
             sig: Some(generation.proof(&self.identity.key).map_err(say)?.into()),
             nonce: request.nonce.map(str::to_owned),
-            extra: match request.abilities {
-                Some(_) => value::map! { ABILITIES_FIELD => self.settings.abilities.to_value() },
-                None => Map::new(),
-            },
+            // In every answer, because the request is not signed: who takes the minion's field out of it on the way must
+            // not make a minion of ours believe that this master does not sign its publications.
+            extra: value::map! { ABILITIES_FIELD => self.settings.abilities.to_value() },
         };
         Ok(self.signed(AuthAnswer::Accepted(inner), signature, request.version))
     }
@@ -196,12 +207,17 @@ impl Server {
                 Ok(sig) => AuthReply::Signed { load, sig: sig.into() },
                 Err(reason) => {
                     error!("the master's key cannot sign: {reason}");
-                    return Answer::plain("Server-side exception handling payload");
+                    return try_again();
                 }
             }
         };
         Answer::Plain(reply.to_value())
     }
+}
+
+/// The answer when something fails on our side. It is no verdict: the minion keeps its key and comes back soon.
+fn try_again() -> Answer {
+    Answer::Plain(AuthReply::TryAgain.to_value())
 }
 
 /// Makes what a stranger calls itself fit for a log line: escaped and cut.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use channel::client::{FileTrust, MasterChannel, MinionIdentity, Settings, TrustSettings};
+use channel::client::{FileTrust, MasterChannel, MinionIdentity, Settings, Signatures, TrustSettings};
 use crypto::{Encryption, HashType, PrivateKey, Signature};
 use event::{Endpoints, Listening, Remote};
 use rt::Rt;
@@ -148,7 +148,7 @@ impl Master {
         let settings = Settings {
             encryption: Encryption::default(),
             signing: Signature::default(),
-            sign_pub_messages: true,
+            signatures: Signatures::Announced,
             minion_sign_messages: false,
             hash_type: HashType::Sha256,
             autosign_grains: None,

@@ -492,6 +492,12 @@ async fn take(
         Err(ChannelError::Distrust(reason @ Distrust::Changed(_))) => {
             error!(master = %link.settings.address, "{reason}")
         }
+        Err(forged @ ChannelError::Forged(_)) => {
+            error!(
+                master = %link.settings.address,
+                "a publication is dropped, {forged}. Another minion may have made it: every minion has the key it is sealed with"
+            );
+        }
         Err(reason) => {
             warn!(master = %link.settings.address, "a publication was not understood and is dropped: {reason}");
             // It may be older than the master's key, and then it is still to be had.

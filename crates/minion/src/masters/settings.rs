@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use channel::client::{Settings as ChannelSettings, TrustSettings};
+use channel::client::{Settings as ChannelSettings, Signatures, TrustSettings};
 use config::{MasterAddress, MasterType, Transport};
 use crypto::{Encryption, HashType, Signature};
 use rt::{Keepalive, Rt};
@@ -168,7 +168,7 @@ pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<Channel
     Ok(ChannelSettings {
         encryption: encryption.parse::<Encryption>().map_err(|_| wrong("encryption_algorithm", encryption))?,
         signing: signing.parse::<Signature>().map_err(|_| wrong("signing_algorithm", signing))?,
-        sign_pub_messages: trust.sign_pub_messages,
+        signatures: if trust.sign_pub_messages { Signatures::Demanded } else { Signatures::Announced },
         minion_sign_messages: trust.minion_sign_messages,
         hash_type: trust.hash_type.parse::<HashType>().map_err(|_| wrong("hash_type", &trust.hash_type))?,
         autosign_grains: (!trust.autosign_grains.is_empty()).then(|| sent.collect()),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use channel::client::{MasterChannel, MinionIdentity, Settings, SignIn, TrustSettings};
+use channel::client::{MasterChannel, MinionIdentity, Settings, SignIn, Signatures, TrustSettings};
 use crypto::{Encryption, HashType, PrivateKey, Signature};
 use rt::Rt;
 use tokio::time::{Instant, sleep};
@@ -193,7 +193,7 @@ fn settings(behaviour: &Behaviour) -> Settings {
     Settings {
         encryption: Encryption::default(),
         signing: Signature::default(),
-        sign_pub_messages: behaviour.check_signatures,
+        signatures: if behaviour.check_signatures { Signatures::Demanded } else { Signatures::Ignored },
         minion_sign_messages: behaviour.sign_requests,
         hash_type: HashType::default(),
         autosign_grains: None,

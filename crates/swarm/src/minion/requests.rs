@@ -174,5 +174,7 @@ fn kind(error: &Error) -> &'static str {
         Error::Distrust(_) => "distrust",
         Error::NotAccepted => "not_accepted",
         Error::Crypto { .. } => "crypto",
+        Error::Forged(_) => "forged",
+        Error::TryAgain => "try_again",
     }
 }

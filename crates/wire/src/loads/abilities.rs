@@ -1,7 +1,8 @@
 //! What peers of this program tell each other when a minion signs in: what they can do beyond Salt.
 //!
-//! The minion adds the field [`FIELD`] to its `_auth` load, which other masters pass over; only a master that finds it there
-//! adds its own to the signed answer, so no other peer ever sees any of it.
+//! The minion adds the field [`FIELD`] to its `_auth` load, and the master adds its own to the answer; other peers pass over
+//! both. The answer is signed but the request is not, so the master answers with it whether the minion sent the field or
+//! not: nobody on the way can make a minion of ours take a master of ours for one of Salt.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +25,13 @@ pub enum Ability {
     Goodbye,
     /// The minion confirms jobs that ask for it before it runs them.
     Receipts,
+    /// The master signs every publication, and the minion must not act on one without a valid signature.
+    SignedPublications,
 }
 
 impl Ability {
-    const ALL: [Ability; 4] = [Ability::PeerReturns, Ability::Missed, Ability::Goodbye, Ability::Receipts];
+    const ALL: [Ability; 5] =
+        [Ability::PeerReturns, Ability::Missed, Ability::Goodbye, Ability::Receipts, Ability::SignedPublications];
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
@@ -36,6 +40,7 @@ impl Ability {
             Ability::Missed => "missed",
             Ability::Goodbye => "goodbye",
             Ability::Receipts => "receipts",
+            Ability::SignedPublications => "signed_publications",
         }
     }
 }
@@ -55,6 +60,13 @@ impl Abilities {
     /// All there are, for this peer.
     pub fn all(id: impl Into<String>, boot: impl Into<String>) -> Self {
         Abilities { can: Ability::ALL.into(), id: id.into(), boot: boot.into() }
+    }
+
+    /// The same without one of them.
+    #[must_use]
+    pub fn without(mut self, ability: Ability) -> Self {
+        self.can.remove(&ability);
+        self
     }
 
     /// Says whether the peer can do something.

@@ -9,6 +9,24 @@ use crate::MinionId;
 use crate::envelope::MOST_FOREIGN_VALUES;
 use crate::msgpack::{self, Decode, Packing};
 
+/// What a master answers, unsigned, to a sign-in it could not handle because something failed on its side. Salt's minions
+/// take any text for a failure that is no verdict, log it, and try again after `acceptance_wait_time`.
+pub const TRY_AGAIN: &str = "The master failed to handle this sign-in, try again";
+
+/// What Salt's masters answer in the same situation.
+const FAILURES: [&str; 2] = ["Some exception handling minion payload", "Server-side exception handling payload"];
+
+/// How many digits a nonce has.
+const NONCE_DIGITS: usize = 32;
+
+/// Says whether a text is a nonce as every release from 3006 on makes them: the 32 hexadecimal digits of a UUID.
+///
+/// Masters sign and seal what contains the nonces of their peers. Whoever could choose other bytes, or more of them, could
+/// have a text signed that reads as something else, such as a publication.
+pub fn is_nonce(text: &str) -> bool {
+    text.len() == NONCE_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 load! {
     /// A minion introduces itself and asks for the keys.
     pub struct AuthRequest {
@@ -151,6 +169,8 @@ pub enum AuthReply {
     },
     /// An answer without a signature: to requests below version 2, and complaints like `bad enc algo` in `ret`.
     Unsigned(Map),
+    /// Something failed on the master's side, which says nothing about the minion.
+    TryAgain,
     /// Anything else, mostly the text `bad load`.
     Malformed(Value),
 }
@@ -158,6 +178,9 @@ pub enum AuthReply {
 impl AuthReply {
     /// Sorts a reply.
     pub fn from_value(value: Value) -> Self {
+        if value.as_str().is_some_and(|text| text == TRY_AGAIN || FAILURES.contains(&text)) {
+            return AuthReply::TryAgain;
+        }
         let Value::Map(map) = &value else { return AuthReply::Malformed(value) };
         match (map.get("load"), map.get("sig")) {
             (Some(Value::Map(load)), _) => AuthReply::Unsigned(load.clone()),
@@ -178,6 +201,7 @@ impl AuthReply {
             }
             AuthReply::Unsigned(load) if load.get_str("enc") == Some("pub") => load.clone().into(),
             AuthReply::Unsigned(load) => map! { "enc" => "clear", "load" => load.clone() }.into(),
+            AuthReply::TryAgain => TRY_AGAIN.into(),
             AuthReply::Malformed(value) => value.clone(),
         }
     }
@@ -193,5 +217,31 @@ fn as_bytes(value: &Value) -> Option<Bytes> {
         Value::Bytes(bytes) => Some(bytes.as_ref().clone()),
         Value::Str(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_digits_of_a_uuid_are_a_nonce() {
+        assert!(is_nonce("0123456789abcdef0123456789abcdef") && is_nonce("0123456789ABCDEF0123456789ABCDEF"));
+        let long = "0".repeat(33);
+        for other in
+            ["", "0", &long, &long[2..], "0123456789abcdef0123456789abcdeg", "01234567-89ab-4def-8123-456789abcdef"]
+        {
+            assert!(!is_nonce(other), "{other}");
+        }
+        assert!(!is_nonce(&"\u{e9}".repeat(16)), "32 bytes, but no digits");
+    }
+
+    #[test]
+    fn a_failure_of_the_master_is_no_verdict() {
+        for text in [TRY_AGAIN, FAILURES[0], FAILURES[1]] {
+            assert_eq!(AuthReply::from_value(text.into()), AuthReply::TryAgain);
+        }
+        assert_eq!(AuthReply::from_value(AuthReply::TryAgain.to_value()), AuthReply::TryAgain);
+        assert_eq!(AuthReply::from_value("bad load".into()), AuthReply::Malformed("bad load".into()));
     }
 }

@@ -21,7 +21,9 @@ mod r#return;
 mod token;
 
 pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD};
-pub use auth::{AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, AuthRequest, Verdict};
+pub use auth::{
+    AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, AuthRequest, TRY_AGAIN, Verdict, is_nonce,
+};
 pub use event::{EventItem, MinionEvent, MinionEvents};
 pub use field::{LoadError, Nullable, Problem};
 pub use file::{

@@ -1,0 +1,227 @@
+//! Sealed requests that come a second time.
+//!
+//! Whoever can read and write on the way may send a minion's request again as it was, to fire its event twice or to put old
+//! grains and mine data in the place of newer ones. A minion's requests carry the time by its own clock and a nonce. For each
+//! minion the nonces of the last few minutes are remembered, and what is older than that is refused, by the clock of the
+//! minion itself: it may be wrong, but it goes forward. When it was set back, the minion gets a new session key with its next
+//! sign-in, which old requests do not open with, and its clock starts anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use wire::MinionId;
+
+/// For so many seconds nonces are remembered. Each release gives up a request long before.
+const WINDOW: i64 = 300;
+
+/// The most nonces of one minion. When there are more within the window, it ends at the oldest that is remembered.
+const MOST: usize = 1024;
+
+/// A minion gets a new session key because of its clock at most once in so many seconds.
+const RENEWAL: i64 = 60;
+
+/// Requests that only ask. They are repeated under one nonce by honest minions (Salt does so with `_pillar`), and repeating
+/// them changes nothing that a newer request would not put right.
+const QUESTIONS: [&str; 14] = [
+    "_pillar",
+    "_serve_file",
+    "_file_hash",
+    "_file_hash_and_stat",
+    "_file_find",
+    "_file_list",
+    "_file_list_emptydirs",
+    "_dir_list",
+    "_symlink_list",
+    "_file_envs",
+    "_master_opts",
+    "_master_tops",
+    "_mine_get",
+    "pub_ret",
+];
+
+/// A sealed request, as far as it counts here.
+pub struct Sent<'a> {
+    /// Who sent it; proven.
+    pub id: &'a MinionId,
+    /// When, by the sender's clock.
+    pub ts: i64,
+    /// Its nonce.
+    pub nonce: &'a str,
+    /// What it asks for.
+    pub cmd: &'a str,
+}
+
+/// Why a request is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// This very request came before.
+    Again,
+    /// It is much older than others of this minion.
+    Old,
+}
+
+/// What minions sent lately.
+pub struct Replays {
+    /// When this master started: what was sent long before that, it may have answered in its life before.
+    started: i64,
+    minions: Mutex<HashMap<MinionId, Lately>>,
+}
+
+struct Lately {
+    newest: i64,
+    /// What is older is refused.
+    floor: i64,
+    nonces: VecDeque<(i64, u128)>,
+    /// Something older came, so the session key is to be replaced.
+    suspect: bool,
+    /// When it was replaced last, by the master's clock.
+    renewed: Option<i64>,
+}
+
+impl Replays {
+    /// Remembers nothing yet.
+    pub fn new(started: i64) -> Self {
+        Replays { started, minions: Mutex::default() }
+    }
+
+    /// Takes a request, unless it is a replay.
+    pub fn admit(&self, sent: &Sent<'_>) -> Result<(), Replay> {
+        let mut minions = self.minions();
+        if !minions.contains_key(sent.id) {
+            let floor = self.started.saturating_sub(WINDOW);
+            minions.insert(sent.id.clone(), Lately::new(floor));
+        }
+        // It was put in above.
+        let Some(lately) = minions.get_mut(sent.id) else { return Ok(()) };
+        lately.admit(sent)
+    }
+
+    /// Says whether a minion that signs in is to get a new session key, and starts anew with it if so.
+    pub fn renew(&self, id: &MinionId, now: i64) -> bool {
+        let mut minions = self.minions();
+        let Some(lately) = minions.get_mut(id).filter(|lately| lately.suspect) else { return false };
+        if lately.renewed.is_some_and(|last| now.saturating_sub(last) < RENEWAL) {
+            return false;
+        }
+        // With the session key that follows nothing was sent yet, so any time is good.
+        *lately = Lately { renewed: Some(now), nonces: std::mem::take(&mut lately.nonces), ..Lately::new(i64::MIN) };
+        true
+    }
+
+    fn minions(&self) -> MutexGuard<'_, HashMap<MinionId, Lately>> {
+        self.minions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lately {
+    fn new(floor: i64) -> Self {
+        Lately { newest: i64::MIN, floor, nonces: VecDeque::new(), suspect: false, renewed: None }
+    }
+
+    fn admit(&mut self, sent: &Sent<'_>) -> Result<(), Replay> {
+        if sent.ts < self.floor {
+            self.suspect = true;
+            return Err(Replay::Old);
+        }
+        if QUESTIONS.contains(&sent.cmd) {
+            self.advance(sent.ts);
+            return Ok(());
+        }
+        // It was checked to be 32 hexadecimal digits.
+        let nonce = u128::from_str_radix(sent.nonce, 16).unwrap_or_default();
+        if self.nonces.iter().any(|(_, known)| *known == nonce) {
+            return Err(Replay::Again);
+        }
+        self.advance(sent.ts);
+        self.nonces.push_back((sent.ts, nonce));
+        while self.nonces.len() > MOST {
+            if let Some((ts, _)) = self.nonces.pop_front() {
+                self.floor = self.floor.max(ts);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, ts: i64) {
+        if ts <= self.newest {
+            return;
+        }
+        self.newest = ts;
+        self.floor = self.floor.max(ts.saturating_sub(WINDOW));
+        while self.nonces.front().is_some_and(|(ts, _)| *ts < self.floor) {
+            self.nonces.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: i64 = 1_700_000_000;
+
+    struct Master(Replays, MinionId);
+
+    impl Master {
+        fn new() -> Self {
+            Master(Replays::new(START), MinionId::new("web1").unwrap())
+        }
+
+        fn take(&self, ts: i64, nonce: u128, cmd: &str) -> Result<(), Replay> {
+            self.0.admit(&Sent { id: &self.1, ts, nonce: &format!("{nonce:032x}"), cmd })
+        }
+
+        fn event(&self, ts: i64, nonce: u128) -> Result<(), Replay> {
+            self.take(ts, nonce, "_minion_event")
+        }
+    }
+
+    #[test]
+    fn the_same_request_counts_once() {
+        let master = Master::new();
+        assert_eq!(master.event(START, 1), Ok(()));
+        assert_eq!(master.event(START, 1), Err(Replay::Again));
+        assert_eq!(master.event(START, 2), Ok(()));
+        for _ in 0..2 {
+            assert_eq!(master.take(START, 3, "_pillar"), Ok(()), "Salt repeats it when the answer is late");
+        }
+    }
+
+    #[test]
+    fn what_is_old_is_refused_also_after_a_start_of_the_master() {
+        let master = Master::new();
+        assert_eq!(master.event(START - WINDOW - 1, 1), Err(Replay::Old), "sent to this master before it started");
+        assert_eq!(master.event(START + 10_000, 2), Ok(()));
+        assert_eq!(master.event(START + 10_000 - WINDOW - 1, 3), Err(Replay::Old));
+        assert_eq!(master.take(START, 4, "_pillar"), Err(Replay::Old), "old grains");
+        assert_eq!(master.event(START + 10_000 - WINDOW, 5), Ok(()), "overtaken on the way");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_costs_one_new_session() {
+        let master = Master::new();
+        assert!(!master.0.renew(&master.1, START), "nothing is wrong");
+        master.event(START + 86_400 * 365, 1).unwrap();
+        assert_eq!(master.event(START + 5, 2), Err(Replay::Old));
+        assert!(master.0.renew(&master.1, START + 5));
+        assert_eq!(master.event(START + 5, 2), Ok(()));
+        assert_eq!(master.event(START + 5, 2), Err(Replay::Again));
+        assert_eq!(master.event(START + 5 - WINDOW - 1, 9), Err(Replay::Old));
+        assert!(!master.0.renew(&master.1, START + 6), "not again at once");
+        assert!(master.0.renew(&master.1, START + 5 + RENEWAL));
+    }
+
+    #[test]
+    fn memory_has_a_bound_that_lets_nothing_old_in() {
+        let master = Master::new();
+        for number in 0..3 * MOST as i64 {
+            assert_eq!(master.event(START + number / 100, number as u128), Ok(()));
+        }
+        assert_eq!(master.0.minions()[&master.1].nonces.len(), MOST);
+        for number in [0, MOST as i64, 3 * MOST as i64 - 1] {
+            assert!(master.event(START + number / 100, number as u128).is_err(), "{number}");
+        }
+        master.event(START + 100_000, 0).unwrap();
+        assert_eq!(master.0.minions()[&master.1].nonces.len(), 1, "what is past the window is forgotten");
+    }
+}
