@@ -676,7 +676,7 @@ async fn many_sign_ins_at_once_do_not_hold_up_a_return() {
         .map(|number| {
             let (master, public) = (master.clone(), text.clone());
             let load = map! {
-                "cmd" => "_auth", "id" => format!("stranger{number}"), "nonce" => "0", "pub" => public,
+                "cmd" => "_auth", "id" => format!("stranger{number}"), "nonce" => format!("{number:032x}"), "pub" => public,
                 "enc_algo" => "OAEP-SHA1", "sig_algo" => "PKCS1v15-SHA1",
             };
             tokio::spawn(async move { master.ask(load).await })
