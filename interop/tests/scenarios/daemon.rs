@@ -185,8 +185,8 @@ fn unknown_plug_ins_are_tolerated_with_one_warning_each() {
             return Ok(());
         }
         let expected = [
-            (master.log(), ["our_cmdb", "our_fs", "our_engine", "our_event_return"].as_slice()),
-            (minion.log(), ["our_beacon", "our_minion_engine"].as_slice()),
+            (master.log(), ["our_cmdb", "our_fs", "'engines' has no effect", "our_event_return"].as_slice()),
+            (minion.log(), ["our_beacon", "'engines' has no effect"].as_slice()),
         ];
         for (log, names) in expected {
             for name in names {

@@ -33,10 +33,11 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         return Kept::Done;
     };
     shared.bounds.cut_return(&id, &mut load);
-    if is_unpublished(shared, &job) && !shared.bounds.may_add_job(&id, &load, shared.stores.rt.now()) {
+    let unpublished = is_unpublished(shared, &job);
+    if unpublished && !shared.bounds.may_add_job(&id, &load, shared.stores.rt.now()) {
         return Kept::Done;
     }
-    let Some(jid) = enter(shared, &id, &job, &mut load) else { return Kept::Done };
+    let Some(jid) = enter(shared, &id, &job, &mut load, unpublished) else { return Kept::Done };
     let began = Instant::now();
     let stored = jid.and_then(|jid| store_return(shared, &id, &jid, &mut load));
     shared.metrics.store_times.note(began.elapsed());
@@ -201,13 +202,20 @@ fn publication_of(peer: &PeerReturn) -> Map {
 }
 
 /// Finds the job of a return: one that exists, or a new one for a minion that asks for it (`req`). `None` for what is no
-/// job id.
-fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map) -> Option<store::Result<Jid>> {
+/// job id, or of a job that only the minion knows and that lies in the future.
+fn enter(
+    shared: &Shared,
+    id: &MinionId,
+    job: &str,
+    load: &mut Map,
+    unpublished: bool,
+) -> Option<store::Result<Jid>> {
     if job == "req" {
         return Some(new_job(shared, id, load));
     }
     match Jid::new(job) {
-        Ok(jid) if is_of_the_future(&jid, shared.stores.rt.now()) => {
+        // A job that was published here counts whatever its id says: operators choose ids, and clocks are set back.
+        Ok(jid) if unpublished && is_of_the_future(&jid, shared.stores.rt.now()) => {
             warn!(minion = %id, "a return of {id} is passed over: job {jid} is of the future");
             None
         }

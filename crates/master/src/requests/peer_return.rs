@@ -26,11 +26,12 @@ pub fn handle(ask: Ask) -> Answer {
             return false.into();
         }
     };
-    if is_of_the_future(&peer.jid, shared.stores.rt.now()) {
+    let own = is_own(&shared, &peer);
+    if !own && is_of_the_future(&peer.jid, shared.stores.rt.now()) {
         error!("a return of minion {id} for another master is refused: job {} is of the future", peer.jid);
         return false.into();
     }
-    let kept = if is_own(&shared, &peer) {
+    let kept = if own {
         debug!("minion {id} reaches this master by another address: job {} is its own", peer.jid);
         Some(keep(&shared, peer.load))
     } else {
