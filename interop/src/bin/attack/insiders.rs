@@ -48,7 +48,8 @@ pub fn forged_events(scene: &mut Scene<'_>) -> Result<String> {
         let _ = insider.ask(&session, honest);
     })?;
     ensure!(seen.iter().any(|(tag, _)| tag == "honest/tag"), "an honest event did not arrive: {seen:?}");
-    let forged: Vec<_> = seen.iter().filter(|(_, data)| data.get_str("marked") == Some("forged")).collect();
+    // An event of a batch also arrives under its own tag without `pretag`; that names nobody.
+    let forged: Vec<_> = seen.iter().filter(|(tag, _)| tags.contains(tag)).collect();
     ensure!(forged.is_empty(), "{} forged events arrived, the first is {}", forged.len(), forged[0].0);
     Ok(format!("{} forged events refused, an honest one taken", tags.len() * 3))
 }
@@ -127,11 +128,7 @@ pub fn forged_jobs(scene: &mut Scene<'_>) -> Result<String> {
         };
         let _ = insider.ask(&session, load);
         let found = scene.master.runner(&["jobs.list_job", &jid])?;
-        let told = found.to_string();
-        ensure!(
-            !told.contains("\"User\": \"root\"") && !told.contains("\"User\":\"root\""),
-            "{cmd} made a job of root: {told}"
-        );
+        ensure!(found["Target"] != json!("*"), "{cmd} made a job of an operator: {found}");
         ensure!(found["Result"].get(VICTIM).is_none(), "{cmd} returned for another");
     }
     Ok("no job of an operator was made".to_owned())
@@ -190,7 +187,7 @@ pub fn shell_in_an_id(scene: &mut Scene<'_>) -> Result<String> {
         std::fs::remove_file(&accepted).context("failed to remove a key")?;
         ensure!(!trophy.exists(), "the shell obeyed the id number {number}");
     }
-    let honest = scene.master.ask(VICTIM, &["pillar.get", "asked_for"])?;
+    let honest = scene.master.ask(VICTIM, &["pillar.get", "asked_for", "unmask=True"])?;
     ensure!(honest == json!(VICTIM), "an honest id got {honest}");
     Ok("three ids taken as text, an honest one served".to_owned())
 }

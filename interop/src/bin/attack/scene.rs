@@ -106,6 +106,6 @@ impl<'a> Scene<'a> {
 }
 
 /// Whether the program under test was built for use rather than for debugging.
-fn optimised() -> Result<bool> {
+pub fn optimised() -> Result<bool> {
     Ok(!Salt::saltern()?.components().any(|part| part.as_os_str() == "debug"))
 }
