@@ -203,13 +203,7 @@ fn publication_of(peer: &PeerReturn) -> Map {
 
 /// Finds the job of a return: one that exists, or a new one for a minion that asks for it (`req`). `None` for what is no
 /// job id, or of a job that only the minion knows and that lies in the future.
-fn enter(
-    shared: &Shared,
-    id: &MinionId,
-    job: &str,
-    load: &mut Map,
-    unpublished: bool,
-) -> Option<store::Result<Jid>> {
+fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map, unpublished: bool) -> Option<store::Result<Jid>> {
     if job == "req" {
         return Some(new_job(shared, id, load));
     }
