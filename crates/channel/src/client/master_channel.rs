@@ -254,7 +254,7 @@ impl MasterChannel {
     async fn sign_in_now(&self, awaits: Option<Duration>) -> Result<SignIn, Error> {
         let timeout = self.settings.auth_timeout + awaits.unwrap_or_default();
         let mut failure = Error::Timeout(timeout);
-        // Whoever waited for a decision in vain begins anew.
+        // A wait that brought no decision ends here; the next sign-in starts a new one.
         let tries = if awaits.is_some() { 1 } else { self.settings.auth_tries.max(1) };
         for _ in 0..tries {
             let attempt = Attempt::new(&self.settings, &self.identity, self.trust.as_ref(), &self.rt, awaits)?;

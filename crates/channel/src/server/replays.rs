@@ -4,20 +4,20 @@
 //! grains and mine data in the place of newer ones. A minion's requests carry the time by its own clock and a nonce. For each
 //! minion the nonces of the last few minutes are remembered, and what is older than that is refused, by the clock of the
 //! minion itself: it may be wrong, but it goes forward. When it was set back, the minion gets a new session key with its next
-//! sign-in, which old requests do not open with, and its clock starts anew.
+//! sign-in, which old requests do not open with, and its clock starts over.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wire::MinionId;
 
-/// For so many seconds nonces are remembered. Each release gives up a request long before.
+/// How long nonces are remembered, in seconds. Every release gives up a request long before that.
 const WINDOW: i64 = 300;
 
 /// The most nonces of one minion. When there are more within the window, it ends at the oldest that is remembered.
 const MOST: usize = 1024;
 
-/// A minion gets a new session key because of its clock at most once in so many seconds.
+/// The least time between two session keys that a minion gets because of its clock, in seconds.
 const RENEWAL: i64 = 60;
 
 /// Requests that only ask. They are repeated under one nonce by honest minions (Salt does so with `_pillar`), and repeating
@@ -96,7 +96,7 @@ impl Replays {
         lately.admit(sent)
     }
 
-    /// Says whether a minion that signs in is to get a new session key, and starts anew with it if so.
+    /// Says whether a minion that signs in is to get a new session key, and starts over with it if so.
     pub fn renew(&self, id: &MinionId, now: i64) -> bool {
         let mut minions = self.minions();
         let Some(lately) = minions.get_mut(id).filter(|lately| lately.suspect) else { return false };
