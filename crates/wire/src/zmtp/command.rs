@@ -72,9 +72,9 @@ impl Command {
             }
             Command::Error(reason) => {
                 name("ERROR");
-                let reason = &reason.as_bytes()[..reason.len().min(255)];
+                let reason = short_reason(reason);
                 out.put_u8(reason.len() as u8);
-                out.put_slice(reason);
+                out.put_slice(reason.as_bytes());
             }
             Command::Ping { ttl, context } => {
                 name("PING");
@@ -171,5 +171,12 @@ fn property(rest: &mut Bytes) -> Option<(Bytes, Bytes)> {
 fn error_reason(rest: &Bytes) -> Result<String, Error> {
     let len = usize::from(*rest.first().ok_or(Error::Command("ERROR"))?);
     let reason = rest.get(1..1 + len).ok_or(Error::Command("ERROR"))?;
-    Ok(String::from_utf8_lossy(reason).into_owned())
+    Ok(short_reason(&String::from_utf8_lossy(reason)).to_owned())
+}
+
+/// Cuts a reason to the 255 bytes that its one-byte length allows, between characters.
+///
+/// Replacing bytes that are no UTF-8 makes a reason longer, so one that was read is cut too.
+fn short_reason(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(usize::from(u8::MAX))]
 }

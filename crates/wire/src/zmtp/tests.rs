@@ -133,6 +133,17 @@ fn commands_read_as_written() {
 }
 
 #[test]
+fn a_reason_that_is_no_text_reads_as_written() {
+    let mut body = b"\x05ERROR\xff".to_vec();
+    body.extend_from_slice(&[0xff; 255]);
+    let read = Command::decode(&body.into()).unwrap();
+    let Command::Error(reason) = &read else { panic!("an ERROR, not {read:?}") };
+    assert_eq!(reason.len(), 255);
+    let mut buffer = BytesMut::from(&read.encode()[..]);
+    assert_eq!(Decoder::new(1000).decode(&mut buffer).unwrap(), Some(Incoming::Command(read)));
+}
+
+#[test]
 fn the_old_form_of_subscriptions_is_read_and_written() {
     for command in [Command::Subscribe("ab".into()), Command::Cancel("ab".into())] {
         let mut buffer = BytesMut::from(&command.encode_legacy()[..]);
