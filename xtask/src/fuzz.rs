@@ -29,13 +29,20 @@ pub fn chore(args: &[String]) -> Result<(), Failure> {
     let name = args.iter().find(|arg| arg.parse::<u32>().is_err());
     let mut tally = Tally::default();
     build()?;
-    run(
-        &targets()?.into_iter().filter(|t| name.is_none_or(|name| name == t)).collect::<Vec<_>>(),
-        seconds,
-        &mut tally,
-    )?;
+    let targets: Vec<_> = targets()?.into_iter().filter(|t| name.is_none_or(|name| name == t)).collect();
+    run(&targets, seconds, Seed::Random, &mut tally)?;
     println!("{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::new("a fuzz target failed")) }
+}
+
+/// Where a run begins its search.
+///
+/// The tests search the same inputs every time, so that a change is judged by what it does and not by luck. New inputs
+/// are searched by `cargo xtask fuzz`.
+#[derive(Clone, Copy)]
+enum Seed {
+    Random,
+    Fixed,
 }
 
 /// Builds and runs every target for some seconds.
@@ -45,7 +52,7 @@ pub fn all(seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
         tally.fail("the build of the fuzz targets");
         return Ok(());
     }
-    run(&targets()?, seconds, tally)
+    run(&targets()?, seconds, Seed::Fixed, tally)
 }
 
 fn build() -> Result<(), Failure> {
@@ -76,10 +83,10 @@ fn targets() -> Result<Vec<String>, Failure> {
 }
 
 /// Runs the targets, as many at a time as there are processors.
-fn run(targets: &[String], seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
+fn run(targets: &[String], seconds: u32, seed: Seed, tally: &mut Tally) -> Result<(), Failure> {
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     for some in targets.chunks(at_once) {
-        let running: Vec<_> = some.iter().map(|name| start(name, seconds)).collect::<Result<_, _>>()?;
+        let running: Vec<_> = some.iter().map(|name| start(name, seconds, seed)).collect::<Result<_, _>>()?;
         for (name, (child, log)) in some.iter().zip(running) {
             let ended = finish(name, child, &log);
             tally.check(&format!("fuzz {name}"), ended);
@@ -88,7 +95,7 @@ fn run(targets: &[String], seconds: u32, tally: &mut Tally) -> Result<(), Failur
     Ok(())
 }
 
-fn start(name: &str, seconds: u32) -> Result<(Child, PathBuf), Failure> {
+fn start(name: &str, seconds: u32, seed: Seed) -> Result<(Child, PathBuf), Failure> {
     let found = build_dir().join("corpus").join(name);
     let artifacts = build_dir().join("artifacts").join(name);
     for dir in [&found, &artifacts] {
@@ -103,7 +110,11 @@ fn start(name: &str, seconds: u32) -> Result<(Child, PathBuf), Failure> {
         step = step.arg(&kept);
     }
     let limits = [format!("-max_total_time={seconds}"), format!("-rss_limit_mb={MEBIBYTES}"), "-timeout=10".into()];
-    let step = step.args(limits).args(["-print_final_stats=1", "-max_len=65536"]);
+    let seed = match seed {
+        Seed::Random => None,
+        Seed::Fixed => Some("-seed=1"),
+    };
+    let step = step.args(limits).args(seed).args(["-print_final_stats=1", "-max_len=65536"]);
     let child = step.arg(format!("-artifact_prefix={}/", artifacts.display())).background(&log)?;
     Ok((child, log))
 }
