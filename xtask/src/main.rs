@@ -3,6 +3,8 @@
 //! Each sets up what it needs on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
 //! standard library is used, so the chores themselves are built in a moment.
 
+#[cfg(test)]
+mod documents;
 mod fuzz;
 mod instructions;
 mod packages;
@@ -19,18 +21,21 @@ use run::{Failure, cargo, optimised_program};
 const HELP: &str = "\
 Usage: cargo xtask <CHORE>
 
-  test [--no-fuzz]           set up, check format and lints, run all tests, end with the counts
-  demo [--keep]              build, then show two masters and three minions; --keep leaves them running
-  release [--portable]       the optimised program, its code in the order of use: less of it in memory
+  test [--no-fuzz]           install what the tests need, check format and lints, run all tests, print the counts
+  demo [--keep]              build, then show two masters and three minions at work; --keep leaves them running
+  release [--portable]       build the optimised program with its code ordered by first use, so that less of it is
+                             in memory; --portable supports a glibc older than 2.36
   bench [states | scale | sign-ins]
-                             measure against the real Salt on this machine: three masters and a minion, state runs, or
-                             hundreds and thousands of minions (scale --help)
-  outage [ARGUMENTS]         faults in network namespaces, ours beside the real Salt; needs root
-  attack [WORD]              attacks on a running master and its minions: all, or those whose names contain the word
-  storm [--seeds N] [--from S]  run simulated clusters through a storm each; --trace SEED tells the story of one
-  fuzz [TARGET] [SECONDS]    run the fuzz targets (60 seconds each by default)
-  instructions [--record]    count what the hot paths take, against recorded figures
-  salt                       install the real Salt releases the tests compare with
+                             measure Saltern and the real Salt on this machine: three masters and a minion, state
+                             runs, hundreds and thousands of minions (scale --help), or sign-ins
+  outage [ARGUMENTS]         inject faults in network namespaces, for Saltern and the real Salt; needs root
+  attack [WORD]              attack a running master and its minions: all attacks, or those whose names contain WORD
+  storm [--seeds N] [--from S]
+                             run N simulated clusters through random faults; --trace SEED prints the trace of one
+  fuzz [TARGET] [SECONDS]    run the fuzz targets, 60 seconds each by default
+  instructions [--record]    count the instructions of the hot paths and compare them with the recorded figures;
+                             --record writes new figures
+  salt                       install the releases of the real Salt that the tests compare with
 ";
 
 fn main() -> ExitCode {
