@@ -5,8 +5,13 @@ use std::time::Duration;
 use rt::sim::Sim;
 use sim::{Cluster, Plan, seeds, storm};
 
-/// Storms in each test run. More of them with `cargo xtask storm`.
-const STORMS: u64 = 500;
+/// Storms unless `SALTERN_STORMS` names another number, as the full test run does. More of them with `cargo xtask storm`.
+const STORMS: u64 = 50;
+
+fn storms() -> u64 {
+    let named = std::env::var("SALTERN_STORMS").ok();
+    named.map_or(STORMS, |number| number.parse().expect("SALTERN_STORMS is a number"))
+}
 
 #[test]
 fn a_ping_returns_from_a_quiet_cluster() {
@@ -36,7 +41,7 @@ fn the_same_seed_twice_gives_the_same_trace() {
 #[test]
 fn no_command_and_no_return_is_lost_in_storms() {
     let mut all = seeds::kept();
-    all.extend(1..=STORMS);
+    all.extend(1..=storms());
     let tally = seeds::run(&all);
     println!("{tally}");
     assert!(tally.failed.is_empty(), "keep the seeds that failed in sim/seeds.txt\n{}", tally.report());

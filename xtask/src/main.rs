@@ -13,6 +13,7 @@ mod release;
 mod run;
 mod tally;
 mod test;
+mod times;
 
 use std::process::ExitCode;
 
@@ -21,7 +22,8 @@ use run::{Failure, cargo, optimised_program};
 const HELP: &str = "\
 Usage: cargo xtask <CHORE>
 
-  test [--no-fuzz]           install what the tests need, check format and lints, run all tests, print the counts
+  test [--full]              install what the tests need, check format and lints, run the unit tests, 50 storms and the
+                             comparison of the wire, print the counts; --full runs all tests
   demo [--keep]              build, then show two masters and three minions at work; --keep leaves them running
   release [--portable]       build the optimised program with its code ordered by first use, so that less of it is
                              in memory; --portable supports a glibc older than 2.36

@@ -1,20 +1,61 @@
-//! The test command: everything that can be checked, ending with one line of counts.
+//! The test command: format, lints and tests, ending with one line of counts.
+//!
+//! The short run is for everyone who changes something; `--full` adds what takes long, and judges changes.
+
+use std::thread::JoinHandle;
 
 use crate::run::{Failure, Step, cargo, checked_program, judged};
 use crate::tally::Tally;
+use crate::times::Times;
 use crate::{fuzz, instructions, packages, real_salt};
 
-/// Runs all checks and tests.
+/// Storms of the simulation in a full run; the short one leaves the number to the test.
+const STORMS: &str = "500";
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Short,
+    Full,
+}
+
+/// Runs the checks and tests of `cargo xtask test`, or all of them with `--full`.
 pub fn run(args: &[String]) -> Result<(), Failure> {
-    let fuzzing = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => true,
-        ["--no-fuzz"] => false,
-        other => return Err(Failure::new(format!("cargo xtask test knows only --no-fuzz, not {}", other.join(" ")))),
+    let scope = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => Scope::Short,
+        ["--full"] => Scope::Full,
+        other => return Err(Failure::new(format!("cargo xtask test knows only --full, not {}", other.join(" ")))),
     };
-    packages::ensure(&[packages::BUILD, packages::FUZZ])?;
-    let mut tally = Tally::default();
-    // Installing waits for the network most of the time, so the rest need not wait for it.
-    let real_salt = packages::ensure(&[packages::REAL_SALT]).map(|()| std::thread::spawn(install_real_salt));
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    let real_salt = times.of("packages of the system", || prepare(scope))?;
+    checks(&mut tally, &mut times);
+    times.of("unit tests and storms", || unit_tests(scope, &mut tally))?;
+    let built = times.of("the program", || checked(cargo(&["build", "--package", "saltern-cli"])));
+    tally.check("cargo build", built);
+    if scope == Scope::Full {
+        longer_tests(built, &mut tally, &mut times)?;
+    }
+    let installed = real_salt.and_then(|thread| thread.join().expect("the installation does not panic"));
+    times.of("interop", || interop(scope, built, installed, &mut tally))?;
+    println!("{times}{tally}");
+    if tally.failed == 0 { Ok(()) } else { Err(Failure::new("some checks failed")) }
+}
+
+/// Installs packages, and begins to install the real Salt: that waits for the network most of the time, so the rest need
+/// not wait for it.
+fn prepare(scope: Scope) -> Result<Result<JoinHandle<Result<(), Failure>>, Failure>, Failure> {
+    packages::ensure(&[packages::BUILD])?;
+    if scope == Scope::Full {
+        packages::ensure(&[packages::FUZZ])?;
+    }
+    Ok(packages::ensure(&[packages::REAL_SALT]).map(|()| std::thread::spawn(install_real_salt)))
+}
+
+fn install_real_salt() -> Result<(), Failure> {
+    real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))
+}
+
+fn checks(tally: &mut Tally, times: &mut Times) {
     tally.check("cargo fmt", checked(cargo(&["fmt", "--all", "--check"])));
     let lints = [
         "--workspace",
@@ -25,40 +66,53 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
         "-D",
         "warnings",
     ];
-    tally.check("cargo clippy", checked(cargo(&["clippy"]).args(lints)));
-    follow(&mut tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]))?;
-    tally.check("instructions", counted_instructions());
+    tally.check("cargo clippy", times.of("lints", || checked(cargo(&["clippy"]).args(lints))));
+}
+
+fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
+    let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]);
+    let step = match scope {
+        Scope::Short => step,
+        Scope::Full => step.env("SALTERN_STORMS", STORMS),
+    };
+    follow(tally, step)
+}
+
+fn longer_tests(built: bool, tally: &mut Tally, times: &mut Times) -> Result<(), Failure> {
+    tally.check("instructions", times.of("instructions", counted_instructions));
     if judged() {
-        // This machine may be changed: packages, accounts, services.
-        // Of the whole workspace, as before: with other packages the crates would have other features and be built anew.
-        let live = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "live_debian"]);
-        let live = live.args(["--", "--ignored"]);
-        follow(&mut tally, live)?;
+        times.of("live tests", || live_tests(tally))?;
     }
-    // Whole runs use the program with its checks for overflows and assertions; it is built already, in most parts.
-    let built = checked(cargo(&["build", "--package", "saltern-cli"]));
-    tally.check("cargo build", built);
+    // The program with its checks for overflows and its assertions.
     if built {
-        follow(&mut tally, crate::attack_step(checked_program()))?;
+        times.of("attacks", || follow(tally, crate::attack_step(checked_program())))?;
     }
-    if fuzzing {
-        fuzz::all(fuzz::SECONDS, &mut tally)?;
-    }
-    match real_salt.and_then(|thread| thread.join().expect("the installation does not panic")) {
-        Ok(()) if built => interop(&mut tally)?,
-        Ok(()) => println!("interop is not run: there is no program to run"),
-        Err(failure) => without_real_salt(&failure, &mut tally),
-    }
-    println!("{tally}");
-    if tally.failed == 0 { Ok(()) } else { Err(Failure::new("some checks failed")) }
+    times.of("fuzzing", || fuzz::all(fuzz::SECONDS, tally))
 }
 
-fn install_real_salt() -> Result<(), Failure> {
-    real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))
+/// Tests that need root and change packages, accounts and services of the machine.
+fn live_tests(tally: &mut Tally) -> Result<(), Failure> {
+    // Both name the whole workspace: for a part of it cargo would choose other features and build the crates again.
+    follow(tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--lib", "--", "--ignored"]))?;
+    let live = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "live_debian"]);
+    follow(tally, live.args(["--", "--ignored"]))
 }
 
-fn interop(tally: &mut Tally) -> Result<(), Failure> {
+/// The comparison with the real Salt: all subjects, or in a short run those of the wire.
+fn interop(scope: Scope, built: bool, installed: Result<(), Failure>, tally: &mut Tally) -> Result<(), Failure> {
+    if let Err(failure) = installed {
+        without_real_salt(&failure, tally);
+        return Ok(());
+    }
+    if !built {
+        println!("interop is not run: there is no program to run");
+        return Ok(());
+    }
     let step = cargo(&["test", "--package", "saltern-interop", "--no-fail-fast"]);
+    let step = match scope {
+        Scope::Short => step.args(["--", "matrix::"]),
+        Scope::Full => step,
+    };
     follow(tally, step.env("SALTERN_BIN", checked_program()).env("SALTERN_SALT_DIR", real_salt::folder()))
 }
 
