@@ -1,0 +1,103 @@
+//! Accepting, rejecting and deleting keys.
+
+use std::collections::HashSet;
+
+use crypto::PublicKey;
+use tracing::error;
+use value::map;
+use wire::MinionId;
+
+use super::selection::ids;
+use super::{Changed, KeyManager, Selection};
+use crate::{Bank, KeyError, request_rotation};
+
+impl KeyManager {
+    /// `key.accept`, `key.accept_dict`: accepts waiting keys, and those of other directories if asked to.
+    pub fn accept(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
+        self.change(selection, Bank::Accepted, also)
+    }
+
+    /// `key.reject`, `key.reject_dict`: rejects waiting keys, and those of other directories if asked to.
+    pub fn reject(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
+        let mut changed = self.change(selection, Bank::Rejected, also)?;
+        changed.not_rotated = self.after_loss(HashSet::new())?;
+        Ok(changed)
+    }
+
+    /// `key.delete`, `key.delete_dict`: deletes keys in all directories, telling their minions first if asked to.
+    pub fn delete(&self, selection: Selection<'_>, revoke_auth: bool) -> Result<Changed, KeyError> {
+        let selected = self.selected(&selection)?;
+        let mut changed = Changed::default();
+        for bank in Bank::LISTED {
+            for id in ids(&selected, bank) {
+                if revoke_auth && self.options.rotate_aes_key {
+                    self.effects.revoke_auth(&id);
+                }
+                if self.store.remove(&id, bank)? {
+                    self.fire("delete", &id, None);
+                    changed.done.push((id, bank));
+                }
+            }
+        }
+        let kept = if self.options.preserve_minions { ids(&selected, Bank::Accepted) } else { Vec::new() };
+        changed.not_rotated = self.after_loss(kept.into_iter().collect())?;
+        changed.result = self.now(&selection)?;
+        Ok(changed)
+    }
+
+    fn change(&self, selection: Selection<'_>, to: Bank, also: &[Bank]) -> Result<Changed, KeyError> {
+        let selected = self.selected(&selection)?;
+        let mut changed = Changed::default();
+        let sources = std::iter::once(Bank::Pending).chain(also.iter().copied());
+        for bank in sources.filter(|bank| *bank != to) {
+            for id in ids(&selected, bank) {
+                self.change_one(id, (bank, to), &mut changed)?;
+            }
+        }
+        changed.result = self.now(&selection)?;
+        Ok(changed)
+    }
+
+    fn change_one(&self, id: MinionId, (from, to): (Bank, Bank), changed: &mut Changed) -> Result<(), KeyError> {
+        let Some(text) = self.store.read(from, &id)? else { return Ok(()) };
+        if to == Bank::Accepted && PublicKey::from_pem(text.as_bytes()).is_err() {
+            error!("Invalid RSA public key: {id}");
+            changed.invalid.push(id);
+            return Ok(());
+        }
+        if self.store.move_key(&id, from, to)? {
+            self.fire(to.word(), &id, Some(text.trim()));
+            changed.done.push((id, from));
+        }
+        Ok(())
+    }
+
+    fn fire(&self, act: &str, id: &MinionId, public_key: Option<&str>) {
+        let mut data = map! { "result" => true, "act" => act, "id" => id.as_str() };
+        if let Some(text) = public_key {
+            data.insert("pub", text);
+        }
+        self.effects.fire("salt/key", data);
+    }
+
+    /// Minions have lost their keys: their data are old, and the AES key they know is not to be used any longer. Returns
+    /// why the master cannot be asked for another.
+    fn after_loss(&self, mut keep: HashSet<MinionId>) -> Result<Option<String>, KeyError> {
+        if !self.options.preserve_minion_cache {
+            let listing = self.store.list()?;
+            Bank::ALL.into_iter().for_each(|bank| keep.extend(listing.ids(bank).iter().cloned()));
+            self.effects.clean_minion_data(&keep);
+        }
+        if !self.options.rotate_aes_key {
+            return Ok(None);
+        }
+        let asked = request_rotation(&self.options.cachedir, &self.options.master.id, self.store.owner());
+        let Err(refused) = asked else { return Ok(None) };
+        let cause = std::error::Error::source(&refused).map_or_else(String::new, |cause| format!(": {cause}"));
+        let text = format!(
+            "The master could not be asked for a new AES key, so minions whose keys were changed can read its jobs until \
+             it makes one: {refused}{cause}"
+        );
+        Ok(Some(text))
+    }
+}

@@ -1,0 +1,140 @@
+//! What `salt-key` and the wheel functions `key.*` do. Results have the shapes of Salt's.
+
+mod change;
+mod generate;
+mod list;
+mod selection;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crypto::{HashType, Signature};
+use value::{Map, Value};
+use wire::MinionId;
+
+use crate::atomic::Owner;
+use crate::{Bank, KeyStore, MasterKeyOptions};
+
+pub use generate::generate_pair;
+
+/// What a change of keys causes elsewhere.
+pub trait Effects: Send + Sync {
+    /// Fires an event on the master's bus. When no master is running the event is lost, as with Salt.
+    fn fire(&self, tag: &str, data: Map);
+
+    /// Removes the cached data (grains, pillar) of all minions but these.
+    fn clean_minion_data(&self, keep: &HashSet<MinionId>);
+
+    /// Tells a minion whose key is about to be deleted to forget its session (`saltutil.revoke_auth`).
+    fn revoke_auth(&self, id: &MinionId);
+}
+
+/// Causes nothing elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEffects;
+
+impl Effects for NoEffects {
+    fn fire(&self, _tag: &str, _data: Map) {}
+
+    fn clean_minion_data(&self, _keep: &HashSet<MinionId>) {}
+
+    fn revoke_auth(&self, _id: &MinionId) {}
+}
+
+/// What decides about changes of keys. The names are those of Salt's options.
+#[derive(Clone, Debug)]
+pub struct ManagerOptions {
+    /// The master's own keys.
+    pub master: MasterKeyOptions,
+    /// Where the drop file goes.
+    pub cachedir: PathBuf,
+    /// The digest of fingerprints.
+    pub hash_type: HashType,
+    /// Ask for a new AES key after deleting and rejecting.
+    pub rotate_aes_key: bool,
+    /// Never remove cached data of minions.
+    pub preserve_minion_cache: bool,
+    /// Do not remove cached data of the minions that are deleted (`--preserve-minions`).
+    pub preserve_minions: bool,
+    /// The algorithm of signature files.
+    pub publish_signing_algorithm: Signature,
+}
+
+/// Which keys are meant.
+#[derive(Clone, Copy, Debug)]
+pub enum Selection<'a> {
+    /// A shell glob, several separated by commas, or a list of globs.
+    Match(&'a Value),
+    /// Ids by directory: `{"minions_pre": ["web1"]}`.
+    Dict(&'a Map),
+}
+
+/// What a change did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changed {
+    /// Where the selected keys are now, by directory.
+    pub result: Map,
+    /// The ids whose key was moved or removed, with the directory it was in.
+    pub done: Vec<(MinionId, Bank)>,
+    /// The ids whose file holds no key, and so was not accepted.
+    pub invalid: Vec<MinionId>,
+    /// Why the master could not be asked for a new AES key, which minions without a key still know. The keys themselves
+    /// were changed.
+    pub not_rotated: Option<String>,
+}
+
+/// What `--gen-keys` makes.
+#[derive(Clone, Debug)]
+pub struct GenKeys<'a> {
+    /// The directory.
+    pub directory: &'a Path,
+    /// The name of the files, without endings.
+    pub name: &'a str,
+    /// The size in bits; `None` for the option `keysize`.
+    pub bits: Option<u32>,
+    /// The account the files belong to.
+    pub owner: Owner,
+}
+
+/// What `--gen-signature` makes.
+#[derive(Clone, Debug, Default)]
+pub struct GenSignature<'a> {
+    /// The signing key; by default `master_sign.pem`.
+    pub private: Option<&'a Path>,
+    /// The key to be signed; by default the master's.
+    pub public: Option<&'a Path>,
+    /// The directory of the signature file; by default `pki_dir`.
+    pub directory: Option<&'a Path>,
+    /// Make a signing pair if there is none.
+    pub auto_create: bool,
+    /// The size of that pair.
+    pub bits: Option<u32>,
+}
+
+/// The keys of a master under the hands of an administrator.
+pub struct KeyManager {
+    store: KeyStore,
+    options: ManagerOptions,
+    effects: Box<dyn Effects>,
+}
+
+impl KeyManager {
+    /// Returns the keys of a store, whose changes cause the effects.
+    pub fn new(store: KeyStore, options: ManagerOptions, effects: impl Effects + 'static) -> Self {
+        KeyManager { store, options, effects: Box::new(effects) }
+    }
+
+    /// The files.
+    pub fn store(&self) -> &KeyStore {
+        &self.store
+    }
+}
+
+impl std::fmt::Debug for KeyManager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyManager").field("store", &self.store).finish_non_exhaustive()
+    }
+}
