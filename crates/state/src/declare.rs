@@ -1,11 +1,11 @@
-//! What one SLS file declares: short and long forms become one, `extend` and `exclude` are set aside, every state gets its
-//! place in the order of files.
+//! Normalises the declarations of one SLS file: converts short forms to the long form, sets `extend` and `exclude`
+//! aside, and numbers the states in file order.
 
 use value::{Map, Value, list, map};
 
 use crate::high::is_dunder;
 
-/// Where a file stands: the name of the SLS file and its environment.
+/// The origin of a declaration: the name of the SLS file and its environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The SLS name, such as `web.install`.
@@ -14,7 +14,7 @@ pub struct Place<'a> {
     pub saltenv: &'a str,
 }
 
-/// Takes `extend` out of SLS data and keeps it under `__extend__`.
+/// Moves `extend` of SLS data to `__extend__`.
 pub fn extend(state: &mut Map, place: Place, errors: &mut Vec<String>) {
     let Some(extension) = state.remove("extend") else {
         return;
@@ -36,7 +36,7 @@ pub fn extend(state: &mut Map, place: Place, errors: &mut Vec<String>) {
     push(state, "__extend__", [Value::from(extension)]);
 }
 
-/// Takes `exclude` out of SLS data and keeps it under `__exclude__`.
+/// Moves `exclude` of SLS data to `__exclude__`.
 pub fn exclude(state: &mut Map, place: Place, errors: &mut Vec<String>) {
     match state.remove("exclude") {
         Some(Value::List(excluded)) => push(state, "__exclude__", excluded),
@@ -52,7 +52,7 @@ fn push(state: &mut Map, key: &str, more: impl IntoIterator<Item = Value>) {
     }
 }
 
-/// Brings every declaration into the one form `id: {state: [function, {option: value}, …]}`.
+/// Converts every declaration to the form `id: {state: [function, {option: value}, …]}`.
 pub fn states(state: &mut Map, place: Place, errors: &mut Vec<String>) {
     for (name, body) in state.iter_mut() {
         match body {
@@ -71,7 +71,7 @@ pub fn states(state: &mut Map, place: Place, errors: &mut Vec<String>) {
     }
 }
 
-/// Brings the declarations of a template that stands alone into the one form.
+/// Converts the declarations of a single template to the same form.
 pub fn template(high: &mut Map, template: &str) -> Vec<String> {
     if let Some(item) = ["include", "exclude", "extends"].into_iter().find(|item| high.contains_key(item)) {
         return vec![format!(
@@ -112,7 +112,7 @@ fn set_place(body: &mut Map, place: Place) {
     }
 }
 
-/// Returns module and function of `module.function`; what follows a second dot is dropped, as in Salt.
+/// Splits `module.function`. As in Salt, everything after a second dot is dropped.
 fn first_two(text: &str) -> (String, String) {
     let mut parts = text.split('.');
     (parts.next().unwrap_or_default().to_owned(), parts.next().unwrap_or_default().to_owned())
@@ -127,7 +127,7 @@ fn starts_low(key: &Value) -> bool {
     key.as_str().is_some_and(|key| key.starts_with('_'))
 }
 
-/// Splits the keys of the form `module.function`; a module can be declared once in an id.
+/// Splits the keys of the form `module.function`. An id can declare each module once.
 fn split_keys(name: &Value, body: &mut Map, keys: Vec<Value>, file: &str, errors: &mut Vec<String>) {
     let mut seen: Vec<String> = Vec::new();
     for key in keys {
@@ -146,18 +146,18 @@ fn split_keys(name: &Value, body: &mut Map, keys: Vec<Value>, file: &str, errors
     }
 }
 
-/// Turns the entry `module.function: [...]` into `module: [..., function]`.
+/// Converts the entry `module.function: [...]` to `module: [..., function]`.
 fn split_key(body: &mut Map, key: &str) {
     let (module, function) = first_two(key);
     if let Some(Value::List(mut args)) = body.remove(key) {
-        // The order comes behind it.
+        // The order follows it.
         args.reserve_exact(2);
         args.push(function.into());
         body.insert(module, args);
     }
 }
 
-/// Gives every state without an `order` the next place. `next` is the place after the last one given.
+/// Gives every state without an `order` the next number. `next` is the number after the last one used.
 pub fn auto_order(state: &mut Map, next: &mut i64) {
     for body in state.iter_mut().filter_map(|(_, body)| body.as_map_mut()) {
         for (declared, args) in body.iter_mut() {

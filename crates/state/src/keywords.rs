@@ -1,31 +1,31 @@
-//! The arguments of a state that the engine takes for itself.
+//! The arguments of a state that the engine itself interprets.
 
-/// Kinds of requisites, in the order in which they weigh when the order of states is decided.
+/// Kinds of requisites, in order of their weight when chunks are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Runs when the other failed.
+    /// Runs if the other state failed.
     Onfail,
-    /// The same, when one of several failed.
+    /// Runs if at least one of several states failed.
     OnfailAny,
-    /// The same, when all of several failed.
+    /// Runs if all of several states failed.
     OnfailAll,
-    /// Runs after the other, if that did not fail.
+    /// Runs after the other state if that did not fail.
     Require,
-    /// The same, if one of several did not fail.
+    /// Runs if at least one of several states did not fail.
     RequireAny,
-    /// Runs when the other changed something.
+    /// Runs if the other state made changes.
     Onchanges,
-    /// The same, when one of several changed something.
+    /// Runs if at least one of several states made changes.
     OnchangesAny,
-    /// Requires the other, and reacts to its changes.
+    /// Requires the other state, and reacts to its changes with `mod_watch`.
     Watch,
-    /// The same with one of several.
+    /// Requires one of several states, and reacts to the changes of any.
     WatchAny,
-    /// Runs before the other, if that is going to change something.
+    /// Runs before the other state if that is going to make changes.
     Prereq,
-    /// The other end of `prereq`.
+    /// The reverse of `prereq`.
     Prerequired,
-    /// Reacts to changes of the other at the end of the run.
+    /// Reacts to changes of the other state at the end of the run.
     Listen,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
         Kind::Listen,
     ];
 
-    /// Those that tie one chunk to another, in the order in which they are looked at.
+    /// The kinds that create edges between chunks, in the order in which they are resolved.
     pub const TIES: [Kind; 10] = [
         Kind::Require,
         Kind::RequireAny,
@@ -60,7 +60,7 @@ impl Kind {
         Kind::OnchangesAny,
     ];
 
-    /// Returns the word in SLS files.
+    /// Returns the keyword in SLS files.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Onfail => "onfail",
@@ -78,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind without `_any` and `_all`.
+    /// Returns the kind without the suffix `_any` or `_all`.
     pub fn base(self) -> Kind {
         match self {
             Kind::OnfailAny | Kind::OnfailAll => Kind::Onfail,
@@ -89,21 +89,21 @@ impl Kind {
         }
     }
 
-    /// Returns how much it weighs.
+    /// Returns the weight used to order chunks.
     pub fn weight(self) -> i32 {
         self as i32
     }
 }
 
-/// Says whether an argument is a requisite that must be a list of references.
+/// Returns whether an argument is a requisite and so must be a list of references.
 pub fn is_requisite(word: &str) -> bool {
     word == "onfail_stop" || Kind::ALL.iter().any(|kind| kind.word() == word)
 }
 
-/// Requisites that are declared at the other end.
+/// Requisites in their `*_in` form.
 pub const REQUISITES_IN: [&str; 6] = ["onchanges_in", "onfail_in", "prereq_in", "watch_in", "require_in", "listen_in"];
 
-/// Further arguments that the engine takes for itself.
+/// Other arguments that the engine itself interprets.
 const RUNTIME: [&str; 45] = [
     "fun",
     "state",
@@ -152,7 +152,7 @@ const RUNTIME: [&str; 45] = [
     "__umask__",
 ];
 
-/// Says whether the engine takes an argument for itself, so that it is no surplus of the function's.
+/// Returns whether the engine interprets an argument, so that the function need not accept it.
 pub fn is_internal(word: &str) -> bool {
     is_requisite(word) || REQUISITES_IN.contains(&word) || RUNTIME.contains(&word)
 }

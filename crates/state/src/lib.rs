@@ -1,9 +1,9 @@
-//! The state engine: from SLS data to high data and low chunks, and their run.
+//! The state engine: compiles SLS data to high data and low chunks, and runs them.
 //!
-//! The words are Salt's. *SLS data* is what a state file renders to. *High data* is the union of all SLS data of a run: one
-//! entry per id. A *low chunk* is one call of a state function. The way is [`declare`] (what one file says), [`high`]
-//! (extend, verify, requisites that were declared at the other end, exclude), [`low`] (chunks), [`graph`] (their order), [`run`].
-//! All of it but the run is a matter of data alone.
+//! The terms are Salt's. *SLS data* is what a state file renders to. *High data* is the union of all SLS data of a run:
+//! one entry per id. A *low chunk* is one call of a state function. The steps are [`declare`] (one file), [`high`]
+//! (extend, verify, `*_in` requisites, exclude), [`low`] (chunks), [`graph`] (their order) and [`run`]. Every step
+//! before the run is pure: data in, data out.
 
 pub mod declare;
 pub mod gather;
@@ -18,9 +18,9 @@ pub use graph::Graph;
 pub use low::{Chunks, Settings};
 pub use run::{How, Run, World};
 
-/// Which state functions exist.
+/// Tells which state functions exist.
 pub trait Known: Send + Sync {
-    /// Says whether there is a state function of this name, such as `service.mod_watch`.
+    /// Returns whether a state function of this name exists, such as `service.mod_watch`.
     fn has(&self, fun: &str) -> bool;
 }
 

@@ -8,22 +8,22 @@ use crate::high::{self, is_dunder, text_of};
 use crate::keywords::Kind;
 use crate::{Known, tag};
 
-/// What the compiling of states depends on beside the states.
+/// Settings that affect how states are compiled.
 pub struct Settings<'a> {
-    /// Requisites that are passed over (`disabled_requisites`).
+    /// Requisites that are ignored (`disabled_requisites`).
     pub disabled_requisites: Vec<String>,
     /// The option `state_aggregate`: all states, a list of state modules, or none.
     pub aggregate: Value,
-    /// Patterns of state functions that are turned off on this machine (the grain `state_runs_disabled`).
+    /// Patterns of state functions that are disabled on this minion (the grain `state_runs_disabled`).
     pub runs_disabled: Vec<String>,
-    /// The job of the orchestration this run belongs to.
+    /// The jid of the orchestration that this run belongs to.
     pub orchestration_jid: Option<Value>,
-    /// The state functions there are.
+    /// The state functions that exist.
     pub known: &'a dyn Known,
 }
 
 impl<'a> Settings<'a> {
-    /// Settings from the options and the grains of a minion.
+    /// Reads the settings from a minion's options and grains.
     pub fn new(opts: &Map, grains: &Map, known: &'a dyn Known) -> Self {
         let texts = |value: Option<&Value>| match value {
             Some(Value::List(items)) => items.iter().map(Value::to_string).collect(),
@@ -43,25 +43,25 @@ impl<'a> Settings<'a> {
 /// All chunks of a run.
 #[derive(Debug, Default)]
 pub struct Chunks {
-    /// The chunks and what ties them.
+    /// The chunks and their dependencies.
     pub graph: Graph,
-    /// The order in which they run. A chunk that another one wants to try first comes twice.
+    /// The order in which they run. A chunk that is tested first because of a `prereq` appears twice.
     pub order: Vec<usize>,
-    /// What stands in the result for those that are turned off, by tag.
+    /// The results of disabled chunks, by tag.
     pub disabled: Map,
 }
 
 impl Chunks {
-    /// Goes through the chunks in the order in which they run.
+    /// Iterates over the chunks in the order in which they run.
     pub fn in_order(&self) -> impl Iterator<Item = &Map> {
         self.order.iter().map(|chunk| self.graph.chunk(*chunk))
     }
 }
 
-/// Makes chunks of high data that has been gathered: extends, verifies, carries requisites to their place, excludes, compiles.
+/// Compiles gathered high data to chunks: extend, verify, `*_in` requisites, exclude, order.
 ///
 /// # Errors
-/// The texts of all that is wrong at the first of these steps that finds something.
+/// All errors of the first step that finds any.
 pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>> {
     let mut errors = high::reconcile_extend(&mut high, false);
     let mut data = Value::Map(high);
@@ -78,10 +78,10 @@ pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
-/// The same for high data that may lack what could not be gathered: what is wrong comes after what was wrong before.
+/// Compiles high data that may be incomplete because of earlier errors. New errors are appended to those.
 ///
 /// # Errors
-/// All texts, up to the step that cannot do without the ones before.
+/// All errors, up to the step that cannot continue after them.
 pub fn compile_what_there_is(
     mut high: Map,
     mut errors: Vec<String>,
@@ -104,9 +104,9 @@ pub fn compile_what_there_is(
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
-/// Makes chunks of high data that is complete and verified. Beside them returns what is wrong.
+/// Compiles complete, verified high data to chunks. Returns the errors beside them.
 ///
-/// Of a large tree the declarations go as their chunks come, so that not all of both are held at once.
+/// Declarations are freed as their chunks are made, so that a large tree is not held twice.
 pub fn compile_high_data(high: Map, settings: &Settings) -> (Chunks, Vec<String>) {
     let mut chunks = Chunks::default();
     let mut lows = Vec::new();
@@ -133,7 +133,7 @@ pub fn compile_high_data(high: Map, settings: &Settings) -> (Chunks, Vec<String>
     (chunks, errors)
 }
 
-/// Puts chunks that were compiled elsewhere (`state.pkg`) into their order.
+/// Orders chunks that were compiled elsewhere (`state.pkg`).
 pub fn order_lows(lows: Vec<Map>, settings: &Settings) -> Result<Chunks, Vec<String>> {
     let mut chunks = Chunks::default();
     let added: Vec<usize> = lows
@@ -147,7 +147,7 @@ pub fn order_lows(lows: Vec<Map>, settings: &Settings) -> Result<Chunks, Vec<Str
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
-/// Makes the chunks of one declaration: one, or one for each of its `names`.
+/// Makes the chunks of one declaration: one chunk, or one for each of its `names`.
 fn lows_of(
     id: &Value,
     body: &Map,
@@ -207,7 +207,7 @@ fn lows_of(
     lows
 }
 
-/// Applies an entry of `names` that brings options of its own.
+/// Applies an entry of `names` that has options of its own.
 fn override_by_name(live: &mut Map, entry: &Map) -> Result<(), String> {
     let Some((name, options)) = entry.iter().next() else {
         return Err("The 'names' argument holds an empty dictionary".into());
@@ -250,7 +250,7 @@ pub fn full_name(low: &Map) -> String {
     format!("{}.{}", text_of(low, "state"), text_of(low, "fun"))
 }
 
-/// Says whether a chunk may be done together with others of its state module.
+/// Returns whether a chunk may be aggregated with others of its state module.
 pub fn allow_aggregate(low: &Map, settings: &Settings) -> bool {
     let wanted = low.get("aggregate").unwrap_or(&settings.aggregate);
     let state = low.get("state").cloned().unwrap_or_default();
@@ -263,7 +263,7 @@ pub fn allow_aggregate(low: &Map, settings: &Settings) -> bool {
     asked && settings.known.has(&format!("{state}.mod_aggregate"))
 }
 
-/// Without a `mod_watch` there is nothing to watch with: such a chunk requires.
+/// A state module without `mod_watch` cannot watch, so `watch` becomes `require`.
 fn watch_as_require(low: &mut Map, known: &dyn Known) {
     let watches = low.contains_key("watch") || low.contains_key("watch_any");
     if !watches || known.has(&format!("{}.mod_watch", text_of(low, "state"))) {
@@ -278,7 +278,7 @@ fn watch_as_require(low: &mut Map, known: &dyn Known) {
     }
 }
 
-/// Ties the chunks and puts them into their order.
+/// Resolves the requisites of the chunks and orders them.
 fn order(chunks: &mut Chunks, added: &[usize], settings: &Settings) -> Vec<String> {
     let mut cap: i64 = 1;
     let mut errors = Vec::new();

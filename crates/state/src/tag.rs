@@ -8,7 +8,7 @@ pub fn of(low: &Map) -> String {
     format!("{}_|-{}_|-{}_|-{}", part("state"), part("__id__"), part("name"), part("fun"))
 }
 
-/// Takes a tag apart into state, id, name and function.
+/// Splits a tag into state, id, name and function.
 pub fn split(tag: &str) -> Option<[&str; 4]> {
     let mut parts = tag.split("_|-");
     let four = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];

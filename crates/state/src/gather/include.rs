@@ -1,4 +1,4 @@
-//! Rendering one file and all it includes.
+//! Renders one file and all its includes.
 
 use futures_util::future::BoxFuture;
 use targeting::fnmatch;
@@ -8,11 +8,11 @@ use super::{DEEPEST, Failed, Gatherer, Matches, Sls};
 use crate::declare::{self, Place};
 use crate::high::{self, is_dunder};
 
-/// The environment that stands for whichever has the file.
+/// The environment name that means any environment with the file.
 const ANY_ENV: &str = "_xenv";
 
 impl Gatherer<'_> {
-    /// Renders a file and what it includes. Beside the data returns what is wrong.
+    /// Renders a file and its includes. Returns the data and the errors.
     pub(super) async fn sls(&mut self, sls: &str, saltenv: &str, matches: &Matches) -> (Map, Vec<String>) {
         self.sls_at(sls, saltenv, matches, 0).await
     }
@@ -46,7 +46,7 @@ impl Gatherer<'_> {
         })
     }
 
-    /// Takes up what a file renders to, with all it includes.
+    /// Adds a rendered file and all its includes.
     pub(super) async fn take(
         &mut self,
         file: Sls,
@@ -115,7 +115,7 @@ impl Gatherer<'_> {
         errors.extend(more);
     }
 
-    /// Returns environments and names of the files that an entry of `include` means.
+    /// Returns environments and names of the files that an entry of `include` names.
     async fn wanted(
         &mut self,
         include: Value,
@@ -169,7 +169,7 @@ impl Gatherer<'_> {
         Ok(files.into_iter().map(|sls| (here.clone(), sls)).collect())
     }
 
-    /// Returns the environments that have a file.
+    /// Returns the environments that contain a file.
     async fn envs_with(&mut self, env: &str, wanted: &str, matches: &Matches) -> Result<Vec<String>, String> {
         if env != ANY_ENV {
             let known = matches.contains_key(env) || !self.fitting(env, wanted).await?.is_empty();

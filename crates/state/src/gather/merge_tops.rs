@@ -1,18 +1,18 @@
-//! The top files of several environments become one.
+//! Merges the top files of several environments.
 
 use indexmap::IndexMap;
 use value::{Map, Value};
 
-/// Top files by environment. One that includes others is several.
+/// Top files by environment. A top file that includes others counts as several.
 pub type Tops = IndexMap<String, Vec<Map>>;
 
-/// What is wrong with targets that are none.
+/// The message about an environment without targets.
 pub const NO_TARGETS: &str = "Unable to render top file. No targets found.";
 
-/// Merges by a strategy; an unknown one is `merge`.
+/// Merges by a strategy (`top_file_merging_strategy`). An unknown one means `merge`.
 ///
 /// # Errors
-/// When a top file has an environment without targets.
+/// Fails if a top file has an environment without targets.
 pub fn merge(tops: Tops, strategy: &str, default_top: &str) -> Result<Map, String> {
     match strategy {
         "merge" => merge_default(tops),
@@ -25,7 +25,7 @@ pub fn merge(tops: Tops, strategy: &str, default_top: &str) -> Result<Map, Strin
     }
 }
 
-/// Goes through the environments of a top file.
+/// Iterates over the environments of a top file.
 fn sections(top: &Map) -> impl Iterator<Item = (&Value, &Value)> {
     top.iter().filter(|(env, _)| env.as_str() != Some("include"))
 }
@@ -46,7 +46,7 @@ fn add(top: &mut Map, env: &Value, targets: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What the base environment says comes first; others speak for themselves, and only if base has not.
+/// `merge`: `base` wins. Another environment's top file counts only for itself, and only if `base` does not define it.
 fn merge_default(mut tops: Tops) -> Result<Map, String> {
     let mut top = Map::new();
     for one in tops.shift_remove("base").unwrap_or_default() {
@@ -68,7 +68,7 @@ fn merge_default(mut tops: Tops) -> Result<Map, String> {
     Ok(top)
 }
 
-/// Every environment speaks for itself; for one without a top file the default one does.
+/// `same`: each environment's top file counts for itself. `default_top` supplies missing ones.
 fn merge_same(tops: Tops, default_top: &str) -> Result<Map, String> {
     let mut top = Map::new();
     for (own, tops_here) in &tops {
@@ -88,7 +88,7 @@ fn merge_same(tops: Tops, default_top: &str) -> Result<Map, String> {
     Ok(top)
 }
 
-/// All say something, also about the same target.
+/// `merge_all`: all top files count, even for the same target.
 fn merge_all(tops: Tops) -> Result<Map, String> {
     let mut top = Map::new();
     for (env, targets) in tops.values().flatten().flat_map(sections) {
@@ -119,7 +119,7 @@ fn both(first: &Value, second: &Value) -> Result<Value, String> {
     Ok(Value::List(merged))
 }
 
-/// Returns how a target is matched and the states it gets.
+/// Returns the matcher of a target and its states.
 fn parts(target: &Value) -> Result<(Option<&Value>, Vec<&Value>), String> {
     let items = target.as_list().ok_or(NO_TARGETS)?;
     let matcher = items.iter().rfind(|item| item.as_map().is_some());

@@ -1,4 +1,4 @@
-//! Gathering high data: which SLS files a minion gets (top files), what they say, and what they include.
+//! Gathers high data: the SLS files a minion gets from top files, their data, and what they include.
 
 mod include;
 mod merge_tops;
@@ -13,33 +13,33 @@ use crate::{declare, high};
 pub use sources::{Failed, Sls, Sources};
 pub use top::{Minion, TopError, only, verify};
 
-/// The first place in the order of states that have none of their own.
+/// The first `order` of states that have none of their own.
 const FIRST_ORDER: i64 = 10_000;
 
-/// How deep files may include each other.
+/// The largest depth of includes.
 const DEEPEST: usize = 300;
 
-/// What gathering depends on beside the files.
+/// Settings that affect gathering.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The only environment of the run, if it has one.
+    /// The only environment of the run (`saltenv`), if set.
     pub saltenv: Option<String>,
-    /// The environment whose top file is the only one.
+    /// The environment whose top file is the only one used (`state_top_saltenv`).
     pub state_top_saltenv: Option<String>,
-    /// `merge`, `merge_all` or `same`.
+    /// The merging strategy: `merge`, `merge_all` or `same`.
     pub top_file_merging_strategy: String,
-    /// Whose top file stands in for those that are missing (`same`).
+    /// The environment whose top file replaces missing ones with `same` (`default_top`).
     pub default_top: String,
-    /// The environments whose top files are read, in their order.
+    /// The environments whose top files are read, in order (`env_order`).
     pub env_order: Vec<String>,
-    /// Whether states run in the order of the files.
+    /// Whether states run in file order (`state_auto_order`).
     pub state_auto_order: bool,
-    /// Whether what `master_tops` names comes first.
+    /// Whether the states of `master_tops` come first (`master_tops_first`).
     pub master_tops_first: bool,
 }
 
 impl Options {
-    /// Reads the options of a minion.
+    /// Reads the settings from a minion's options.
     pub fn new(opts: &Map) -> Self {
         let text = |key: &str| opts.get_str(key).filter(|text| !text.is_empty()).map(str::to_owned);
         let flag = |key: &str, default: bool| opts.get(key).map_or(default, Value::truthy);
@@ -56,7 +56,7 @@ impl Options {
     }
 }
 
-/// Environments with the SLS names, or patterns of them, that a minion gets.
+/// Environments with the SLS names, or patterns, that a minion gets.
 pub type Matches = Map;
 
 /// Gathers the high data of one run.
@@ -64,15 +64,15 @@ pub struct Gatherer<'a> {
     sources: &'a dyn Sources,
     options: Options,
     next_order: i64,
-    /// What has been rendered, as `saltenv:sls`.
+    /// The files rendered so far, as `saltenv:sls`.
     rendered: std::collections::HashSet<String>,
-    /// The SLS names of each environment, as far as asked for.
+    /// The SLS names of each environment, cached on first use.
     available: indexmap::IndexMap<String, Vec<String>>,
     envs: Option<Vec<String>>,
 }
 
 impl<'a> Gatherer<'a> {
-    /// Gathers from these sources.
+    /// Creates a gatherer for a source.
     pub fn new(sources: &'a dyn Sources, options: Options) -> Self {
         Gatherer {
             sources,
@@ -84,7 +84,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Returns the environments there are; `base` is always there.
+    /// Returns the environments, always including `base`.
     pub async fn envs(&mut self) -> Result<Vec<String>, String> {
         if let Some(envs) = &self.envs {
             return Ok(envs.clone());
@@ -122,13 +122,13 @@ impl<'a> Gatherer<'a> {
         Ok(&self.available[saltenv])
     }
 
-    /// Returns the SLS names of an environment that fit a pattern.
+    /// Returns the SLS names of an environment that match a pattern.
     async fn fitting(&mut self, saltenv: &str, pattern: &str) -> Result<Vec<String>, String> {
         let states = self.states(saltenv).await?;
         Ok(states.iter().filter(|sls| fnmatch(sls, pattern)).cloned().collect())
     }
 
-    /// Renders all that a minion gets and puts it together. Beside the high data returns what is wrong.
+    /// Renders everything a minion gets and merges it. Returns the high data and the errors.
     pub async fn high(&mut self, matches: &Matches) -> (Map, Vec<String>) {
         let mut high = Map::new();
         let mut all_errors = Vec::new();
@@ -167,7 +167,7 @@ impl<'a> Gatherer<'a> {
             None => Vec::new(),
         };
         if files.is_empty() {
-            // A file that is not listed may be there all the same.
+            // A file that is not listed may still exist.
             files.push(pattern.to_owned());
         }
         for sls in files {
@@ -189,13 +189,13 @@ impl<'a> Gatherer<'a> {
         Ok(all_errors)
     }
 
-    /// Takes up a text that was rendered without being a file of the server (`state.template`). `sls` is its name.
+    /// Adds rendered data that is not a file of the server (`state.template`). `sls` is its name.
     pub async fn template(&mut self, data: Value, sls: &str, saltenv: &str) -> (Map, Vec<String>) {
         let file = Sls { data, is_init: false };
         self.take(file, sls, saltenv, &Map::new(), 0).await
     }
 
-    /// Says what the data of one file declare. Returns what is to be included.
+    /// Adds the declarations of one file. Returns its includes.
     fn declared(&mut self, state: &mut Map, place: declare::Place, errors: &mut Vec<String>) -> Vec<Value> {
         let include = match state.remove("include") {
             None => Vec::new(),

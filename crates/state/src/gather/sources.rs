@@ -1,31 +1,31 @@
-//! Where SLS files come from.
+//! Sources of SLS files.
 
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
-/// What an SLS file renders to.
+/// A rendered SLS file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sls {
     /// The data.
     pub data: Value,
-    /// Whether the file is an `init.sls`: relative names start one level deeper then.
+    /// Whether the file is an `init.sls`. Relative names in it start one level deeper.
     pub is_init: bool,
 }
 
-/// Why there is no data of an SLS file.
+/// Why an SLS file yields no data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// There is no such file.
+    /// The file does not exist.
     NotFound,
-    /// It does not render; the words of the renderer.
+    /// The file does not render. Contains the renderer's message.
     Render(String),
-    /// The files cannot be had at all.
+    /// The source of the files is unavailable.
     Unreachable(String),
 }
 
-/// Where SLS files come from: the master's file server, directories, or a test.
+/// A source of SLS files: the master's file server, directories, or a test.
 pub trait Sources: Send + Sync {
-    /// Returns the environments the file server has.
+    /// Returns the environments of the file server.
     fn envs(&self) -> BoxFuture<'_, Result<Vec<String>, String>>;
 
     /// Returns the names of all SLS files of an environment.
@@ -37,6 +37,6 @@ pub trait Sources: Send + Sync {
     /// Renders the top file of an environment; `None` when it has none.
     fn top<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, Result<Option<Value>, String>>;
 
-    /// Returns what the master names beside top files (`master_tops`): environments with SLS names.
+    /// Returns what `master_tops` adds to the top files: environments with SLS names.
     fn master_tops(&self) -> BoxFuture<'_, Result<Map, String>>;
 }

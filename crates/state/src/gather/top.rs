@@ -1,4 +1,4 @@
-//! Top files: which states a minion gets.
+//! Top files: which states apply to a minion.
 
 use std::collections::HashSet;
 
@@ -8,25 +8,25 @@ use value::{Map, Value, list};
 use super::merge_tops::{Tops, merge};
 use super::{Failed, Gatherer, Matches};
 
-/// The minion that is asked for.
+/// The minion that top files are matched against.
 #[derive(Clone, Copy)]
 pub struct Minion<'a> {
-    /// Its id.
+    /// The minion id.
     pub id: &'a str,
-    /// Its facts.
+    /// The grains.
     pub grains: &'a Map,
-    /// Its pillar.
+    /// The pillar.
     pub pillar: &'a Map,
     /// The option `nodegroups`.
     pub nodegroups: Option<&'a Map>,
 }
 
-/// Why there is no top data.
+/// Why there is no data from top files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopError {
-    /// A top file does not render, or says nothing that makes sense.
+    /// A top file does not render or is malformed.
     Render(String),
-    /// The files cannot be had.
+    /// The source of the files is unavailable.
     Unreachable(String),
 }
 
@@ -39,10 +39,10 @@ impl std::fmt::Display for TopError {
 }
 
 impl Gatherer<'_> {
-    /// Returns the top data: environments with targets and what they get.
+    /// Returns the top data: environments with targets and their states.
     ///
     /// # Errors
-    /// When a top file does not render or cannot be had.
+    /// Fails if a top file does not render or is unavailable.
     pub async fn top(&mut self) -> Result<Map, TopError> {
         let mut tops = Tops::new();
         for env in self.top_envs().await? {
@@ -65,14 +65,14 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Adds the top files that others include, each once.
+    /// Adds the top files that others include, each only once.
     async fn include_tops(&mut self, tops: &mut Tops) -> Result<(), TopError> {
         let envs: Vec<String> = tops.keys().cloned().collect();
         for env in envs {
             let mut done = HashSet::new();
             let mut next = 0;
             while let Some(top) = tops[&env].get(next) {
-                // Top files that are included by others include no further ones.
+                // As in Salt, an included top file cannot include others.
                 let include = if next == 0 { top.get("include").cloned() } else { None };
                 next += 1;
                 for pattern in include.and_then(Value::into_list).unwrap_or_default() {
@@ -91,10 +91,10 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Returns what the minion gets of the top data, and what the master names beside it.
+    /// Returns the states of the minion from the top data and from `master_tops`.
     ///
     /// # Errors
-    /// When the master cannot be asked.
+    /// Fails if the master cannot be reached.
     pub async fn matches(&mut self, top: &Map, minion: Minion<'_>) -> Result<Matches, String> {
         let mut matches = Map::new();
         let saltenv = self.options.saltenv.clone();
@@ -119,7 +119,7 @@ impl Gatherer<'_> {
         Ok(matches)
     }
 
-    /// Adds the states of a target that means the minion. Returns the targets below it.
+    /// Adds the states of a target that matches the minion. Returns its nested targets.
     async fn add_states(
         &mut self,
         matches: &mut Matches,
@@ -161,7 +161,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Returns for each environment which states the minion gets and which it does not.
+    /// Returns, for each environment, the states the minion gets and those it does not.
     pub async fn usage(&mut self, matches: &Matches) -> Result<Map, String> {
         let mut usage = Map::new();
         let mut envs = self.envs().await?;
@@ -193,7 +193,8 @@ fn push(matches: &mut Matches, env: &Value, sls: &Value) {
     }
 }
 
-/// Says whether a target of a top file means the minion. How it is matched stands among the states, `compound` if nowhere.
+/// Returns whether a target of a top file matches the minion. The matcher is given among the states; the default is
+/// `compound`.
 fn is_meant(target: &Value, states: &[Value], minion: Minion) -> bool {
     let named = states.iter().rev().find_map(|state| state.get("match"));
     let name = named.map_or_else(|| "compound".to_owned(), Value::to_string);
@@ -214,7 +215,7 @@ fn is_meant(target: &Value, states: &[Value], minion: Minion) -> bool {
     }
 }
 
-/// Says what is wrong with top data.
+/// Returns the errors in the top data.
 pub fn verify(top: &Map) -> Vec<String> {
     let mut errors = Vec::new();
     for (env, targets) in top.iter().filter(|(env, _)| env.as_str() != Some("include")) {
@@ -257,7 +258,7 @@ fn verify_state(env: &Value, state: &Value) -> Vec<String> {
     }
 }
 
-/// Keeps of what a minion gets only what a list names.
+/// Keeps only the states that a list names.
 pub fn only(matches: Matches, whitelist: &[String]) -> Matches {
     if whitelist.is_empty() {
         return matches;

@@ -1,4 +1,4 @@
-//! Finding requisites that go in a circle.
+//! Detects circular requisites.
 
 use value::Map;
 
@@ -6,7 +6,7 @@ use super::Graph;
 use crate::high::text_of;
 use crate::keywords::Kind;
 
-/// A node on the way down: itself, its edges, and which is next.
+/// A node on the current path: the node, its edges, and the index of the next edge to follow.
 struct Step {
     node: usize,
     edges: Vec<(usize, Kind)>,
@@ -21,18 +21,18 @@ enum Seen {
 }
 
 impl Graph {
-    /// Returns the first circle in words, empty if there is none.
+    /// Returns a description of the first cycle, or an empty text if there is none.
     pub(super) fn cycle_text(&self) -> String {
         let edges = self.cycle().into_iter().filter_map(|(from, to, kind)| {
             let (before, after) = (&self.chunks[self.dag[from].chunk?], &self.chunks[self.dag[to].chunk?]);
-            // A prereq makes a require in the other direction; what was written is shown.
+            // A `prereq` becomes a `require` in the other direction; the message shows what the user wrote.
             let shown = if kind == Kind::Require && !after.contains_key("require") { Kind::Prereq } else { kind };
             Some(format!("({}, '{}', {})", chunk_text(after), shown.word(), chunk_text(before)))
         });
         edges.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the edges of the first circle, in its direction.
+    /// Returns the edges of the first cycle, in order.
     fn cycle(&self) -> Vec<(usize, usize, Kind)> {
         let mut seen = vec![Seen::Not; self.dag.len()];
         for start in 0..self.dag.len() {
@@ -63,7 +63,7 @@ impl Graph {
     }
 }
 
-/// Returns the edges from a node on the way to the end of the way and back to it.
+/// Returns the edges from a node on the current path to the end of the path and back to the node.
 fn circle(way: &[Step], begin: usize) -> Vec<(usize, usize, Kind)> {
     let from = way.iter().position(|step| step.node == begin).unwrap_or_default();
     let edges = way[from..].iter().map(|step| {

@@ -5,21 +5,21 @@ use std::ops::{Index, IndexMut};
 use super::edges::Edges;
 use crate::keywords::Kind;
 
-/// A chunk, the trial of one, or a group of chunks that are done together.
+/// A chunk, the test run of a chunk, or a group of chunks that are aggregated.
 #[derive(Debug)]
 pub struct Node {
     pub tag: String,
-    /// The chunk; none for a group.
+    /// The chunk; `None` for a group.
     pub chunk: Option<usize>,
     pub state: String,
     pub allow_aggregate: bool,
-    /// The group this belongs to.
+    /// The group this node belongs to.
     pub aggregate: Option<usize>,
     /// The nodes of a group.
     pub members: Vec<usize>,
-    /// Who comes after, and why.
+    /// The nodes that run later, and why.
     pub(super) out: Edges,
-    /// Who comes before, and why.
+    /// The nodes that run earlier, and why.
     pub(super) into: Edges,
 }
 
@@ -51,29 +51,29 @@ impl Digraph {
         self.0.len()
     }
 
-    /// Adds an edge; one of each kind between two nodes.
+    /// Adds an edge. Two nodes have at most one edge of each kind.
     pub fn connect(&mut self, from: usize, to: usize, kind: Kind) {
         if self.0[from].out.add(to, kind) {
             self.0[to].into.add(from, kind);
         }
     }
 
-    /// Returns the edges that come in: node and kind.
+    /// Returns the incoming edges: node and kind.
     pub fn incoming(&self, node: usize) -> Vec<(usize, Kind)> {
         self.0[node].into.all()
     }
 
-    /// Returns the edges that go out: node and kind.
+    /// Returns the outgoing edges: node and kind.
     pub fn outgoing(&self, node: usize) -> Vec<(usize, Kind)> {
         self.0[node].out.all()
     }
 
-    /// Returns the next nodes with the number of edges to each.
+    /// Returns the successors with the number of edges to each.
     pub fn next(&self, node: usize) -> impl Iterator<Item = (usize, usize)> {
         self.0[node].out.counted().into_iter()
     }
 
-    /// Says whether one node can be reached from another.
+    /// Returns whether one node can be reached from another.
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         let mut seen = vec![false; self.0.len()];
         let mut stack = vec![from];
@@ -88,7 +88,7 @@ impl Digraph {
         false
     }
 
-    /// Gives a node all edges of another.
+    /// Copies all edges of one node to another.
     pub fn copy_edges(&mut self, from: usize, to: usize) {
         for (other, kind) in self.incoming(from) {
             self.connect(other, to, kind);

@@ -1,10 +1,10 @@
-//! The graph in the language of Graphviz.
+//! Exports the graph in Graphviz format.
 
 use super::Graph;
 use crate::high::text_of;
 
 impl Graph {
-    /// Returns the chunks and their ties as a `digraph` of Graphviz.
+    /// Returns the chunks and their dependencies as a Graphviz `digraph`.
     pub fn to_dot(&self) -> String {
         let mut lines = vec!["digraph G {".to_owned()];
         for node in 0..self.dag.len() {

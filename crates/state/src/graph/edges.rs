@@ -1,15 +1,15 @@
-//! The edges of one node: a few stand in a row, many have an index.
+//! The edges of one node: a list while there are few, with an index when there are many.
 //!
-//! Most of the thousands of nodes have one or two edges, and a node that all others require has thousands.
+//! Most of the thousands of nodes have one or two edges, but a node that all others require has thousands.
 
 use indexmap::IndexMap;
 
 use crate::keywords::Kind;
 
-/// Up to so many edges do without an index.
+/// The largest number of edges without an index.
 const FEW: usize = 16;
 
-/// Edges to other nodes, of one or several kinds each; those to one node stand together, in the order of the first of them.
+/// Edges to other nodes. The edges to one node are adjacent, and nodes keep the order of their first edge.
 #[derive(Debug)]
 pub enum Edges {
     Few(Vec<(usize, Kind)>),
@@ -19,7 +19,7 @@ pub enum Edges {
 use Edges::{Few, Many};
 
 impl Edges {
-    /// Adds an edge, and says whether it is a new one.
+    /// Adds an edge. Returns whether it is new.
     pub fn add(&mut self, node: usize, kind: Kind) -> bool {
         match self {
             Few(row) => {

@@ -1,4 +1,4 @@
-//! The chunks of a run and what ties them: who comes before whom, and why.
+//! The chunks of a run and their dependencies: which runs before which, and why.
 
 mod cycle;
 mod digraph;
@@ -17,7 +17,7 @@ use crate::keywords::Kind;
 use crate::tag;
 use digraph::{Digraph, Node};
 
-/// Chunks and their ties. A chunk is known by its place in the list of all chunks, which never changes.
+/// Chunks and their dependencies. A chunk is identified by its index in the list of all chunks, which never changes.
 #[derive(Debug, Default)]
 pub struct Graph {
     chunks: Vec<Arc<Map>>,
@@ -34,27 +34,27 @@ impl Graph {
         &self.chunks[index]
     }
 
-    /// Returns a chunk to change it.
+    /// Returns a chunk for modification.
     pub fn chunk_mut(&mut self, index: usize) -> &mut Map {
         Arc::make_mut(&mut self.chunks[index])
     }
 
-    /// Returns a chunk to keep it as it is now.
+    /// Returns a shared reference to a chunk as it is now. Later changes make a copy.
     pub fn shared(&self, index: usize) -> Arc<Map> {
         Arc::clone(&self.chunks[index])
     }
 
-    /// Puts another chunk in the place of one.
+    /// Replaces a chunk.
     pub fn set_chunk(&mut self, index: usize, low: Map) {
         self.chunks[index] = Arc::new(low);
     }
 
-    /// Says whether there is nothing in it.
+    /// Returns whether there are no chunks.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Takes up a chunk. Of several with one tag the last counts.
+    /// Adds a chunk. If several chunks have the same tag, the last one wins.
     pub fn add_chunk(&mut self, low: Map, allow_aggregate: bool) -> usize {
         let index = self.chunks.len();
         let tag = tag::of(&low);
@@ -90,7 +90,8 @@ impl Graph {
         index
     }
 
-    /// Notes by which name a node is meant. One that has just been made can only be the last.
+    /// Records a name by which requisites refer to a node. A node that was just created can only be the last of the
+    /// list.
     fn note_name(&mut self, state: &str, name: &str, node: usize, new: bool) {
         if !self.by_name.contains_key(state) {
             self.by_name.insert(state.to_owned(), IndexMap::new());
@@ -103,10 +104,10 @@ impl Graph {
         }
     }
 
-    /// Ties a chunk to all that its requisites name.
+    /// Adds the edges for all requisites of a chunk.
     ///
     /// # Errors
-    /// The text about the first requisite that is badly formed or finds nothing.
+    /// The message about the first requisite that is malformed or refers to nothing.
     pub fn add_requisites(&mut self, index: usize, disabled: &[String]) -> Result<(), String> {
         for kind in Kind::TIES {
             let Some(references) = self.chunks[index].get(kind.word()).filter(|references| references.truthy()) else {
@@ -158,7 +159,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The words for a requisite of a wrong form; `why` may close the bracket itself after the key.
+    /// The message for a malformed requisite. `why` may close the bracket itself after the key.
     fn malformed(&self, index: usize, kind: Kind, why: &str) -> String {
         let low = &self.chunks[index];
         let place = format!("in state [{}] in SLS [{}]", crate::high::text_of(low, "name"), sls_of(low));
@@ -168,7 +169,7 @@ impl Graph {
         }
     }
 
-    /// Returns the nodes a reference means, and whether that counts as found.
+    /// Returns the nodes a reference names, and whether the reference counts as found.
     fn find(&self, key: &str, wanted: &str) -> (bool, Vec<usize>) {
         let pattern = wanted.contains(['*', '?', '[', ']']);
         match (key, pattern) {
@@ -204,8 +205,8 @@ impl Graph {
         self.dag.connect(other, node, kind);
     }
 
-    /// `node` runs before `other`, if a trial of `other` shows that it is going to change something. The trial is a node of
-    /// its own with all that `other` depends on.
+    /// `node` runs before `other` if a test run of `other` predicts changes. The test run is a node of its own with all
+    /// dependencies of `other`.
     fn tie_prereq(&mut self, node: usize, other: usize) {
         if let Some(chunk) = self.dag[node].chunk {
             self.chunk_mut(chunk).insert("__prerequiring__", true);
@@ -224,13 +225,13 @@ impl Graph {
         }
         self.dag.connect(trial, node, Kind::Prereq);
         self.dag.connect(node, other, Kind::Require);
-        // Chains of trials go in the order of their dependence.
+        // Chains of test runs follow their dependencies.
         if let Some(own) = self.by_tag.get(&trial_tag(&self.dag[node].tag)).copied() {
             self.dag.connect(trial, own, Kind::Prereq);
         }
     }
 
-    /// Returns the node of the trial run of a chunk, made if there is none yet.
+    /// Returns the node for the test run of a chunk. Creates it if there is none yet.
     fn trial_of(&mut self, node: usize) -> usize {
         let tag = trial_tag(&self.dag[node].tag);
         if let Some(trial) = self.by_tag.get(&tag) {
@@ -242,18 +243,18 @@ impl Graph {
         trial
     }
 
-    /// Forgets by which names requisites mean chunks; there are no more requisites to be tied.
+    /// Frees the index of names when all requisites have been resolved.
     pub fn forget_names(&mut self) {
         self.by_name = HashMap::new();
         self.by_sls = IndexMap::new();
     }
 
-    /// Returns what a chunk depends on: kinds and chunks.
+    /// Returns the dependencies of a chunk: kinds and chunks.
     pub fn dependencies(&self, index: usize) -> Vec<(Kind, usize)> {
         self.dependencies_of(&self.chunks[index])
     }
 
-    /// The same for a chunk that may have changed since it was taken up.
+    /// Returns the dependencies of a chunk that may have changed since it was added.
     pub fn dependencies_of(&self, low: &Map) -> Vec<(Kind, usize)> {
         let mut tag = tag::of(low);
         if low.get("__prereq__").is_some_and(Value::truthy) {
@@ -275,7 +276,7 @@ impl Graph {
         found
     }
 
-    /// Returns the chunks that may be done together with this one, itself included; empty if there are none.
+    /// Returns the chunks that may be aggregated with this one, including itself; empty if there are none.
     pub fn aggregated_with(&self, index: usize) -> Vec<usize> {
         let node = self.by_tag.get(&tag::of(&self.chunks[index]));
         let Some(group) = node.and_then(|node| self.dag[*node].aggregate) else {
@@ -285,7 +286,7 @@ impl Graph {
     }
 }
 
-/// Returns the file of a chunk as Salt's texts show it.
+/// Returns the SLS file of a chunk as Salt's messages show it.
 fn sls_of(low: &Map) -> String {
     low.get("__sls__").map_or_else(|| "None".to_owned(), Value::to_string)
 }

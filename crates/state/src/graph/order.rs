@@ -1,4 +1,4 @@
-//! The order in which chunks run: after what they depend on, and among equals by `order`.
+//! The order in which chunks run: dependencies first, then by `order`.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,13 +8,13 @@ use value::{Map, Value};
 use super::Graph;
 use super::digraph::Node;
 
-/// How many chunks are done together at most.
+/// The largest number of chunks in one aggregated group.
 const LARGEST_GROUP: usize = 500;
 
-/// What `last` stands for above the highest order.
+/// What `order: last` adds to the highest order.
 const LAST: f64 = 1_000_000.0;
 
-/// A node that could come next. The least comes first.
+/// A node whose dependencies have been placed. The smallest one is placed next.
 struct Ready {
     order: f64,
     own_order: f64,
@@ -45,11 +45,10 @@ impl PartialEq for Ready {
 impl Eq for Ready {}
 
 impl Graph {
-    /// Returns the chunks in their order and forms the groups of those that are done together. `cap` is above the highest
-    /// `order` that is a number.
+    /// Returns the chunks in order and forms the aggregated groups. `cap` is greater than the highest numeric `order`.
     ///
     /// # Errors
-    /// The text of a circle, if there is one.
+    /// The description of a cycle, if there is one.
     pub(crate) fn order(&mut self, cap: i64) -> Result<Vec<usize>, String> {
         let count = self.dag.len();
         let mut waits: Vec<usize> = (0..count).map(|node| self.dag.incoming(node).len()).collect();
@@ -62,7 +61,7 @@ impl Graph {
         while let Some(Ready { node, .. }) = ready.pop() {
             self.group(node, &mut groups);
             order.extend(self.dag[node].chunk);
-            // Groups are made on the way; only what was there before is counted.
+            // Groups are created during the loop; count only the nodes that existed before.
             let next: Vec<(usize, usize)> = self.dag.next(node).filter(|(to, _)| *to < count).collect();
             for (to, edges) in next {
                 waits[to] = waits[to].saturating_sub(edges);
@@ -75,7 +74,7 @@ impl Graph {
     }
 
     fn ready(&mut self, node: usize, cap: i64) -> Ready {
-        // Only groups have none, and they are made while the rest is put in order.
+        // Only groups have no chunk, and they are created while the rest is being ordered.
         let chunk = self.dag[node].chunk.expect("a node that was there before has a chunk");
         let own_order = settle_order(self.chunk_mut(chunk), cap);
         let first_child = self.first_child(node, cap);
@@ -85,7 +84,7 @@ impl Graph {
         Ready { order: own_order.min(first_child), own_order, label, tag: self.dag[node].tag.clone(), node }
     }
 
-    /// Returns the least order among those that depend on a node by the weightiest kind so far.
+    /// Returns the smallest order among the nodes that depend on a node by the heaviest kind of requisite so far.
     fn first_child(&mut self, node: usize, cap: i64) -> f64 {
         let (mut weight, mut least) = (-1, f64::INFINITY);
         for (child, kind) in self.dag.outgoing(node) {
@@ -99,7 +98,7 @@ impl Graph {
         least
     }
 
-    /// Puts a node into a group of its state that does not lead to it.
+    /// Puts a node into a group of its state module from which the node cannot be reached.
     fn group(&mut self, node: usize, groups: &mut HashMap<String, Vec<Vec<usize>>>) {
         if !self.dag[node].allow_aggregate {
             return;
@@ -129,7 +128,7 @@ impl Graph {
     }
 }
 
-/// Makes the order of a chunk a number, writes it down and returns it.
+/// Converts the order of a chunk to a number, stores it in the chunk and returns it.
 fn settle_order(low: &mut Map, cap: i64) -> f64 {
     let mut order = child_order_value(low.get("order"), cap);
     if let Some(place) = low.remove("name_order").and_then(|place| place.as_f64()).filter(|place| *place != 0.0) {
@@ -148,7 +147,7 @@ fn settle_order(low: &mut Map, cap: i64) -> f64 {
     number
 }
 
-/// Returns the order of a chunk that is looked at from another; words become numbers for good.
+/// Returns the order of another chunk. A word such as `first` is replaced by its number in the chunk.
 fn child_order(low: &mut Map, cap: i64) -> f64 {
     match low.get("order") {
         None => f64::INFINITY,

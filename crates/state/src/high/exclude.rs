@@ -1,11 +1,11 @@
-//! `exclude`: ids and whole SLS files that are left out.
+//! `exclude`: removes ids and whole SLS files.
 
 use targeting::fnmatch;
 use value::{Map, Value};
 
 use super::is_dunder;
 
-/// Takes `__exclude__` out of the high data and with it everything that it names.
+/// Removes `__exclude__` from the high data, and everything it names.
 pub fn apply_exclude(high: &mut Map) {
     let Some(exclude) = high.remove("__exclude__") else {
         return;

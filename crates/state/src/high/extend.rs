@@ -1,11 +1,12 @@
-//! `extend`: what one file adds to the states of another.
+//! `extend`: changes that one SLS file makes to states of another.
 
 use value::{Map, Value};
 
 use super::{find_name, first_key, is_dunder};
 use crate::keywords::is_requisite;
 
-/// Takes `__extend__` out of the high data and adds it to the entries it names. Returns what could not be extended.
+/// Removes `__extend__` from the high data and applies it to the entries it names. Returns errors for those that do not
+/// exist.
 pub fn reconcile_extend(high: &mut Map, strict: bool) -> Vec<String> {
     let Some(extensions) = high.remove("__extend__") else {
         return Vec::new();
@@ -27,7 +28,7 @@ pub fn reconcile_extend(high: &mut Map, strict: bool) -> Vec<String> {
     errors
 }
 
-/// Returns the id that is meant, if there is exactly one.
+/// Returns the id that the reference names, if there is exactly one.
 fn target(high: &Map, name: &Value, body: &Map, strict: bool) -> Option<Value> {
     let state = body.keys().find(|key| !is_dunder(key))?;
     let entry = high.get_value(name).and_then(Value::as_map);
@@ -50,7 +51,7 @@ fn not_part(name: &Value, body: &Map) -> String {
     )
 }
 
-/// Says whether the file that extends is itself left out.
+/// Returns whether the file that extends is itself excluded.
 fn is_excluded(high: &Map, body: &Map) -> bool {
     let sls = body.get("__sls__");
     let excludes = high.get("__exclude__").and_then(Value::as_list).unwrap_or_default();
@@ -71,7 +72,7 @@ fn extend_entry(high: &mut Map, id: &Value, body: Map) {
         match (entry.get_value_mut(&state), run) {
             (None, run) => drop(entry.insert(state, run)),
             (Some(Value::List(present)), Value::List(run)) => run.into_iter().for_each(|arg| extend_args(present, arg)),
-            // Neither form is right; the verification of the entry says so.
+            // Neither form is valid; the verification of the entry reports it.
             (Some(present), run) => {
                 if present.as_list().is_some() {
                     *present = run;
@@ -98,7 +99,7 @@ fn extend_args(present: &mut Vec<Value>, arg: Value) {
     }
 }
 
-/// Extends one option by another; says whether both are the same option.
+/// Merges one option into another. Returns whether both are the same option.
 fn extend_option(new: &Map, old: &mut Map) -> bool {
     let (Some(new_key), Some(old_key)) = (first_key(new).cloned(), first_key(old).cloned()) else {
         return false;

@@ -1,11 +1,11 @@
-//! Finding the entries of high data that a reference means.
+//! Finds the entries of high data that a reference names.
 
 use value::{Map, Value};
 
 use super::{first_key, is_dunder};
 
-/// Returns the ids, each with the state, that a reference by name means. `strict`: an entry of that id counts only if it
-/// declares that state. The state `sls` means all ids of a file.
+/// Returns the ids, each with its state, that a reference by name matches. With `strict`, an entry of that id counts
+/// only if it declares that state. The state `sls` means all ids of a file.
 pub fn find_name(name: &Value, state: &Value, high: &Map, strict: bool) -> Vec<(Value, Value)> {
     let entry = high.get_value(name);
     let declares = entry.and_then(Value::as_map).is_some_and(|body| body.get_value(state).is_some());

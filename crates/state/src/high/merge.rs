@@ -1,10 +1,10 @@
-//! Putting the data of several files together.
+//! Merges the data of several SLS files.
 
 use value::{Map, Value};
 
 use super::text_of;
 
-/// Adds what one file says to the high data. An id that says something else in both is an error.
+/// Adds the data of one SLS file to the high data. An id with different definitions in both is an error.
 pub fn merge_included_states(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
     for gathered in ["__extend__", "__exclude__"] {
         if let Some(Value::List(more)) = state.remove(gathered) {
@@ -36,7 +36,7 @@ fn conflict(id: &Value, present: &Value, new: &Value) -> String {
     )
 }
 
-/// Keeps of several equal extensions the first.
+/// Removes duplicate extensions and keeps the first of each.
 pub fn clean_duplicate_extends(high: &mut Map) {
     let Some(Value::List(extensions)) = high.get_mut("__extend__") else {
         return;

@@ -1,4 +1,4 @@
-//! High data: what all SLS files of a run say together, before it becomes chunks.
+//! High data: the merged declarations of all SLS files of a run, before they become chunks.
 
 mod exclude;
 mod extend;
@@ -16,7 +16,7 @@ pub use verify::verify_high;
 
 use value::{Map, Value};
 
-/// Says whether a key stands for something of the engine's, not for an id or a state.
+/// Returns whether a key is reserved for the engine, and is not an id or a state.
 pub(crate) fn is_dunder(key: &Value) -> bool {
     key.as_str().is_some_and(|key| key.starts_with("__"))
 }

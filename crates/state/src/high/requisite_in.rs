@@ -1,13 +1,13 @@
-//! Requisites that are declared at the other end (`require_in`, …), and `use`: they become extensions.
+//! `*_in` requisites such as `require_in`, and `use`: both become extensions of the target.
 
 use value::{Map, Value, list, map};
 
 use super::{find_name, find_sls_ids, first_key, is_dunder, reconcile_extend, single_key};
 
-/// The requisites that are looked for.
+/// The requisites this module handles.
 const WANTED: [&str; 7] = ["require_in", "watch_in", "onfail_in", "onchanges_in", "use", "use_in", "prereq_in"];
 
-/// Arguments that `use` does not hand on.
+/// Arguments that `use` does not copy.
 const NOT_USED: [&str; 15] = [
     "require_in",
     "watch_in",
@@ -26,7 +26,8 @@ const NOT_USED: [&str; 15] = [
     "names",
 ];
 
-/// Carries requisites that are declared at the other end to where they belong. Returns what cannot be found or is badly formed.
+/// Moves `*_in` requisites to their targets. Returns errors for those that are malformed or whose target does not
+/// exist.
 pub fn requisite_in(high: &mut Map, disabled: &[String]) -> Vec<String> {
     let view: &Map = high;
     let mut pass = Pass { high: view, extend: Map::new(), errors: Vec::new() };
@@ -58,7 +59,7 @@ pub fn requisite_in(high: &mut Map, disabled: &[String]) -> Vec<String> {
     errors
 }
 
-/// The end where the requisite is declared.
+/// The state that declares the requisite.
 struct End<'a> {
     id: &'a Value,
     state: &'a Value,
@@ -76,7 +77,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// A single map of state and name.
+    /// A single map of state to name.
     fn one(&mut self, end: &End, items: &Map) {
         for (state, name) in items {
             let mut state = state.clone();
@@ -93,8 +94,8 @@ impl Pass<'_> {
         }
     }
 
-    /// A list of references. As in Salt, those that were found stay for the rest of the list, so that they are added again
-    /// with each further one.
+    /// A list of references. Salt keeps the targets it found for the rest of the list and adds them again with each
+    /// further reference; so does this.
     fn several(&mut self, end: &End, items: &[Value]) {
         let mut hinges = Vec::new();
         for item in items {
@@ -123,7 +124,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns what a reference means; a bare text is an id or a name.
+    /// Returns what a reference names; a plain string is an id or a name.
     fn resolve(&self, item: &Value) -> Option<Map> {
         if let Some(reference) = item.as_map() {
             return Some(reference.clone());
@@ -167,7 +168,7 @@ impl Pass<'_> {
         }
     }
 
-    /// `use_in`: the other gets the arguments of this one.
+    /// `use_in`: copies the arguments of this state to the other.
     fn hand_on(&mut self, end: &End, name: &Value, state: &Value) {
         for (id, other) in find_name(name, state, self.high, true) {
             let given = self.args(end.id, end.state);
@@ -176,7 +177,7 @@ impl Pass<'_> {
         }
     }
 
-    /// `use`: this one gets the arguments of the other.
+    /// `use`: copies the arguments of the other state to this one.
     fn take_over(&mut self, end: &End, name: &Value, state: &Value) {
         for (id, other) in find_name(name, state, self.high, true) {
             let given = self.args(&id, &other);

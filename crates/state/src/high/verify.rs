@@ -1,11 +1,11 @@
-//! Whether high data has the form it must have.
+//! Checks the structure of high data.
 
 use value::{Map, Value};
 
 use super::{first_key, is_dunder, text_of};
 use crate::keywords::is_requisite;
 
-/// Returns what is wrong with the form of high data, in Salt's words.
+/// Returns the errors in the structure of high data, in Salt's words.
 pub fn verify_high(high: &Value) -> Vec<String> {
     let Some(high) = high.as_map() else {
         return vec!["High data is not a dictionary and is invalid".into()];

@@ -1,4 +1,4 @@
-//! From a low chunk to the arguments of its function.
+//! Converts a low chunk to the arguments of its function.
 
 use exec::{Bound, Function, Registry};
 use value::{Map, Value};
@@ -6,7 +6,7 @@ use value::{Map, Value};
 use crate::keywords::is_internal;
 use crate::low::full_name;
 
-/// Says what is wrong with a chunk. On the way takes `umask` out and keeps it as the number `__umask__`.
+/// Returns the errors of a chunk. Also moves `umask` to the number `__umask__`.
 pub fn verify(low: &mut Map, states: &Registry) -> Vec<String> {
     let mut errors = Vec::new();
     for key in ["state", "fun", "name"] {
@@ -50,10 +50,10 @@ fn octal(umask: &Value) -> Option<i64> {
     i64::from_str_radix(digits, 8).ok().filter(|mask| (0..=0o777).contains(mask))
 }
 
-/// Returns the arguments of the function that a chunk calls.
+/// Returns the arguments for the function of a chunk.
 ///
 /// # Errors
-/// The words about arguments that the function does not take.
+/// The message about arguments that the function does not accept.
 pub fn arguments(function: &Function, full: &str, low: &Map) -> Result<Bound, String> {
     let mut bound = Bound::default();
     for param in function.params {

@@ -1,4 +1,4 @@
-//! The call of one state function: arguments, checks, slots, retries, the result in its form.
+//! Calls one state function: arguments, checks, slots, retries, and the normalised result.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,16 +12,16 @@ use super::{Run, bind, checks, retry, slots, unify};
 use crate::high::text_of;
 use crate::low::full_name;
 
-/// What a single attempt came to.
+/// The outcome of a single attempt.
 enum Attempt {
-    /// A result; `told` says that it is one of a chunk that was called and may be tried again.
+    /// A result. `told`: the chunk was called, so it may be retried.
     Done { ret: Map, told: bool },
-    /// A trial before a state that wants to come first.
+    /// The result of a test run for a `prereq`.
     Trial(Map),
 }
 
 impl Run {
-    /// Calls a chunk, again as long as its `retry` says, and returns what it came to.
+    /// Calls a chunk, with the attempts that its `retry` allows, and returns its result.
     pub(super) async fn call(&mut self, low: &mut Map) -> Map {
         let mut attempts: Vec<(Map, f64)> = Vec::new();
         let mut last = loop {
@@ -33,7 +33,7 @@ impl Run {
             let wanted = retry::Retry::read(wanted);
             if self.ctx.is_test() {
                 let mut ret = ret;
-                wanted.tell_test(&mut ret);
+                wanted.report_test(&mut ret);
                 break ret;
             }
             if wanted.is_reached(&ret) || attempts.len() as i64 + 1 >= wanted.attempts {
@@ -100,7 +100,7 @@ impl Run {
         Attempt::Done { ret, told: true }
     }
 
-    /// Checks, calls, and checks again.
+    /// Runs the checks, the call, and `check_cmd`.
     async fn execute(
         &mut self,
         ctx: &Context,
@@ -138,7 +138,7 @@ impl Run {
         self.number - 1
     }
 
-    /// Calls `mod_init` of a state module before its first state.
+    /// Calls `mod_init` of a state module before its first chunk.
     pub(super) async fn initialize(&mut self, low: &Map) {
         let state = text_of(low, "state");
         if self.initialized.contains(&state) {
@@ -157,7 +157,8 @@ impl Run {
         }
     }
 
-    /// Loads anew what a state asks for, and the modules after what may have brought programs.
+    /// Reloads grains, pillar and modules if a state asks for it, and modules after a state that may have installed
+    /// programs.
     async fn reload(&mut self, low: &Map, ret: &Map) {
         let asks = |key: &str| low.get(key).is_some_and(Value::truthy);
         let changed = ret.get("changes").is_some_and(Value::truthy);
@@ -180,7 +181,7 @@ impl Run {
     }
 }
 
-/// Says whether a state that changed something may have brought a program that modules need.
+/// Returns whether a state with changes may have installed a program that modules need.
 fn may_bring(low: &Map) -> bool {
     let text = |key: &str| low.get(key).map(Value::to_string).unwrap_or_default();
     match (text("state").as_str(), text("fun").as_str()) {
@@ -191,7 +192,7 @@ fn may_bring(low: &Map) -> bool {
     }
 }
 
-/// Returns the chunk with the environment its function works in.
+/// Returns the chunk with the environment for its function.
 fn with_environment(low: &Map, ctx: &Context) -> Map {
     let mut low = low.clone();
     let locked = ctx.opt("lock_saltenv").is_some_and(Value::truthy);
@@ -201,7 +202,7 @@ fn with_environment(low: &Map, ctx: &Context) -> Map {
     low
 }
 
-/// Fills slots and calls a state function; one that panics has failed.
+/// Evaluates slots and calls a state function. A panic counts as a failure.
 pub(super) async fn call_function(
     ctx: &Context,
     function: &'static Function,
@@ -235,7 +236,7 @@ impl Drop for Umask {
     }
 }
 
-/// What stands for a state whose function failed.
+/// Returns the result of a state whose function raised an error.
 pub(super) fn exception(low: &Map, why: &str) -> Map {
     tracing::debug!("An exception occurred in this state: {why}");
     map! {
@@ -259,7 +260,7 @@ fn mocked(low: &Map) -> Map {
     map! { "name" => name, "comment" => "Not called, mocked", "changes" => Map::new(), "result" => true }
 }
 
-/// Returns what stands for a state that the option `global_state_conditions` does not allow here.
+/// Returns the result of a state that `global_state_conditions` forbids on this minion.
 async fn refused_by_conditions(ctx: &Context, full: &str, low: &Map) -> Result<Option<Map>, Error> {
     let Some(Value::Map(conditions)) = ctx.opt("global_state_conditions") else {
         return Ok(None);
@@ -289,7 +290,7 @@ async fn refused_by_conditions(ctx: &Context, full: &str, low: &Map) -> Result<O
     }))
 }
 
-/// Writes what a state came to into the log: a failure as an error.
+/// Logs the result of a state; a failure as an error.
 fn log_result(ret: &Map) {
     let changes = ret.get("changes").and_then(Value::as_map).cloned().unwrap_or_default();
     let text = match told_changes(&changes) {
@@ -306,7 +307,7 @@ fn log_result(ret: &Map) {
     }
 }
 
-/// Tells of a difference of a file, or of things with an old and a new form.
+/// Logs the diff of a file, or old and new values.
 fn told_changes(changes: &Map) -> Option<String> {
     if let Some(diff) = changes.get_str("diff") {
         return Some(format!("File changed:\n{diff}"));
@@ -324,7 +325,7 @@ fn told_changes(changes: &Map) -> Option<String> {
     (!changes.is_empty()).then_some(text)
 }
 
-/// Hides what a state with `no_log` tells.
+/// Hides the output of a state with `no_log`.
 fn conceal(ret: &mut Map) {
     for key in ["name", "comment", "changes"] {
         let Some(value) = ret.get_mut(key) else { continue };
@@ -346,7 +347,7 @@ pub(super) fn pause_between(retry: &retry::Retry) -> u64 {
     retry.interval.saturating_add(splay).max(0) as u64
 }
 
-/// Waits some seconds; false when the job was ended meanwhile.
+/// Waits some seconds. Returns false if the job was killed meanwhile.
 pub(super) async fn wait(ctx: &Context, seconds: u64) -> bool {
     tokio::select! {
         () = tokio::time::sleep(std::time::Duration::from_secs(seconds)) => true,

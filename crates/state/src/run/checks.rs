@@ -7,15 +7,15 @@ use value::{Map, Value, map};
 
 use super::slots;
 
-/// Arguments of a state that its checks are run with, too.
+/// Arguments of a state that its checks use too.
 const SHARED: [&str; 8] = ["cwd", "root", "runas", "env", "prepend_path", "umask", "timeout", "success_retcodes"];
 
-/// What the checks before a state say.
+/// The verdict of the checks before a state.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Whether the state is not to be run.
+    /// Whether the state is skipped.
     pub skip: bool,
-    /// Why, or why not; one line for each kind of check.
+    /// The reason, one line for each kind of check.
     pub comment: Vec<String>,
 }
 
@@ -25,12 +25,12 @@ impl Checked {
     }
 }
 
-/// Says whether a state has checks before it.
+/// Returns whether a state has `unless`, `onlyif` or `creates`.
 pub fn has_checks(low: &Map) -> bool {
     ["unless", "onlyif", "creates"].iter().any(|key| low.contains_key(key))
 }
 
-/// Runs the checks before a state.
+/// Runs `unless`, `onlyif` and `creates` of a state.
 pub async fn before(ctx: &Context, low: &Map) -> Result<Checked> {
     let shared = shared(low, &ctx.grains);
     let mut all = Checked::default();
@@ -80,7 +80,7 @@ fn entries(value: &Value) -> &[Value] {
     }
 }
 
-/// Runs a command through the shell and returns its code; `failed` stands for one that cannot be run.
+/// Runs a command through the shell and returns its exit code, or `failed` if it cannot be run.
 async fn retcode(ctx: &Context, command: &str, options: &Map, failed: i64) -> Result<i64> {
     let mut kwargs = options.clone();
     kwargs.extend([("ignore_retcode", true), ("python_shell", true)]);
@@ -95,14 +95,14 @@ async fn retcode(ctx: &Context, command: &str, options: &Map, failed: i64) -> Re
     }
 }
 
-/// What a function among the checks came to.
+/// The outcome of an execution function used as a check.
 enum Answer {
-    /// It set a return code.
+    /// The function set a return code.
     Code(i64),
     Truth(bool),
 }
 
-/// Calls the function of an entry. The return code of the job is its own for the time of the call.
+/// Calls the function of a check. The job's return code is saved and restored around the call.
 async fn ask(ctx: &Context, entry: &Map) -> Result<Option<Answer>> {
     let Some((fun, mut call)) = slots::call_of(entry) else {
         return Ok(None);
@@ -141,7 +141,7 @@ async fn onlyif(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> 
     Ok(Checked::one(false, comment))
 }
 
-/// The state runs as soon as one of the conditions is false.
+/// One false condition is enough for the state to run.
 async fn unless(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> {
     let (holds, fails) = ("unless condition is true", "unless condition is false");
     let mut last = Checked::one(false, "");
@@ -181,7 +181,7 @@ fn creates(paths: &Value) -> Checked {
     }
 }
 
-/// Runs the commands that decide whether a state came out well; returns result and comment.
+/// Runs the commands of `check_cmd`, which decide whether a state succeeded. Returns result and comment.
 pub async fn after(ctx: &Context, low: &Map) -> Result<Map> {
     let mut options = Map::new();
     if let Some(shell) = ctx.grains.get("shell") {
@@ -189,7 +189,7 @@ pub async fn after(ctx: &Context, low: &Map) -> Result<Map> {
     }
     let mut ret = map! { "result" => false };
     for command in entries(low.get("check_cmd").unwrap_or(&Value::Null)) {
-        // A command that cannot be run at all is a failure of the state itself.
+        // A command that cannot be started is a failure of the state itself.
         let mut kwargs = options.clone();
         kwargs.extend([("ignore_retcode", true), ("python_shell", true)]);
         let code = ctx.call_permitted("cmd.retcode", Call { args: vec![command.clone()], kwargs }).await?;

@@ -1,4 +1,4 @@
-//! One chunk after the other: requisites, the call, what is told.
+//! Runs chunks one after the other: requisites, the call, progress events.
 
 use futures_util::future::BoxFuture;
 use value::{Map, Value, map};
@@ -10,14 +10,14 @@ use super::{Flow, Run};
 use crate::keywords::Kind;
 use crate::tag;
 
-/// How deep chunks may call those they require; more is a circle.
+/// The largest depth of requisites that run on demand; a deeper chain is a cycle.
 const DEEPEST: usize = 200;
 
-/// What a chunk depends on: each kind with its chunks.
+/// The dependencies of a chunk: each kind with its chunks.
 type Requisites = Vec<(Kind, Vec<usize>)>;
 
 impl Run {
-    /// Runs chunks in their order, and waits for those that run beside.
+    /// Runs chunks in order, then waits for the parallel ones.
     pub(super) async fn in_order(&mut self, order: &[usize]) {
         let mut pending: Vec<usize> = Vec::new();
         for index in order.iter().copied() {
@@ -72,7 +72,7 @@ impl Run {
         Flow::On
     }
 
-    /// Waits while the operator pauses the run before a chunk; false when it ends here.
+    /// Waits while the operator has paused the run before a chunk. Returns false if the run ends here.
     async fn is_let_on(&self, index: usize) -> bool {
         let Some(jid) = &self.how.jid else {
             return true;
@@ -85,7 +85,7 @@ impl Run {
         tag::of(self.chunks.graph.chunk(index))
     }
 
-    /// Says whether a chunk that ran is to end the run.
+    /// Returns whether a finished chunk ends the run (`failhard`).
     fn fails_hard(&self, index: usize) -> bool {
         let low = self.chunks.graph.chunk(index);
         let asked = low.get("failhard").or_else(|| self.ctx.opt("failhard")).is_some_and(Value::truthy);
@@ -93,7 +93,7 @@ impl Run {
         asked && !self.ctx.is_test() && result.is_some_and(|result| !result.is_null() && !result.truthy())
     }
 
-    /// Runs a chunk, and before it what it requires.
+    /// Runs a chunk after its dependencies.
     pub(super) fn chunk(&mut self, index: usize, depth: usize) -> BoxFuture<'_, Flow> {
         Box::pin(async move {
             self.aggregate(index).await;
@@ -123,7 +123,7 @@ impl Run {
         kinds
     }
 
-    /// Waits for those that run beside and are required; a chunk that runs beside itself does not wait but says so.
+    /// Waits for required parallel chunks. A chunk that is itself parallel does not wait here but returns that it must.
     async fn settle(&mut self, low: &Map, requisites: &Requisites) -> bool {
         let tags: Vec<String> =
             requisites.iter().flat_map(|(_, others)| others).map(|other| self.tag_of(*other)).collect();
@@ -152,7 +152,7 @@ impl Run {
         status(&kinds, pending)
     }
 
-    /// Does what the requisites have decided.
+    /// Acts on the verdict of the requisites.
     async fn act(&mut self, index: usize, tag: &str, status: Status, requisites: Requisites) {
         let trial = self.is_trial(index);
         match status {
@@ -203,15 +203,15 @@ impl Run {
     async fn call_chunk(&mut self, index: usize) -> Map {
         let mut low = self.chunks.graph.chunk(index).clone();
         let ret = self.call(&mut low).await;
-        // Most calls leave their chunk alone; then there is no second copy to keep.
+        // Most calls do not modify their chunk, so no second copy is kept.
         if low != *self.chunks.graph.chunk(index) {
             self.chunks.graph.set_chunk(index, low);
         }
         ret
     }
 
-    /// Calls a chunk; if that changes nothing, lets it react to the changes of what it watches. One that runs beside is
-    /// waited for: what it changes is not known before, and it must not react while it is still at work.
+    /// Calls a chunk. If that makes no changes, calls `mod_watch` for the changes of what it watches. A parallel chunk
+    /// is waited for: its changes are not known earlier, and it must not react while it is still running.
     async fn call_and_watch(&mut self, index: usize, tag: &str, requisites: Requisites) -> Map {
         let mut ret = self.call_chunk(index).await;
         if self.is_at_work(tag) {
@@ -238,10 +238,10 @@ impl Run {
         self.call(&mut low).await
     }
 
-    /// Something a chunk requires failed.
+    /// Records a chunk whose requisite failed.
     fn failed(&mut self, index: usize, tag: &str, requisites: &Requisites) {
         if let Some(trial) = self.trials.get_mut(tag) {
-            // What the trial said would change has not changed.
+            // The test run predicted changes, but there were none.
             trial.insert("changes", Map::new());
             let mut ret = trial.clone();
             ret.insert("__run_num__", self.next_number());
@@ -272,7 +272,7 @@ impl Run {
         }
     }
 
-    /// Writes down a chunk that was not called.
+    /// Records the result of a chunk that was not called.
     fn not_run(&mut self, index: usize, tag: &str, result: bool, comment: String) {
         let ret = self.without_call(index, result, comment);
         if self.is_trial(index) {
@@ -290,7 +290,7 @@ impl Run {
         ret
     }
 
-    /// Runs first what a chunk requires and has not run, then itself.
+    /// Runs the dependencies of a chunk that have not run yet, then the chunk.
     async fn unmet(&mut self, index: usize, depth: usize) -> Flow {
         for (_, other) in self.chunks.graph.dependencies(index) {
             if self.running.contains_key(&self.tag_of(other)) {
@@ -323,7 +323,7 @@ impl Run {
         self.status_of(&self.requisites_of(index), false) == Status::Unmet
     }
 
-    /// Tries a chunk that another one wants to come before, when all it requires has been tried or has run.
+    /// Runs the test run of a chunk that is the target of a `prereq`, after its dependencies have run or were tested.
     async fn trial_after_requisites(&mut self, index: usize) {
         let tag = self.tag_of(index);
         let requisites = self.requisites_of(index);
@@ -341,7 +341,7 @@ impl Run {
         self.trials.insert(tag, ret);
     }
 
-    /// Lets a state module do several chunks at once, before the first of them.
+    /// Lets a state module aggregate several chunks (`mod_aggregate`) before the first of them runs.
     async fn aggregate(&mut self, index: usize) {
         let low = self.chunks.graph.chunk(index);
         if low.get("__agg__").is_some_and(Value::truthy) {
@@ -369,7 +369,7 @@ impl Run {
         self.chunks.graph.set_chunk(index, low);
     }
 
-    /// Notes which chunks another one has taken over, so that they do not gather again.
+    /// Marks the chunks that an aggregated one replaces, so that they are not aggregated again.
     fn mark_aggregated(&mut self, group: &[usize], by: &Map) {
         for member in group {
             let low = self.chunks.graph.chunk_mut(*member);

@@ -1,4 +1,4 @@
-//! `listen`: reactions at the end of the run. And `beacon`: beacons of states.
+//! `listen`: reactions at the end of the run; and `beacon`: beacons of states.
 
 use value::{Map, Value, map};
 
@@ -8,7 +8,7 @@ use crate::keywords::{Kind, is_requisite};
 use crate::low::{Settings, allow_aggregate};
 use crate::tag;
 
-/// Who listens: state, id or name; and to what.
+/// A listener (state, and id or name) and what it listens to.
 struct Listener {
     state: String,
     name: String,
@@ -16,7 +16,7 @@ struct Listener {
 }
 
 impl Run {
-    /// Lets those react that listen to states that changed something.
+    /// Runs the listeners of states that made changes.
     pub(super) async fn listeners(&mut self) {
         let listens = |low: &Map| low.contains_key("listen") || low.contains_key("listen_in");
         if !self.chunks.in_order().any(listens) {
@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Calls `mod_beacon` for the states that want a beacon.
+    /// Calls `mod_beacon` for states with `beacon: True`.
     pub(super) async fn beacons(&mut self) {
         let wants_beacon = |low: &Map| low.contains_key("beacon");
         if !self.chunks.in_order().any(wants_beacon) {
@@ -72,7 +72,7 @@ impl Run {
         self.run_more(lows).await;
     }
 
-    /// Runs chunks that come up at the end, and adds what they came to.
+    /// Runs the chunks of listeners and adds their results.
     async fn run_more(&mut self, lows: Vec<Map>) {
         let before = std::mem::take(&mut self.running);
         let agent = self.ctx.agent.clone();
@@ -87,7 +87,7 @@ impl Run {
         self.running.update(more);
     }
 
-    /// Returns the chunks, of several with one state, id and name the last, in the place of the first.
+    /// Removes duplicate chunks by state, id and name: the last one replaces the first, in its position.
     fn distinct(&self) -> Vec<&Map> {
         let mut known: indexmap::IndexMap<[String; 3], &Map> = indexmap::IndexMap::new();
         for low in self.chunks.in_order() {
@@ -118,7 +118,7 @@ fn listeners(lows: &[&Map]) -> Vec<Listener> {
     found
 }
 
-/// Returns state and name of what a reference means; a bare text is an id or a name.
+/// Returns state and name of a reference; a plain string is an id or a name.
 fn references(reference: &Value, lows: &[&Map]) -> Vec<(String, String)> {
     if let Some(map) = reference.as_map() {
         return map.iter().map(|(state, name)| (state.to_string(), name.to_string())).collect();
@@ -136,7 +136,7 @@ fn is_listener(low: &Map, state: &str, name: &str) -> bool {
     is_meant(low, state, name)
 }
 
-/// Returns the chunk in which a listener reacts.
+/// Returns the chunk that runs the reaction of a listener.
 fn reaction(low: &Map) -> Map {
     let mut low = low.clone();
     let function = low.insert("fun", "mod_watch").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The run of low chunks: one after the other, each when what it requires is done.
+//! Runs low chunks, each after its dependencies.
 
 mod bind;
 mod call;
@@ -7,12 +7,12 @@ mod chunk;
 mod listen;
 mod parallel;
 mod pause;
+mod report;
 mod requisites;
 mod result;
 mod retry;
 mod slots;
 mod stamp;
-mod tell;
 mod unify;
 
 use std::collections::{HashMap, HashSet};
@@ -28,63 +28,63 @@ use crate::low::{self, Chunks, Settings};
 pub use pause::{Pauses, pauses_path};
 pub use result::{failure_handlers, is_success};
 
-/// What a run needs of the world beside its context.
+/// What a run needs from the minion beside its context.
 pub trait World: Send + Sync {
-    /// Returns by how many seconds local time is ahead of UTC at the moment.
+    /// Returns how many seconds local time is ahead of UTC now.
     fn utc_offset(&self) -> i64;
 
-    /// Collects the grains anew.
+    /// Refreshes the grains.
     fn grains<'a>(&'a self, ctx: &'a Context) -> BoxFuture<'a, Option<Map>>;
 
-    /// Compiles the pillar anew.
+    /// Refreshes the pillar.
     fn pillar<'a>(&'a self, ctx: &'a Context) -> BoxFuture<'a, Option<Map>>;
 }
 
-/// How a run goes.
+/// Options of a run.
 #[derive(Clone, Default)]
 pub struct How {
-    /// The job, if there is one that can be paused and told of.
+    /// The jid, if the run can be paused and fires progress events.
     pub jid: Option<String>,
-    /// Whether no state function is called at all (`mock=True`).
+    /// Whether no state function is called (`mock=True`).
     pub mocked: bool,
-    /// The job of the orchestration this run belongs to.
+    /// The jid of the orchestration that this run belongs to.
     pub orchestration_jid: Option<Value>,
 }
 
-/// A run of states. The context's options hold the effective `test`.
+/// A run of states. The context's options contain the effective `test`.
 pub struct Run {
     ctx: Context,
-    /// The same options with `test: True`, for trials.
+    /// The same options with `test: True`, for test runs.
     trial_opts: Option<Arc<Map>>,
     world: Arc<dyn World>,
     how: How,
     chunks: Chunks,
-    /// What state functions see of all chunks.
+    /// What state functions can see of all chunks.
     lows: Arc<Vec<Arc<Map>>>,
-    /// What the states came to, by tag.
+    /// The results of the states, by tag.
     running: Map,
-    /// The tags of those that changed something, for state functions to look at.
+    /// The tags of states that made changes, visible to state functions.
     changed: Arc<Mutex<HashSet<String>>>,
-    /// What trials came to, by tag.
+    /// The results of test runs, by tag.
     trials: HashMap<String, Map>,
     number: i64,
     tasks: IndexMap<String, parallel::Task>,
     initialized: HashSet<String>,
 }
 
-/// How the run goes on after a chunk.
+/// How the run continues after a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// With the next one.
+    /// The next chunk runs.
     On,
-    /// This one waits for others that run beside it.
+    /// The chunk waits for parallel chunks.
     Pending,
-    /// Not at all: a state failed hard.
+    /// The run ends: a state failed with `failhard`.
     Stop,
 }
 
 impl Run {
-    /// A run with an empty memory.
+    /// Creates a run without results.
     pub fn new(mut ctx: Context, world: Arc<dyn World>, how: How) -> Self {
         ctx.memo = Arc::new(Memo::default());
         Run {
@@ -103,10 +103,10 @@ impl Run {
         }
     }
 
-    /// Makes chunks of high data and runs them, then listeners and beacons.
+    /// Compiles high data and runs its chunks, then listeners and beacons.
     ///
     /// # Errors
-    /// What is wrong with the high data; nothing has run then.
+    /// The errors of the high data. Nothing has run then.
     pub async fn high(&mut self, high: Map) -> Result<Map, Vec<String>> {
         let agent = self.ctx.agent.clone();
         let mut settings = Settings::new(&self.ctx.opts, &self.ctx.grains, agent.states());
@@ -134,7 +134,7 @@ impl Run {
         result
     }
 
-    /// Runs the chunks of an id and what they require, and nothing else.
+    /// Runs the chunks of one id and their dependencies, and nothing else.
     pub async fn only(&mut self, chunks: Chunks, id: &str) -> Map {
         self.take_up(chunks);
         let of_id = |index: &usize| self.chunks.graph.chunk(*index).get_str("__id__") == Some(id);
@@ -151,7 +151,7 @@ impl Run {
         std::mem::take(&mut self.running)
     }
 
-    /// Runs one chunk that stands alone.
+    /// Runs a single chunk without requisites.
     pub async fn low(&mut self, low: Map) -> Map {
         let mut low = low;
         self.initialize(&low).await;
@@ -162,12 +162,12 @@ impl Run {
         self.running.remove(&tag).and_then(Value::into_map).unwrap_or_default()
     }
 
-    /// Says what is wrong with a chunk that stands alone.
+    /// Returns the errors of a single chunk.
     pub fn verify(&self, low: &mut Map) -> Vec<String> {
         bind::verify(low, self.ctx.agent.states())
     }
 
-    /// Lets state functions see whether a state changed something.
+    /// Records whether a state made changes, for state functions to see.
     fn show(&self, tag: &str) {
         let changes = self.running.get(tag).and_then(|ret| ret.get("changes"));
         if changes.is_some_and(Value::truthy) {
@@ -181,7 +181,7 @@ impl Run {
         self.chunks = chunks;
     }
 
-    /// Returns the context a state function is called with.
+    /// Returns the context for a call of a state function.
     fn state_context(&mut self, low: Map, trial: bool) -> Context {
         let mut ctx = self.ctx.clone();
         if trial && !ctx.is_test() {

@@ -1,4 +1,4 @@
-//! States that run beside the others (`parallel: True`).
+//! Parallel states (`parallel: True`).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,9 +16,9 @@ use crate::tag;
 
 const STARTED: &str = "Started in a separate process";
 
-/// A state beside the others: waiting for its turn, or at work on a thread of its own.
+/// A parallel state: queued, or running on a thread of its own.
 pub enum Task {
-    /// The lock only makes it possible to look at tasks from several threads; nobody waits for it.
+    /// The lock only makes the type `Sync`; it is never contended.
     Waiting(Mutex<BoxFuture<'static, Map>>),
     Working(JoinHandle<Map>),
 }
@@ -31,7 +31,7 @@ impl Task {
 }
 
 impl Run {
-    /// Starts a state beside the others, as soon as there is room, and returns what stands for it meanwhile.
+    /// Starts a parallel state, or queues it, and returns its placeholder result.
     pub(super) fn start_beside(&mut self, ctx: &Context, function: &'static Function, bound: Bound, low: &Map) -> Map {
         let work = work(ctx.clone(), function, bound, low.clone(), self.world.utc_offset());
         let (task, comment) = match self.has_room() {
@@ -49,12 +49,12 @@ impl Run {
         most.is_none_or(|most| (working.count() as i64) < most)
     }
 
-    /// Says whether a state runs or waits beside the others.
+    /// Returns whether a parallel state is running or queued.
     pub(super) fn is_at_work(&self, tag: &str) -> bool {
         self.tasks.contains_key(tag)
     }
 
-    /// Takes up the results of those that are done, and starts those that waited for room.
+    /// Collects the results of finished states and starts queued ones.
     pub(super) async fn reconcile(&mut self) {
         let done: Vec<String> = self
             .tasks
@@ -76,7 +76,7 @@ impl Run {
             let Some((tag, task)) = self.tasks.iter_mut().find(|(_, task)| matches!(task, Task::Waiting(_))) else {
                 return;
             };
-            // The place holder is replaced at once.
+            // The placeholder is replaced immediately.
             let waiting = std::mem::replace(task, Task::Waiting(Mutex::new(Box::pin(async { Map::new() }))));
             if let Task::Waiting(work) = waiting {
                 *task = Task::start(work.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -99,7 +99,7 @@ impl Run {
         self.show(tag);
     }
 
-    /// Waits until one of those at work is done.
+    /// Waits until one of the running states finishes.
     pub(super) async fn next_done(&mut self) {
         self.start_waiting();
         let (mut tags, mut handles) = (Vec::new(), Vec::new());
@@ -118,14 +118,14 @@ impl Run {
         self.start_waiting();
     }
 
-    /// Waits for those of these that run beside.
+    /// Waits for the parallel ones among these states.
     pub(super) async fn join(&mut self, tags: &[String]) {
         while tags.iter().any(|tag| self.is_at_work(tag)) {
             self.next_done().await;
         }
     }
 
-    /// Waits for all that run beside, unless the job is ended.
+    /// Waits for all parallel states, unless the job is killed.
     pub(super) async fn join_all(&mut self) {
         let cancel = self.ctx.job.cancel.clone();
         while !self.tasks.is_empty() {
@@ -139,14 +139,14 @@ impl Run {
     }
 }
 
-/// The work of a state beside the others, with its retries.
+/// Runs a parallel state with its retries.
 fn work(ctx: Context, function: &'static Function, bound: Bound, low: Map, utc_offset: i64) -> BoxFuture<'static, Map> {
     async move {
         let mut ret = once(&ctx, function, again(&bound), &low, utc_offset).await;
         ret.insert("__parallel__", true);
         let Some(retry) = low.get("retry").map(Retry::read) else { return ret };
         if ctx.is_test() {
-            retry.tell_test(&mut ret);
+            retry.report_test(&mut ret);
             return ret;
         }
         for number in 1..=retry.attempts.max(0) {
@@ -163,7 +163,7 @@ fn work(ctx: Context, function: &'static Function, bound: Bound, low: Map, utc_o
     .boxed()
 }
 
-/// Returns the arguments for one more call.
+/// Returns the arguments for another attempt.
 fn again(bound: &Bound) -> Bound {
     Bound { values: bound.values.clone(), varargs: Vec::new(), kwargs: bound.kwargs.clone() }
 }

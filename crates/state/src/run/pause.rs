@@ -1,4 +1,4 @@
-//! Runs that an operator pauses or ends: a file per job in the cache tells of it, in the form the real Salt writes.
+//! Pausing and ending runs. A file per job in the minion's cache holds the requests, in Salt's own format.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,28 +10,28 @@ use exec::Context;
 use value::{Map, Value};
 use wire::msgpack::{self, Decode, Packing};
 
-/// The entry that is meant for every state.
+/// The entry that applies to every state.
 const ALL: &str = "__all__";
 
-/// How often a paused run looks whether it may go on.
+/// How often a paused run checks whether it may continue.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Returns the directory of the files below the cache.
+/// Returns the directory of the files in the cache.
 pub fn pauses_path(cachedir: &str) -> PathBuf {
     Path::new(cachedir).join("state_pause")
 }
 
-/// The file of a job.
+/// The pause file of a job.
 pub struct Pauses(PathBuf);
 
 impl Pauses {
-    /// The file of the job; it need not exist. A jid with a slash in it has none that could be reached.
+    /// Returns the file of a job, which need not exist. A jid cannot name a file in another directory.
     pub fn new(cachedir: &str, jid: &str) -> Self {
         let name: String = jid.chars().map(|letter| if letter == '/' { '_' } else { letter }).collect();
         Pauses(pauses_path(cachedir).join(if name.starts_with('.') { "_" } else { &name }))
     }
 
-    /// Reads what is paused: state ids with `duration` (seconds) or `kill`; `None` without a file.
+    /// Reads the requests: state ids with `duration` (seconds) or `kill`; `None` without a file.
     pub fn read(&self) -> std::io::Result<Option<Map>> {
         let bytes = match std::fs::read(&self.0) {
             Ok(bytes) => bytes,
@@ -42,7 +42,7 @@ impl Pauses {
         Ok(Some(value.into_map().unwrap_or_default()))
     }
 
-    /// Writes what is paused.
+    /// Writes the requests.
     pub fn write(&self, data: Map) -> std::io::Result<()> {
         if let Some(directory) = self.0.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
@@ -63,7 +63,7 @@ impl Pauses {
         }
     }
 
-    /// Waits as long as a state is paused. Returns false when the run is to end before it.
+    /// Waits while a state is paused. Returns false if the run must end before it.
     pub async fn wait(&self, ctx: &Context, id: &str) -> bool {
         let begin = Instant::now();
         loop {

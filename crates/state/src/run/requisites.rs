@@ -1,35 +1,35 @@
-//! What the requisites of a chunk say about whether it runs. Results go in, a verdict comes out.
+//! Decides from the results of its requisites whether a chunk runs. Pure: results in, verdict out.
 
 use value::{Map, Value};
 
 use crate::keywords::Kind;
 
-/// What becomes of a chunk.
+/// The verdict about a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Something it requires has not run.
+    /// A requisite has not run yet.
     Unmet,
-    /// Something it requires runs beside.
+    /// A requisite is still running in parallel.
     Pending,
-    /// It runs.
+    /// The chunk runs.
     Met,
-    /// It runs, and reacts to changes.
+    /// The chunk runs, and reacts to changes.
     Change,
-    /// Something it requires failed.
+    /// A requisite failed.
     Fail,
-    /// What it comes before is not going to change.
+    /// The target of `prereq` predicts no changes.
     Pre,
-    /// Nothing failed that it waits for.
+    /// No `onfail` requisite failed.
     Onfail,
-    /// Nothing changed that it waits for.
+    /// No `onchanges` requisite made changes.
     Onchanges,
-    /// The states it reacts to do not want to be reacted to.
+    /// The result of a requisite carries `skip_req`.
     SkipReq,
-    /// It runs, but does not react to changes.
+    /// The chunk runs without `mod_watch`.
     SkipWatch,
 }
 
-/// What one kind of requisite says about all chunks it names.
+/// The verdict of one kind of requisite about all chunks it names.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     unmet: bool,
@@ -44,8 +44,8 @@ struct Seen {
     met: bool,
 }
 
-/// Decides. Each kind comes with the results of the chunks it names; `None` stands for a chunk without a result. `pending`:
-/// some of them are still at work, and their results are not final.
+/// Returns the verdict. Each kind comes with the results of the chunks it names; `None` is a chunk without a result.
+/// `pending` means that some of them are still running and their results are not final.
 pub fn status(kinds: &[(Kind, Vec<Option<&Map>>)], pending: bool) -> Status {
     let mut all = Seen::default();
     for (kind, results) in kinds {
@@ -86,7 +86,7 @@ fn ran(ret: &Map) -> bool {
     ret.get("__state_ran__").is_none_or(Value::truthy)
 }
 
-/// Of several one is enough, or all are needed.
+/// Combines the verdicts of several chunks: `_any` needs one, other kinds need all.
 fn soften(kind: Kind, seen: &mut Seen) {
     let any = matches!(kind, Kind::OnfailAny | Kind::RequireAny | Kind::OnchangesAny | Kind::WatchAny | Kind::Onfail);
     if any {

@@ -1,11 +1,12 @@
-//! Whether a run came out well.
+//! Whether a run succeeded.
 
 use value::{Map, Value};
 
 use crate::high::is_dunder;
 use crate::tag;
 
-/// Says whether a run came out well: no state failed, or all that failed are handled by an `onfail` with `onfail_stop: False`.
+/// Returns whether a run succeeded: no state failed, or every failed state has an `onfail` handler with `onfail_stop:
+/// False`.
 pub fn is_success(running: &Map, high: Option<&Map>) -> bool {
     check(running, high, false)
 }
@@ -27,7 +28,7 @@ fn check(running: &Map, high: Option<&Map>, nested: bool) -> bool {
     })
 }
 
-/// Returns the part of high data that [`is_success`] looks at: the states that handle failures. Most trees have none.
+/// Returns the part of high data that [`is_success`] needs: the states that handle failures. Most trees have none.
 pub fn failure_handlers(high: &Map) -> Map {
     let handles = |args: &Value| args.as_list().unwrap_or_default().iter().any(goes_on_after_failure);
     let of_body = |body: &Value| body.as_map().is_some_and(|body| body.iter().any(|(_, args)| handles(args)));
@@ -38,7 +39,7 @@ fn goes_on_after_failure(arg: &Value) -> bool {
     arg.get("onfail_stop") == Some(&Value::Bool(false))
 }
 
-/// Says whether a failed state has handlers and all of them came out well.
+/// Returns whether a failed state has handlers and all of them succeeded.
 fn is_handled(failed: &Value, running: &Map, high: &Map) -> bool {
     let text = failed.to_string();
     let (state, id) = match tag::split(&text) {
@@ -63,7 +64,7 @@ fn is_handled(failed: &Value, running: &Map, high: &Map) -> bool {
     verdict == Some(true)
 }
 
-/// Returns id and state of those that handle the failure of a state.
+/// Returns id and state of the handlers of a failed state.
 fn handlers(state: Option<&str>, id: &str, high: &Map) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (handler, body) in high.iter().filter(|(handler, _)| handler.as_str() != Some(id)) {

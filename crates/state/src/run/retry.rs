@@ -1,17 +1,17 @@
-//! `retry`: how often a state is tried, and what is told of the attempts before the last.
+//! `retry`: how often a state is tried, and how earlier attempts are reported.
 
 use value::{Map, Value};
 
-/// How a state is tried again.
+/// The settings of `retry`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
     /// The result that ends the attempts.
     pub until: bool,
-    /// How many attempts at most.
+    /// The largest number of attempts.
     pub attempts: i64,
     /// Seconds between attempts.
     pub interval: i64,
-    /// Up to so many seconds more, by chance.
+    /// The upper limit of a random addition, in seconds.
     pub splay: i64,
 }
 
@@ -22,7 +22,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Reads the argument; what makes no sense is replaced by its default with a warning.
+    /// Parses the argument. An invalid value is replaced by its default with a warning.
     pub fn read(value: &Value) -> Self {
         match value {
             Value::Map(map) => Self::from_map(map),
@@ -67,13 +67,13 @@ impl Retry {
         }
     }
 
-    /// Says whether this result is the one that is waited for.
+    /// Returns whether a result ends the attempts.
     pub fn is_reached(&self, ret: &Map) -> bool {
         ret.get("result") == Some(&Value::Bool(self.until))
     }
 
-    /// Tells in a test what would be done.
-    pub fn tell_test(&self, ret: &mut Map) {
+    /// Returns what a test run reports.
+    pub fn report_test(&self, ret: &mut Map) {
         let Retry { until, attempts, interval, splay } = self;
         let until = Value::Bool(*until);
         let comment = comment_of(ret);
@@ -92,7 +92,7 @@ pub fn comment_of(ret: &Map) -> String {
     ret.get("comment").filter(|comment| comment.truthy()).map(Value::to_string).unwrap_or_default()
 }
 
-/// Puts an attempt before the one that came after it. `waited` is in milliseconds.
+/// Prepends the report of an attempt to the next one. `waited` is in milliseconds.
 pub fn merge_attempt(number: i64, earlier: &Map, later: &mut Map, waited: f64) {
     let part = |key: &str| earlier.get(key).map(Value::to_string).unwrap_or_default();
     let comment = format!(
@@ -112,7 +112,7 @@ pub fn merge_attempt(number: i64, earlier: &Map, later: &mut Map, waited: f64) {
     }
 }
 
-/// Puts an attempt of a state that runs beside the others after the one before it: there the first is no attempt yet.
+/// Appends the report of an attempt of a parallel state. As in Salt, its first call does not count as an attempt.
 pub fn add_attempt(number: i64, earlier: &Map, later: &mut Map, waited: f64) {
     let result = later.get("result").map(Value::to_string).unwrap_or_default();
     let told = match comment_of(later) {

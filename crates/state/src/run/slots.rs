@@ -1,4 +1,4 @@
-//! Slots: arguments that are calls of execution functions, made just before the state runs.
+//! Slots: arguments that name execution functions to be called just before the state runs.
 
 use exec::{Bound, Call, Context, Error, Result};
 use futures_util::future::BoxFuture;
@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 const MARK: &str = "__slot__:";
 
-/// Puts the results of calls in the place of slots: texts, entries of lists, values of maps, values of maps in lists.
+/// Replaces slots by the results of their calls: in strings, list items, map values, and values of maps in lists.
 pub async fn fill(ctx: &Context, bound: &mut Bound) -> Result<()> {
     for value in bound.values.iter_mut() {
         fill_value(ctx, value, 0).await?;
@@ -17,7 +17,7 @@ pub async fn fill(ctx: &Context, bound: &mut Bound) -> Result<()> {
     Ok(())
 }
 
-/// The same for the arguments of a call.
+/// Replaces slots in the arguments of a call.
 pub async fn fill_call(ctx: &Context, call: &mut Call) -> Result<()> {
     for value in &mut call.args {
         fill_value(ctx, value, 0).await?;
@@ -28,7 +28,7 @@ pub async fn fill_call(ctx: &Context, call: &mut Call) -> Result<()> {
     Ok(())
 }
 
-/// `depth` counts the containers around: a list may hold maps, a map holds no more.
+/// `depth` counts the enclosing containers. As in Salt, a list may contain maps, but a map no further containers.
 fn fill_value<'a>(ctx: &'a Context, value: &'a mut Value, depth: u8) -> BoxFuture<'a, Result<()>> {
     Box::pin(async move {
         match value {
@@ -49,7 +49,7 @@ fn fill_value<'a>(ctx: &'a Context, value: &'a mut Value, depth: u8) -> BoxFutur
     })
 }
 
-/// Returns what a slot comes to; one that is badly formed is left as it is.
+/// Evaluates a slot. A malformed slot is left unchanged.
 async fn evaluate(ctx: &Context, slot: &str) -> Result<Value> {
     let left = || Value::from(slot);
     let Some(text) = slot.strip_prefix(MARK).and_then(|rest| rest.split_once(':')) else {
@@ -79,7 +79,7 @@ async fn evaluate(ctx: &Context, slot: &str) -> Result<Value> {
     Ok(answer)
 }
 
-/// Returns the path into the result and the text to append: `….a.b ~ /more`.
+/// Returns the path into the result and the string to append, as in `….a.b ~ /more`.
 fn tail(text: &str) -> (Option<&str>, Option<&str>) {
     let (call, appended) = match text.split_once('~') {
         Some((call, appended)) => (call, Some(unquote(appended.trim()))),
@@ -100,7 +100,7 @@ struct Parsed {
     call: Call,
 }
 
-/// Parses `module.function(arg, key=value)`; all arguments are texts.
+/// Parses `module.function(arg, key=value)`. All arguments are strings.
 fn parse(text: &str) -> std::result::Result<Option<Parsed>, &'static str> {
     let mut tokens = tokens(text)?.into_iter();
     let mut fun = String::new();
@@ -173,7 +173,7 @@ impl Token {
     }
 }
 
-/// Splits into words, quoted texts and single other letters, as a shell would without caring for what they mean.
+/// Splits into words, quoted strings and single other characters, as a shell's lexer does.
 fn tokens(text: &str) -> std::result::Result<Vec<Token>, &'static str> {
     let mut found = Vec::new();
     let mut letters = text.chars().peekable();
@@ -227,7 +227,7 @@ fn quoted(
     }
 }
 
-/// Takes `fun`, `args` and the rest of an entry of `unless` or `onlyif` apart.
+/// Splits an entry of `unless` or `onlyif` into `fun`, `args` and keyword arguments.
 pub fn call_of(entry: &Map) -> Option<(String, Call)> {
     let mut kwargs = entry.clone();
     let fun = kwargs.remove("fun")?.to_string();

@@ -1,10 +1,10 @@
-//! When a state began and how long it took, as results show it.
+//! The start time and duration of a state, as results show them.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use value::Map;
 
-/// The begin of something.
+/// A start time.
 #[derive(Clone, Copy)]
 pub struct Stamp {
     at: SystemTime,
@@ -13,22 +13,22 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Now, where local time is that many seconds ahead of UTC.
+    /// Returns the current time. `utc_offset` is how many seconds local time is ahead of UTC.
     pub fn now(utc_offset: i64) -> Self {
         Stamp { at: SystemTime::now(), since: Instant::now(), utc_offset }
     }
 
-    /// The local time of day it stands for.
+    /// Returns the local time of day of the start.
     pub fn clock(self) -> String {
         time_of_day(self.at.duration_since(UNIX_EPOCH).unwrap_or_default(), self.utc_offset)
     }
 
-    /// The local time of day now, as of the same clock.
+    /// Returns the current local time of day by the same clock.
     pub fn clock_now(self) -> String {
         Stamp::now(self.utc_offset).clock()
     }
 
-    /// Writes `start_time` and `duration` (milliseconds) into a result.
+    /// Adds `start_time` and `duration` (milliseconds) to a result.
     pub fn write(self, ret: &mut Map) {
         let begun = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         ret.insert("start_time", time_of_day(begun, self.utc_offset));
@@ -36,12 +36,12 @@ impl Stamp {
     }
 }
 
-/// Returns the milliseconds with three digits behind the point.
+/// Returns the milliseconds with three decimal places.
 pub fn milliseconds(span: Duration) -> f64 {
     span.as_micros() as f64 / 1000.0
 }
 
-/// Returns the local time of day as Python's `isoformat` writes it.
+/// Formats a local time of day as Python's `isoformat` does.
 fn time_of_day(since_epoch: Duration, utc_offset: i64) -> String {
     let seconds = (since_epoch.as_secs() as i64 + utc_offset).rem_euclid(86_400);
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -1,11 +1,11 @@
-//! What state functions return is brought into one form.
+//! Normalises what state functions return.
 
 use value::{Map, Value, map};
 
-/// The keys every result has.
+/// The keys of every result.
 const KEYS: [&str; 4] = ["name", "result", "changes", "comment"];
 
-/// Joins a comment that is a list, makes the result a boolean or none, and refuses what is no result.
+/// Joins a list of comments, converts the result to a boolean or `None`, and refuses other values.
 pub fn unify(value: Value) -> Map {
     let Value::Map(mut ret) = value else {
         return refused("Malformed state return. Data must be a dictionary type.");

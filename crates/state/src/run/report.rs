@@ -1,4 +1,4 @@
-//! What is told of a run while it goes on.
+//! Reports of a run while it runs: log lines and progress events.
 
 use exec::Call;
 use value::{Map, Value, map};
@@ -8,7 +8,8 @@ use super::stamp::Stamp;
 use crate::tag;
 
 impl Run {
-    /// Tells of a chunk that ran, and takes the parts of its result up as results of their own.
+    /// Logs a finished chunk, fires its event, and records the results of its parts (`sub_state_run`) as results of
+    /// their own.
     pub(super) async fn report(&mut self, tag: &str, index: usize) {
         let Some(ret) = self.running.get(tag).and_then(Value::as_map).cloned() else {
             return;
@@ -55,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Takes up a part of a result (`sub_state_run`) as the result of a state of its own.
+    /// Records a part of a result (`sub_state_run`) as the result of a state of its own.
     fn add_part(&mut self, index: usize, part: Value) {
         let Some(part) = part.as_map() else { return };
         let Some(low) = part.get("low").and_then(Value::as_map) else { return };
