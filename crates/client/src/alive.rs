@@ -1,4 +1,4 @@
-//! Asking a master of ours who is there.
+//! Asks a Saltern master which minions are connected.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use value::{Value, map};
 use crate::held::texts;
 use crate::local::{Error, LocalClient};
 
-/// What a master knows of minions without asking them.
+/// Which minions are connected, as far as the master knows without asking them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alive {
-    /// Their connections answer.
+    /// Minions whose connection is alive.
     pub up: Vec<String>,
-    /// They have none.
+    /// Minions without a connection.
     pub down: Vec<String>,
-    /// They have to be asked.
+    /// Minions that the master cannot judge: they must be pinged.
     pub unknown: Vec<String>,
 }
 
-/// A minion that has no connection and did not get a job.
+/// A minion that is not connected and did not get a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Away {
-    /// Its id.
+    /// The minion's id.
     pub id: String,
-    /// For how long it has been away, at least.
+    /// The least time since it was connected.
     pub gone: Duration,
-    /// Whether it was there since the master started.
+    /// Whether it has been connected since the master started.
     pub seen: bool,
-    /// How long it may still take to come back and fetch the job.
+    /// How long it may still take to reconnect and fetch the job.
     pub wait: Duration,
 }
 
@@ -44,27 +44,27 @@ impl Away {
 }
 
 impl LocalClient {
-    /// Returns the minions that have no connection and did not get a job; none when the master cannot tell.
+    /// Returns the minions that are not connected and did not get a job. The list is empty if the master cannot tell.
     ///
     /// # Errors
-    /// When the master refuses, or does not answer.
+    /// If the master refuses, or does not answer.
     pub async fn away(&mut self, jid: &str) -> Result<Vec<Away>, Error> {
-        let answer = match self.own_command("saltern_away", map! { "jid" => jid }, "away").await {
-            Err(Error::HoldsNothing) => return Ok(Vec::new()),
+        let answer = match self.saltern_command("saltern_away", map! { "jid" => jid }, "away").await {
+            Err(Error::CannotHold) => return Ok(Vec::new()),
             answer => answer?,
         };
         let away = answer.get("away").and_then(Value::as_list).unwrap_or_default();
         Ok(away.iter().filter_map(Away::of).collect())
     }
 
-    /// Returns what the master knows of the minions a target means, without asking them; `None` when they have to be asked.
+    /// Returns which minions of a target are connected, without asking them; `None` if they must be pinged.
     ///
     /// # Errors
-    /// When the master refuses, or does not answer.
+    /// If the master refuses, or does not answer.
     pub async fn alive(&mut self, target: &Value, target_type: &str) -> Result<Option<Alive>, Error> {
         let load = map! { "tgt" => target.clone(), "tgt_type" => target_type };
-        let mut answer = match self.own_command("saltern_alive", load, "alive").await {
-            Err(Error::HoldsNothing) => return Ok(None),
+        let mut answer = match self.saltern_command("saltern_alive", load, "alive").await {
+            Err(Error::CannotHold) => return Ok(None),
             answer => answer?,
         };
         let Some(alive) = answer.remove("alive").and_then(Value::into_map) else { return Ok(None) };

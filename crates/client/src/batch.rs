@@ -5,16 +5,16 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How many minions run the job at a time.
+/// The size of a batch: how many minions run the job at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// So many.
+    /// A number of minions.
     Count(usize),
-    /// This part of all, in percent.
+    /// A percentage of all minions.
     Percent(f64),
 }
 
-/// A batch size that is no number and no percentage.
+/// A batch size that is neither a number nor a percentage.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("Invalid batch data sent: {0}\nData must be in the form of %10, 10% or 3")]
 pub struct InvalidSize(String);
@@ -33,7 +33,7 @@ impl std::str::FromStr for Size {
 }
 
 impl Size {
-    /// Returns the number of minions at a time when there are so many in all; at least one.
+    /// Returns the number of minions at a time, at least one, for so many minions in all.
     pub fn of(self, minions: usize) -> usize {
         let size = match self {
             Size::Count(count) => count,
@@ -46,7 +46,7 @@ impl Size {
     }
 }
 
-/// A batch run.
+/// A run in batches.
 #[derive(Debug)]
 pub struct Batch {
     size: usize,
@@ -55,14 +55,14 @@ pub struct Batch {
     pending: VecDeque<String>,
     active: BTreeSet<String>,
     known: BTreeSet<String>,
-    /// Places that stay empty until these times.
+    /// When each resting slot becomes free.
     resting: Vec<Duration>,
     halted: bool,
 }
 
 impl Batch {
-    /// Plans a run over these minions. Each place rests for `wait` after its minion is through; with `failhard` the
-    /// first failure is the end.
+    /// Plans a run over these minions. A slot stays empty for `wait` after its minion has finished. With `failhard` the first
+    /// failure ends the run.
     pub fn new(minions: impl IntoIterator<Item = String>, size: Size, wait: Duration, failhard: bool) -> Self {
         let pending: VecDeque<String> = minions.into_iter().collect();
         Batch {
@@ -77,14 +77,14 @@ impl Batch {
         }
     }
 
-    /// Adds a minion that turned up late; a known one changes nothing.
+    /// Adds a minion that was discovered late. A known id changes nothing.
     pub fn join(&mut self, id: String) {
         if self.known.insert(id.clone()) {
             self.pending.push_back(id);
         }
     }
 
-    /// Notes that a minion is through, with this return code.
+    /// Notes that a minion has finished, with this return code.
     pub fn finished(&mut self, id: &str, retcode: i64, now: Duration) {
         if self.active.remove(id) {
             self.halted |= self.failhard && retcode > 0;
@@ -106,17 +106,17 @@ impl Batch {
         ids
     }
 
-    /// Returns when a place becomes free by itself, if minions wait for one.
+    /// Returns when a resting slot becomes free, if minions wait for one.
     pub fn wake_at(&self) -> Option<Duration> {
         if self.pending.is_empty() || self.halted { None } else { self.resting.iter().min().copied() }
     }
 
-    /// Says whether `failhard` ended the run.
+    /// Returns whether `failhard` ended the run.
     pub fn is_halted(&self) -> bool {
         self.halted
     }
 
-    /// Says whether there is nothing left to do.
+    /// Returns whether the run is over.
     pub fn is_done(&self) -> bool {
         self.halted || (self.pending.is_empty() && self.active.is_empty())
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_place_goes_to_the_next_minion() {
+    fn a_free_slot_goes_to_the_next_minion() {
         let mut batch = batch(4, Size::Count(2), 0, false);
         assert_eq!(batch.next(at(0)), ["m1", "m2"]);
         assert_eq!(batch.next(at(0)), Vec::<String>::new());
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn places_rest_between_minions() {
+    fn slots_rest_between_minions() {
         let mut batch = batch(3, Size::Count(1), 5, false);
         batch.next(at(0));
         batch.finished("m1", 0, at(1));

@@ -1,10 +1,9 @@
-//! Which minions answered a job, which still work on it, and which keep silent: decided from events and the time.
+//! Decides from events and the time which minions have answered a job, which still run it, and which are silent.
 //!
-//! The rules are those of Salt's client. Returns are collected until every expected minion answered. After
-//! `timeout` the missing ones are asked with `saltutil.find_job` whether they still run the job; those that do get
-//! `timeout` once more, and so on; a round that nobody answers within `gather_job_timeout` is the last. One thing is
-//! done sooner than Salt does it: a minion that did not answer such a question is named right after it, and not only
-//! when the last of the others has finished.
+//! The rules are those of Salt's client. Returns are collected until every expected minion has answered. After `timeout` the
+//! missing minions are asked with `saltutil.find_job` whether they still run the job; those that do get another `timeout`,
+//! and so on. A round that nobody answers within `gather_job_timeout` is the last. One rule differs from Salt: a minion that
+//! does not answer `find_job` is reported at once, not when the last of the others has finished.
 //!
 //! Nothing here waits, sends or prints. Times are durations since any fixed moment.
 
@@ -13,18 +12,18 @@ use std::time::Duration;
 
 use value::{Map, Value};
 
-/// How long to wait for what.
+/// The timeouts of a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// How long returns may take before the missing minions are asked (`timeout`).
+pub struct Timeouts {
+    /// How long to wait for returns before asking the missing minions (`timeout`).
     pub timeout: Duration,
-    /// How long these questions may take (`gather_job_timeout`).
+    /// How long to wait for answers to `find_job` (`gather_job_timeout`).
     pub gather: Duration,
-    /// With `order_masters`: how long masters below may take to tell whom they expect (`syndic_wait`).
+    /// With `order_masters`: how long lower masters may take to name their minions (`syndic_wait`).
     pub syndics: Option<Duration>,
 }
 
-/// What a minion sent back.
+/// The return of a minion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Return {
     /// The minion, or the resource it manages.
@@ -33,50 +32,50 @@ pub struct Return {
     pub data: Map,
 }
 
-/// What a minion told of a running job: a state of a run is done (option `state_events`).
+/// Progress of a job: a state of a run has finished (option `state_events`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The minion.
     pub id: String,
-    /// What the state came to (`ret` of Salt's event): `name`, `__id__`, `result`, `changes`, `comment`, `duration`…
+    /// The state's result (`ret` of Salt's event): `name`, `__id__`, `result`, `changes`, `comment`, `duration`…
     pub done: Map,
-    /// How many states the run has.
+    /// The number of states in the run.
     pub length: usize,
 }
 
-/// What the caller has to do.
+/// What the caller must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// A minion answered; show it.
+    /// Show the return of a minion.
     Answer(Return),
-    /// A minion told how far it is.
+    /// Show the progress of a minion.
     Step(Step),
-    /// Ask these minions whether they still run the job, and tell [`Gather::asked`] the job id of the question.
+    /// Ask these minions whether they still run the job, and pass the job id of that question to [`Gather::asked`].
     Ask(BTreeSet<String>),
-    /// These minions did not answer.
+    /// Report these minions as silent.
     Silent(BTreeSet<String>),
-    /// The master refused the job.
+    /// Report that the master refused the job.
     Refused,
-    /// Everything is there that will come.
+    /// Stop: nothing more will arrive.
     Finished,
 }
 
-/// One job whose returns are gathered.
+/// The returns of one job.
 #[derive(Debug)]
 pub struct Gather {
     jid: String,
-    patience: Patience,
+    patience: Timeouts,
     /// Whether the master may add minions that were not expected at first.
     open: bool,
     expected: BTreeSet<String>,
     answered: BTreeSet<String>,
-    /// Ids the caller was already told to be silent.
-    named: BTreeSet<String>,
-    /// Those expected that have neither answered nor were named; looked at after each event.
+    /// Minions that were already reported as silent.
+    reported: BTreeSet<String>,
+    /// Expected minions that have neither answered nor been reported as silent. Checked after each event.
     waiting: BTreeSet<String>,
-    /// Ids of a list target the master does not know.
+    /// Ids of a list target that the master does not know.
     missing: BTreeSet<String>,
-    /// Until when each minion may take.
+    /// The deadline of each minion.
     deadlines: BTreeMap<String, Duration>,
     phase: Phase,
     started: Duration,
@@ -84,9 +83,9 @@ pub struct Gather {
 
 #[derive(Debug)]
 enum Phase {
-    /// Returns come in; at this time the missing minions are asked.
+    /// Collecting returns; the missing minions are asked at this time.
     Waiting { until: Duration },
-    /// They have been asked.
+    /// The missing minions have been asked.
     Asking {
         until: Duration,
         question: Option<String>,
@@ -94,18 +93,18 @@ enum Phase {
         running: BTreeSet<String>,
         heard: BTreeSet<String>,
     },
-    /// Nobody runs the job any more; only deadlines are waited for.
+    /// Nobody runs the job any more; only the deadlines are still open.
     Closing,
-    /// All is said.
+    /// The job is over.
     Done,
 }
 
 impl Gather {
-    /// Begins to gather the returns of a job that was published now to these minions.
+    /// Starts to gather the returns of a job that was just published to these minions.
     pub fn new(
         jid: impl Into<String>,
         expected: impl IntoIterator<Item = String>,
-        patience: Patience,
+        patience: Timeouts,
         now: Duration,
     ) -> Self {
         let expected: BTreeSet<String> = expected.into_iter().collect();
@@ -123,7 +122,7 @@ impl Gather {
             waiting: expected.clone(),
             expected,
             answered: BTreeSet::new(),
-            named: BTreeSet::new(),
+            reported: BTreeSet::new(),
             missing: BTreeSet::new(),
             deadlines,
             phase: Phase::Waiting { until: now + patience.timeout },
@@ -131,17 +130,17 @@ impl Gather {
         }
     }
 
-    /// Takes only the returns of the minions expected from the start. A batch gathers several parts of one job.
+    /// Ignores minions that were not expected from the start, because a batch gathers several parts of one job.
     pub fn closed(mut self) -> Self {
         self.open = false;
         self
     }
 
-    /// Does not wait for some of the minions; what they return is taken all the same.
+    /// Does not wait for these minions, but accepts their returns.
     pub fn passing_over(mut self, ids: impl IntoIterator<Item = String>) -> Self {
         for id in ids {
             self.waiting.remove(&id);
-            self.named.insert(id);
+            self.reported.insert(id);
         }
         self
     }
@@ -151,12 +150,12 @@ impl Gather {
         &self.jid
     }
 
-    /// Returns how many minions are expected to answer.
+    /// Returns the number of expected minions.
     pub fn expected(&self) -> usize {
         self.expected.len()
     }
 
-    /// Returns the tags of the events that concern this job, as prefixes.
+    /// Returns the prefixes of the tags of this job's events.
     pub fn tags(&self) -> Vec<String> {
         let mut tags = vec![format!("salt/job/{}", self.jid)];
         if let Phase::Asking { question: Some(question), .. } = &self.phase {
@@ -165,19 +164,19 @@ impl Gather {
         tags
     }
 
-    /// Says whether everything is there that will come.
+    /// Returns whether the job is over.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Notes that the question was published under this job id, or could not be published.
+    /// Notes the job id under which the question was published; `None` if it could not be published.
     pub fn asked(&mut self, jid: Option<String>) {
         if let Phase::Asking { question, .. } = &mut self.phase {
             *question = jid;
         }
     }
 
-    /// Takes an event of the bus.
+    /// Processes an event of the bus.
     pub fn event(&mut self, tag: &str, data: &Map, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.is_done() {
@@ -194,7 +193,7 @@ impl Gather {
         actions
     }
 
-    /// Looks at the time. To be called when [`Gather::wake_at`] has come, and after every event.
+    /// Processes the passing of time. Call it when [`Gather::wake_at`] has come, and after every event.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         if self.is_done() {
             return Vec::new();
@@ -210,7 +209,7 @@ impl Gather {
         }
     }
 
-    /// Returns when [`Gather::tick`] has to be called next.
+    /// Returns when to call [`Gather::tick`] next.
     pub fn wake_at(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Done => None,
@@ -221,7 +220,7 @@ impl Gather {
         }
     }
 
-    /// With all answers there, the end comes when the masters below had their time.
+    /// When all have answered, the job still stays open until the lower masters have had their time.
     fn before_syndics(&self, until: Duration) -> Duration {
         match self.patience.syndics {
             Some(wait) if self.all_answered() && self.started + wait < until => self.started + wait,
@@ -245,7 +244,7 @@ impl Gather {
             };
             return if question == Some(jid) { Kind::Question } else { Kind::Other };
         }
-        // Masters below tell under `syndic/<id>/<jid>` whom they expect.
+        // Lower masters name their minions under `syndic/<id>/<jid>`.
         let syndic = self.patience.syndics.is_some() && tag.starts_with("syndic/");
         if syndic && tag.rsplit('/').next() == Some(&self.jid) { Kind::Job } else { Kind::Other }
     }
@@ -259,31 +258,31 @@ impl Gather {
         if !self.open && !self.expected.contains(&id) {
             return None;
         }
-        // A return may come twice, for instance from a relay master.
+        // A return may arrive twice, for instance from a relay master.
         self.note(&id).then(|| Action::Answer(Return { id, data: data.clone() }))
     }
 
-    /// Notes that a minion answered. Says whether it is the first time.
+    /// Notes that a minion has answered. Returns whether this is the first time.
     pub fn note(&mut self, id: &str) -> bool {
         tracing::debug!(target: "salt.client", "jid {} return from {id}", self.jid);
         self.waiting.remove(id);
         self.answered.insert(id.to_owned())
     }
 
-    /// Minions that did not get the job, because they are not connected, are not waited for. Returns those among them that
-    /// were waited for until now; one that answers all the same is shown.
+    /// Stops waiting for minions that did not get the job because they are not connected. Returns those that were waited for
+    /// until now. If one of them answers after all, its return is shown.
     pub fn give_up(&mut self, ids: &BTreeSet<String>) -> BTreeSet<String> {
         let given_up: BTreeSet<String> = ids.iter().filter(|id| self.waiting.remove(*id)).cloned().collect();
-        self.named.extend(given_up.iter().cloned());
+        self.reported.extend(given_up.iter().cloned());
         given_up
     }
 
-    /// Returns those that are waited for.
+    /// Returns the minions that are waited for.
     pub fn waiting(&self) -> &BTreeSet<String> {
         &self.waiting
     }
 
-    /// Another event of the job: whom the master expects, or why it refused.
+    /// Processes another event of the job: the master names the minions it expects, or refuses the job.
     fn job(&mut self, data: &Map, now: Duration) -> Option<Action> {
         if data.contains_key("error") {
             return Some(Action::Refused);
@@ -299,18 +298,18 @@ impl Gather {
 
     fn expect(&mut self, id: String, now: Duration) {
         if self.expected.insert(id.clone()) {
-            if !self.answered.contains(&id) && !self.named.contains(&id) {
+            if !self.answered.contains(&id) && !self.reported.contains(&id) {
                 self.waiting.insert(id.clone());
             }
             self.deadlines.insert(id, now + self.patience.timeout);
         }
     }
 
-    /// An answer to the question whether the job still runs.
+    /// Processes an answer to `find_job`.
     fn question(&mut self, data: &Map, now: Duration) {
         if self.open {
             for id in texts(data.get("minions")) {
-                // The question's own announcement names those it went to; they are expected anyway.
+                // The announcement of `find_job` itself names the minions it went to, which are expected anyway.
                 self.expect(id, now);
             }
         }
@@ -327,8 +326,8 @@ impl Gather {
             Some(Value::Str(_)) => tracing::error!(minion = id, "unexpected return from minion"),
             Some(state) if is_running(state) => {
                 running.insert(id.clone());
-                // It is there after all, and will be waited for.
-                self.named.remove(&id);
+                // It answers after all, so wait for it again.
+                self.reported.remove(&id);
                 self.deadlines.insert(id.clone(), now + self.patience.timeout);
                 if self.open {
                     self.expected.insert(id.clone());
@@ -346,7 +345,7 @@ impl Gather {
         self.expected.difference(&self.answered)
     }
 
-    /// Nobody is left to wait for: all have answered or were named as silent.
+    /// Returns whether every minion has answered or been reported as silent.
     fn all_answered(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -378,17 +377,17 @@ impl Gather {
     fn end_of_question(&mut self, now: Duration) -> Vec<Action> {
         let Phase::Asking { asked, running, heard, .. } = &self.phase else { return Vec::new() };
         let still_running = !running.is_empty();
-        // With masters below, answers come late and under other ids; naming waits for the end there.
+        // With lower masters, answers arrive late and under other ids, so silent minions are reported only at the end.
         let silent: BTreeSet<String> = if still_running && self.patience.syndics.is_none() {
             let unheard = asked.iter().filter(|id| !heard.contains(*id) && !self.answered.contains(*id));
-            unheard.filter(|id| !self.named.contains(*id)).cloned().collect()
+            unheard.filter(|id| !self.reported.contains(*id)).cloned().collect()
         } else {
             BTreeSet::new()
         };
         let mut actions = Vec::new();
         if !silent.is_empty() {
             self.waiting.retain(|id| !silent.contains(id));
-            self.named.extend(silent.iter().cloned());
+            self.reported.extend(silent.iter().cloned());
             actions.push(Action::Silent(silent));
         }
         if still_running {
@@ -403,8 +402,8 @@ impl Gather {
     fn finish(&mut self) -> Vec<Action> {
         self.phase = Phase::Done;
         let mut actions = Vec::new();
-        let silent: BTreeSet<String> = self.pending().filter(|id| !self.named.contains(*id)).cloned().collect();
-        let unknown = self.missing.iter().filter(|id| !self.answered.contains(*id) && !self.named.contains(*id));
+        let silent: BTreeSet<String> = self.pending().filter(|id| !self.reported.contains(*id)).cloned().collect();
+        let unknown = self.missing.iter().filter(|id| !self.answered.contains(*id) && !self.reported.contains(*id));
         let unknown: BTreeSet<String> = unknown.filter(|id| !silent.contains(*id)).cloned().collect();
         if silent.is_empty() {
             tracing::debug!(target: "salt.client", "jid {} found all minions {:?}", self.jid, self.answered);
@@ -429,8 +428,8 @@ enum Kind {
     Other,
 }
 
-/// Reads `salt/job/<jid>/prog/<id>/<number>`. Functions that make their result bit by bit fire it too; that is no progress of
-/// states.
+/// Reads `salt/job/<jid>/prog/<id>/<number>`. Functions that produce their result in parts fire it too; that is no progress
+/// of states.
 fn step(tag: &str, data: &Map) -> Option<Step> {
     let (before, _number) = tag.rsplit_once('/')?;
     let (_, id) = before.rsplit_once('/')?;
@@ -440,7 +439,7 @@ fn step(tag: &str, data: &Map) -> Option<Step> {
     Some(Step { id: id.to_owned(), done, length })
 }
 
-/// A return of a managed resource names the resource beside the minion.
+/// Returns the id of a managed resource if the return is of one, or else that of the minion.
 fn return_id(data: &Map) -> Option<String> {
     let text = |key| data.get_str(key).filter(|id| !id.is_empty());
     text("resource_id").or_else(|| text("id")).map(str::to_owned)
@@ -462,8 +461,8 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience =
-        Patience { timeout: Duration::from_secs(5), gather: Duration::from_secs(10), syndics: None };
+    const PATIENCE: Timeouts =
+        Timeouts { timeout: Duration::from_secs(5), gather: Duration::from_secs(10), syndics: None };
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -504,13 +503,13 @@ mod tests {
     }
 
     #[test]
-    fn the_states_of_a_run_are_told_as_they_end() {
+    fn the_progress_of_a_state_run_is_reported() {
         let mut gather = gather(&["a"]);
         let told = |data| map! { "data" => data, "tag" => "salt/job/1/prog/a/3", "id" => "a" };
         let event = told(map! { "ret" => map! { "name" => "x", "result" => true }, "len" => 40 });
         let step = Step { id: "a".into(), done: map! { "name" => "x", "result" => true }, length: 40 };
         assert_eq!(gather.event("salt/job/1/prog/a/3", &event, at(1)), [Action::Step(step)]);
-        // What functions make bit by bit is told under the same tag.
+        // Results in parts have the same tag.
         assert_eq!(gather.event("salt/job/1/prog/a/3", &told(map! { "return" => 7 }), at(1)), []);
     }
 
@@ -522,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_found_elsewhere_counts_as_if_it_had_come() {
+    fn a_return_from_the_job_cache_counts_as_an_answer() {
         let mut gather = gather(&["a", "b"]);
         assert!(gather.note("a"));
         assert!(!gather.note("a"));
@@ -531,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_minions_are_asked_and_then_named() {
+    fn silent_minions_are_asked_and_then_reported() {
         let mut gather = gather(&["a", "b"]);
         ret(&mut gather, "a", 1);
         assert_eq!(gather.wake_at(), Some(at(5)));
@@ -555,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_minion_is_named_while_another_still_works() {
+    fn a_silent_minion_is_reported_while_another_still_works() {
         let mut gather = gather(&["dead", "slow"]);
         gather.tick(at(5));
         gather.asked(Some("2".into()));
@@ -567,13 +566,13 @@ mod tests {
         assert_eq!(gather.tick(at(25)), [Action::Ask(ids(&["dead", "slow"]))]);
         let end = ret(&mut gather, "slow", 26);
         assert_eq!(answered(&end), ["slow"]);
-        // The dead one is not named again and not waited for any more.
+        // The dead minion is neither reported again nor waited for.
         assert_eq!(end.last(), Some(&Action::Finished));
         assert_eq!(end.len(), 2);
     }
 
     #[test]
-    fn a_minion_named_too_early_is_waited_for_when_it_says_it_works() {
+    fn a_minion_reported_too_early_is_waited_for_again() {
         let mut gather = gather(&["busy", "slow"]);
         gather.tick(at(5));
         gather.asked(Some("2".into()));
@@ -587,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minion_named_too_early_may_still_answer() {
+    fn a_minion_reported_too_early_may_still_answer() {
         let mut gather = gather(&["late", "slow"]);
         gather.tick(at(5));
         gather.asked(Some("2".into()));
@@ -622,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minion_that_cannot_say_is_given_up() {
+    fn a_minion_without_find_job_is_given_up() {
         let mut gather = gather(&["a"]);
         gather.tick(at(5));
         gather.asked(Some("2".into()));
@@ -641,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_batch_mind_their_own_minions() {
+    fn a_closed_gather_ignores_other_minions() {
         let mut gather = Gather::new("1", ids(&["a"]), PATIENCE, at(0)).closed();
         assert_eq!(gather.event("salt/job/1/new", &map! { "minions" => vec!["a", "b"] }, at(0)), []);
         assert_eq!(ret(&mut gather, "b", 1), []);
@@ -649,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn minions_that_are_passed_over_are_not_waited_for_and_may_answer() {
+    fn minions_passed_over_are_not_waited_for_but_may_answer() {
         let mut gather = gather(&["away", "here"]).passing_over(ids(&["away"]));
         assert_eq!(gather.event("salt/job/1/new", &map! { "minions" => vec!["away", "here"] }, at(0)), []);
         assert_eq!(answered(&ret(&mut gather, "away", 1)), ["away"]);
@@ -659,8 +658,8 @@ mod tests {
     }
 
     #[test]
-    fn masters_below_get_their_time() {
-        let patience = Patience { syndics: Some(at(5)), ..PATIENCE };
+    fn lower_masters_get_their_syndic_wait() {
+        let patience = Timeouts { syndics: Some(at(5)), ..PATIENCE };
         let mut gather = Gather::new("1", ids(&[]), patience, at(0));
         assert_eq!(gather.event("syndic/relay/1", &map! { "minions" => vec!["far"] }, at(1)), []);
         assert_eq!(answered(&ret(&mut gather, "far", 2)), ["far"]);
@@ -669,14 +668,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told() {
+    fn a_refusal_is_reported() {
         let mut gather = gather(&["a"]);
         let actions = gather.event("salt/job/1/error", &map! { "error" => "no" }, at(0));
         assert_eq!(actions, [Action::Refused]);
     }
 
     #[test]
-    fn foreign_and_broken_events_are_passed_over() {
+    fn foreign_and_malformed_events_are_ignored() {
         let mut gather = gather(&["a"]);
         assert_eq!(gather.event("salt/job/9/ret/a", &map! { "id" => "a", "return" => 1 }, at(0)), []);
         assert_eq!(gather.event("salt/job/1/ret/a", &map! { "id" => "a" }, at(0)), []);

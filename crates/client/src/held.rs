@@ -1,4 +1,4 @@
-//! Jobs that a master of ours holds for minions that are away: waiting for them, and asking about them.
+//! Jobs that a Saltern master holds for minions that are away: queries, and waiting for them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,70 +8,70 @@ use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
 
-use crate::gather::{Gather, Patience, Return};
-use crate::local::{Error, LocalClient, Look, Outcome, Ticket};
+use crate::gather::{Gather, Return, Timeouts};
+use crate::local::{AwayCheck, Error, LocalClient, Outcome, Ticket};
 
-/// That the master holds a job.
+/// The master's confirmation that it holds a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// For how long.
+    /// Time until the hold expires.
     pub left: Duration,
-    /// The expected minions that were not connected when it was published.
+    /// Expected minions that were not connected when the job was published.
     pub away: Vec<String>,
 }
 
 impl Held {
-    /// Reads what the master says of a job it holds.
+    /// Reads the field `held` of the master's answer.
     pub(crate) fn of(said: &Value) -> Option<Self> {
         Some(Held { left: seconds(said.get("left")?)?, away: texts(said.get("away")) })
     }
 }
 
-/// How far a job is, as the master knows.
+/// The state of a job, as the master knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// For how much longer it may be delivered; `None` when its time is over.
+    /// How long the job can still be delivered; `None` if it has expired.
     pub left: Option<Duration>,
-    /// Whether it was asked to be held, and still is.
+    /// Whether the job is still held.
     pub held: bool,
-    /// By minion: `sent`, `received`, `started`, `returned` or `unreachable`.
+    /// The state of each minion: `sent`, `received`, `started`, `returned` or `unreachable`.
     pub states: Map,
     /// The minions that have not returned and are not connected.
     pub away: Vec<String>,
 }
 
-/// How long the master may be away before its answer is given up, at the end of a hold.
-const LATE: Duration = Duration::from_secs(60);
+/// How long to wait for a master that is away at the end of a hold.
+const MASTER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time for a minion that is connected to say that it got a job.
-const A_MOMENT: Duration = Duration::from_secs(3);
+/// How long a connected minion may take to confirm a job.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl LocalClient {
-    /// Makes sure that the master can hold jobs.
+    /// Checks that the master can hold jobs.
     ///
     /// # Errors
-    /// When it cannot, or cannot be asked.
+    /// If it cannot, or does not answer.
     pub async fn check_holds(&mut self) -> Result<(), Error> {
         let answer = self.command("saltern_held", Map::new()).await?;
-        // A user who may not see the held jobs is told so by a master that has some.
-        if answer.contains_key("held") || answer.contains_key("error") { Ok(()) } else { Err(Error::HoldsNothing) }
+        // A master that can hold jobs answers a user without permission with an error, which proves the same.
+        if answer.contains_key("held") || answer.contains_key("error") { Ok(()) } else { Err(Error::CannotHold) }
     }
 
     /// Returns the held jobs.
     ///
     /// # Errors
-    /// When the master does not know the command, refuses, or does not answer.
+    /// If the master does not know the command, refuses, or does not answer.
     pub async fn held(&mut self) -> Result<Vec<Value>, Error> {
-        let mut answer = self.own_command("saltern_held", Map::new(), "held").await?;
+        let mut answer = self.saltern_command("saltern_held", Map::new(), "held").await?;
         Ok(answer.remove("held").and_then(Value::into_list).unwrap_or_default())
     }
 
-    /// Returns how far a job is; `None` when the master does not remember it.
+    /// Returns the state of a job; `None` if the master has forgotten it.
     ///
     /// # Errors
-    /// As [`LocalClient::held`].
+    /// Those of [`LocalClient::held`].
     pub async fn progress(&mut self, jid: &str) -> Result<Option<Progress>, Error> {
-        let mut answer = self.own_command("saltern_job", map! { "jid" => jid }, "job").await?;
+        let mut answer = self.saltern_command("saltern_job", map! { "jid" => jid }, "job").await?;
         let Some(mut job) = answer.remove("job").and_then(Value::into_map) else { return Ok(None) };
         Ok(Some(Progress {
             left: job.get("left").and_then(seconds),
@@ -81,39 +81,39 @@ impl LocalClient {
         }))
     }
 
-    /// Ends a held job. Says whether there was one.
+    /// Drops a held job. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`LocalClient::held`].
+    /// Those of [`LocalClient::held`].
     pub async fn drop_held(&mut self, jid: &str) -> Result<bool, Error> {
-        let answer = self.own_command("saltern_drop", map! { "jid" => jid }, "dropped").await?;
+        let answer = self.saltern_command("saltern_drop", map! { "jid" => jid }, "dropped").await?;
         Ok(answer.get("dropped").is_some_and(Value::truthy))
     }
 
-    /// Returns what the master did and holds, in figures.
+    /// Returns the master's metrics.
     ///
     /// # Errors
-    /// As [`LocalClient::held`].
+    /// Those of [`LocalClient::held`].
     pub async fn status(&mut self) -> Result<Map, Error> {
-        match self.own_command("saltern_status", Map::new(), "status").await {
+        match self.saltern_command("saltern_status", Map::new(), "status").await {
             Ok(mut answer) => Ok(answer.remove("status").and_then(Value::into_map).unwrap_or_default()),
-            Err(Error::HoldsNothing) => {
-                Err(Error::Refused("this master does not tell how it is: it is not one of Saltern".into()))
+            Err(Error::CannotHold) => {
+                Err(Error::Refused("this master has no status: it is not a Saltern master".into()))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Sends a clear command that only masters of ours know; their answers have the field.
-    pub(crate) async fn own_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
+    /// Sends an unencrypted command that only Saltern masters know; their answers have the field.
+    pub(crate) async fn saltern_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
         let answer = self.command(cmd, load).await?;
         if let Some(error) = answer.get("error") {
             return Err(Error::Refused(error.get("message").unwrap_or(error).to_string()));
         }
-        if answer.contains_key(field) { Ok(answer) } else { Err(Error::HoldsNothing) }
+        if answer.contains_key(field) { Ok(answer) } else { Err(Error::CannotHold) }
     }
 
-    /// Sends a clear command with the user's key.
+    /// Sends an unencrypted command with the user's key.
     async fn command(&mut self, cmd: &str, load: Map) -> Result<Map, Error> {
         self.check_running()?;
         self.read_key_again();
@@ -125,28 +125,28 @@ impl LocalClient {
         Ok(answer.into_map().unwrap_or_default())
     }
 
-    /// Gathers the returns of a held job: first those of the minions that are there, as of any other job, then of those that
-    /// are away, until all have returned or the job is not held any more. Then only what has begun is waited for.
+    /// Gathers the returns of a held job. It waits for connected minions as for any other job, then for the others, until all
+    /// have returned or the hold has ended. After that it waits only for minions that have begun.
     ///
     /// # Errors
-    /// When the master refuses, or is away for long.
+    /// If the master refuses, or is away for a minute.
     pub async fn gather_held(
         &mut self,
         bus: &mut Listening,
         ticket: &Ticket,
-        patience: Patience,
+        patience: Timeouts,
         mut on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
-        // Who was away from the start is known already.
+        // These were reported when the job was published.
         let away = ticket.held.iter().flat_map(|held| held.away.iter().cloned()).collect::<BTreeSet<String>>();
         let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
         let mut waiting =
-            self.gather_all_but_silent(bus, gather.passing_over(away.clone()), away.clone(), &mut on).await?;
-        self.name_those_without(&ticket.jid, &mut waiting, &mut on).await?;
+            self.gather_without_reporting(bus, gather.passing_over(away.clone()), away.clone(), &mut on).await?;
+        self.give_up_unconfirmed(&ticket.jid, &mut waiting, &mut on).await?;
         let mut announced = waiting.is_subset(&away);
         let mut last = None;
         while !waiting.is_empty() {
-            last = self.patient_progress(&ticket.jid).await?;
+            last = self.progress_with_retries(&ticket.jid).await?;
             let Some(progress) = &last else { break };
             self.take_stored(&ticket.jid, progress, &mut waiting, &mut on);
             let Some(left) = progress.left.filter(|_| progress.held) else { break };
@@ -156,12 +156,12 @@ impl LocalClient {
             }
             self.wait(bus, &ticket.jid, left, &mut waiting, &mut on).await?;
         }
-        // What has begun is waited for as ever; the others do not get the job any more.
+        // Minions that have begun are waited for as in any job; the others will not get it any more.
         let begun = last.map_or_else(|| waiting.clone(), |progress| begun(&waiting, &progress.states));
         let mut silent: BTreeSet<String> = waiting.difference(&begun).cloned().collect();
         if !begun.is_empty() {
             let gather = Gather::new(&ticket.jid, begun, patience, self.now()).passing_over(silent.iter().cloned());
-            silent = self.gather_all_but_silent(bus, gather, silent, &mut on).await?;
+            silent = self.gather_without_reporting(bus, gather, silent, &mut on).await?;
         }
         if !silent.is_empty() {
             on(Outcome::Silent(self.keys_first(silent)));
@@ -169,8 +169,8 @@ impl LocalClient {
         Ok(())
     }
 
-    /// Gathers, and returns who kept silent or was passed over and did not return.
-    async fn gather_all_but_silent(
+    /// Gathers returns. Returns the minions that were silent, and those passed over that did not return.
+    async fn gather_without_reporting(
         &mut self,
         bus: &mut Listening,
         gather: Gather,
@@ -187,26 +187,26 @@ impl LocalClient {
                 on(other);
             }
         };
-        // Those that are away are what the job is held for.
-        self.gather_to_the_end(bus, gather, Look::never(), sort).await?;
+        // The job is held for the minions that are away, so they are not reported as silent.
+        self.gather_to_the_end(bus, gather, AwayCheck::never(), sort).await?;
         Ok(silent)
     }
 
-    /// Minions that are there and did not take the job are not waited for: they are not meant, or do not work.
-    async fn name_those_without(
+    /// Stops waiting for connected minions that did not take the job: their target does not match, or they hang.
+    async fn give_up_unconfirmed(
         &mut self,
         jid: &str,
         waiting: &mut BTreeSet<String>,
         on: &mut impl FnMut(Outcome),
     ) -> Result<(), Error> {
         let mut without = waiting.clone();
-        // Who came back this moment is about to get it.
-        for pause in [Duration::ZERO, A_MOMENT] {
+        // A minion that has just reconnected is about to get the job, so ask twice.
+        for pause in [Duration::ZERO, CONFIRM_TIMEOUT] {
             if without.is_empty() {
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
-            let Some(progress) = self.patient_progress(jid).await? else { return Ok(()) };
+            let Some(progress) = self.progress_with_retries(jid).await? else { return Ok(()) };
             let idle = |id: &String| matches!(progress.states.get_str(id), Some("sent" | "unreachable") | None);
             without.retain(|id| idle(id) && !progress.away.contains(id));
         }
@@ -217,7 +217,7 @@ impl LocalClient {
         Ok(())
     }
 
-    /// Waits for events of the job until the time is over, the hold has ended, or the bus was lost in between.
+    /// Waits for events of the job until the deadline, the end of the hold, or a reconnection of the bus.
     async fn wait(
         &mut self,
         bus: &mut Listening,
@@ -246,7 +246,7 @@ impl LocalClient {
         Ok(())
     }
 
-    /// Returns that came while the bus was away are in the job cache.
+    /// Reads returns that arrived while the bus was disconnected from the job cache.
     fn take_stored(
         &self,
         jid: &str,
@@ -266,12 +266,12 @@ impl LocalClient {
         }
     }
 
-    /// A master that restarts is waited for.
-    async fn patient_progress(&mut self, jid: &str) -> Result<Option<Progress>, Error> {
-        let give_up = self.now() + LATE;
+    /// Queries the state of a job, and retries while the master restarts.
+    async fn progress_with_retries(&mut self, jid: &str) -> Result<Option<Progress>, Error> {
+        let give_up = self.now() + MASTER_TIMEOUT;
         loop {
             match self.progress(jid).await {
-                Err(Error::NotRunning | Error::TimedOut | Error::Road(_)) if self.now() < give_up => {
+                Err(Error::NotRunning | Error::TimedOut | Error::RequestPort(_)) if self.now() < give_up => {
                     tokio::time::sleep(Duration::from_millis(500)).await;
                 }
                 other => return other,
@@ -280,7 +280,7 @@ impl LocalClient {
     }
 }
 
-/// The minions that have taken the job.
+/// Returns the minions that have taken the job.
 fn begun(ids: &BTreeSet<String>, states: &Map) -> BTreeSet<String> {
     ids.iter().filter(|id| matches!(states.get_str(id), Some("received" | "started" | "returned"))).cloned().collect()
 }
@@ -289,7 +289,7 @@ fn seconds(value: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(value.as_f64()?).ok()
 }
 
-/// The texts of a list.
+/// Returns the strings of a list.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
     list.and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! The client itself: the sockets around [`crate::gather`].
+//! The client: connects [`crate::gather`] with the event bus and the request port.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,42 +14,42 @@ use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
 
 use crate::alive::Away;
-use crate::gather::{Action, Gather, Patience, Return, Step};
+use crate::gather::{Action, Gather, Return, Step, Timeouts};
 use crate::held::Held;
-use crate::road::{Road, RoadError};
+use crate::request_port::{RequestPort, RequestPortError};
 use crate::user;
 
-/// What the client needs to know of a master on this host.
+/// How to reach a master on this host.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The sockets of its event bus.
     pub bus: Endpoints,
-    /// The file whose presence says that the master runs; none with `ipc_mode: tcp`.
+    /// The file that exists while the master runs; `None` with `ipc_mode: tcp`.
     pub running_file: Option<PathBuf>,
-    /// The road to its request port.
-    pub road: crate::road::RoadSettings,
-    /// Where the keys of local users lie (`cachedir`).
+    /// Its request port.
+    pub request_port: crate::request_port::RequestPortSettings,
+    /// The directory with the keys of local users (`cachedir`).
     pub cachedir: PathBuf,
     /// The user the master runs as.
     pub master_user: String,
-    /// Where accepted keys lie.
+    /// The directory of accepted keys.
     pub accepted_dir: PathBuf,
-    /// Time for one publication (`publish_timeout`).
+    /// The timeout of a publication (`publish_timeout`).
     pub publish_timeout: Duration,
-    /// Returners every job is sent to (`ext_job_cache`); empty for none.
+    /// Returners that store every job (`ext_job_cache`); empty for none.
     pub ext_job_cache: String,
-    /// Whether masters below this one are expected (`order_masters`).
+    /// Whether lower masters are expected (`order_masters`).
     pub order_masters: bool,
-    /// Where the master keeps returns.
+    /// The master's job cache.
     pub jobs: Option<store::jobs::JobCache>,
 }
 
 /// A job to be published.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Whom: text, or a list of ids.
+    /// The target: a string, or a list of ids.
     pub target: Value,
-    /// How the target is meant.
+    /// The type of the target.
     pub target_type: String,
     /// The function, or a list of functions.
     pub function: Value,
@@ -57,11 +57,11 @@ pub struct Job {
     pub arguments: Vec<Value>,
     /// Returners, separated by commas.
     pub returners: String,
-    /// A job id to use; empty to get one.
+    /// The job id to use; empty to let the master choose.
     pub jid: String,
     /// Options of the publication: `delimiter`, `metadata`…
     pub options: Map,
-    /// Seconds, told to masters below.
+    /// The timeout in seconds, for lower masters.
     pub timeout: i64,
 }
 
@@ -70,13 +70,13 @@ pub struct Job {
 pub struct Ticket {
     /// The job id.
     pub jid: String,
-    /// Who is expected to answer.
+    /// The minions that are expected to answer.
     pub minions: Vec<String>,
-    /// That the master holds it, if it was asked to and can.
+    /// The confirmation of the hold, if one was requested and the master can hold jobs.
     pub held: Option<Held>,
 }
 
-/// What went wrong between us and the master. The texts are Salt's where people know them.
+/// Errors between this client and the master. Where people know Salt's texts, they are used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The master does not run, or its files are elsewhere.
@@ -90,30 +90,30 @@ pub enum Error {
          results of the job in the job cache later."
     )]
     TimedOut,
-    /// The request did not get through.
+    /// The request could not be sent.
     #[error("failed to send the job to the master: {0}")]
-    Road(#[from] RoadError),
-    /// The event bus cannot be heard.
+    RequestPort(#[from] RequestPortError),
+    /// The connection to the event bus failed.
     #[error("failed to listen to the master's events: {0}")]
     Bus(#[from] event::RemoteError),
-    /// The master does not know this user.
+    /// The master does not accept this user's key.
     #[error(
         "Failed to authenticate! This is most likely because this user is not permitted to execute commands, but there \
          is a small possibility that a disk error occurred (check disk/inode usage)."
     )]
     Authentication,
-    /// The master refused, and says why.
+    /// The master refused the request, with this reason.
     #[error("{0}")]
     Refused(String),
-    /// A master of Salt, which cannot hold jobs.
+    /// A Salt master, which cannot hold jobs.
     #[error("this master cannot hold jobs for minions that are away (--hold, job_hold): it is not one of Saltern")]
-    HoldsNothing,
-    /// The answer is none.
-    #[error("the master's answer is not understood: {0}")]
+    CannotHold,
+    /// The master's answer has an unexpected form.
+    #[error("unexpected answer from the master: {0}")]
     Answer(String),
 }
 
-/// Pauses between attempts to hear a bus again that closed.
+/// Pauses between attempts to reconnect to the bus.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -121,25 +121,25 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct LocalClient {
     rt: Rt,
     settings: Settings,
-    road: Road,
+    request_port: RequestPort,
     user: String,
     key: String,
     started: Instant,
-    /// How often the event bus was lost and found again.
+    /// How often the connection to the event bus was lost and restored.
     bus_losses: AtomicU64,
 }
 
 impl LocalClient {
-    /// Returns a client for the user of this process. Nothing is connected yet.
+    /// Creates a client for the user of this process, without connecting.
     pub fn new(rt: Rt, settings: Settings) -> Self {
         let user = user::request_user();
         let path = user::key_path(&settings.cachedir, &user, &settings.master_user);
         let key = user::read_key(&path).unwrap_or_default();
-        let road = Road::new(rt.clone(), settings.road.clone());
-        LocalClient { rt, settings, road, user, key, started: Instant::now(), bus_losses: AtomicU64::new(0) }
+        let request_port = RequestPort::new(rt.clone(), settings.request_port.clone());
+        LocalClient { rt, settings, request_port, user, key, started: Instant::now(), bus_losses: AtomicU64::new(0) }
     }
 
-    /// Returns the time for [`Gather`].
+    /// Returns the time to pass to [`Gather`].
     pub fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -156,7 +156,7 @@ impl LocalClient {
         self.bus_losses.load(Ordering::Relaxed)
     }
 
-    /// The master makes new keys when it starts; ours may be from before. Says whether there is another one now.
+    /// Reads the user's key again, because the master creates new keys when it starts. Returns whether the key has changed.
     pub(crate) fn read_key_again(&mut self) -> bool {
         let path = user::key_path(&self.settings.cachedir, &self.user, &self.settings.master_user);
         let key = user::read_key(&path).unwrap_or_default();
@@ -167,20 +167,20 @@ impl LocalClient {
 
     /// Sends a request to the master.
     pub(crate) async fn send(&self, request: Envelope) -> Result<Value, Error> {
-        self.road.ask(request, self.settings.publish_timeout).await.map_err(|error| match error {
-            RoadError::TimedOut => Error::TimedOut,
-            other => Error::Road(other),
+        self.request_port.ask(request, self.settings.publish_timeout).await.map_err(|error| match error {
+            RequestPortError::TimedOut => Error::TimedOut,
+            other => Error::RequestPort(other),
         })
     }
 
-    /// What a minion returned, out of the job cache.
+    /// Reads a minion's return from the job cache.
     pub(crate) fn stored_return(&self, jid: &str, id: &wire::MinionId) -> Option<Map> {
         let stored = self.settings.jobs.as_ref()?.return_of(jid, id);
         let stored = stored.inspect_err(|error| tracing::warn!("{error}")).ok()?;
         stored.map(|stored| stored.to_map())
     }
 
-    /// Connects to the event bus. To be done before publishing, so that no return is missed.
+    /// Connects to the event bus. Call it before publishing, so that no return is missed.
     pub async fn listen(&self) -> Result<Listening, Error> {
         self.check_running()?;
         let filter = if self.settings.order_masters {
@@ -206,7 +206,7 @@ impl LocalClient {
         }
     }
 
-    /// Publishes a job. No ticket means that nobody matched.
+    /// Publishes a job. Returns `None` if the target matches no minion.
     pub async fn publish(&mut self, job: &Job) -> Result<Option<Ticket>, Error> {
         self.check_running()?;
         let mut answer = self.ask(job).await?;
@@ -222,9 +222,9 @@ impl LocalClient {
     async fn ask(&self, job: &Job) -> Result<Value, Error> {
         let load = self.request(job).into_map();
         let timeout = self.settings.publish_timeout.max(Duration::from_secs(job.timeout.max(0) as u64));
-        self.road.ask(Envelope::clear(load), timeout).await.map_err(|error| match error {
-            RoadError::TimedOut => Error::TimedOut,
-            other => Error::Road(other),
+        self.request_port.ask(Envelope::clear(load), timeout).await.map_err(|error| match error {
+            RequestPortError::TimedOut => Error::TimedOut,
+            other => Error::RequestPort(other),
         })
     }
 
@@ -248,7 +248,7 @@ impl LocalClient {
         }
     }
 
-    /// Tells a master of ours that this client finds jobs in its one file.
+    /// Tells a Saltern master that this client can read its single-file job cache.
     fn abilities(&self) -> Map {
         match store::jobs::Embedded::exists(&self.settings.cachedir) {
             true => map! { wire::loads::ABILITIES_FIELD => true },
@@ -256,9 +256,9 @@ impl LocalClient {
         }
     }
 
-    /// Waits for the next event, or until the time has come. `None` means that the time has come.
+    /// Waits for the next event; `None` at `wake_at`.
     ///
-    /// A bus that closes is connected to again: a master that restarts in the meantime still gets the returns.
+    /// Reconnects if the bus closes, so a restart of the master loses no returns.
     pub async fn next_event(
         &self,
         bus: &mut Listening,
@@ -266,7 +266,7 @@ impl LocalClient {
     ) -> Result<Option<event::Event>, Error> {
         let wait = self.event_or_new_bus(bus);
         let Some(wake_at) = wake_at else { return Ok(Some(wait.await)) };
-        // Time that is up means no event; the connection stays good.
+        // A timeout drops only the wait; the connection stays usable.
         Ok(tokio::time::timeout_at(self.started + wake_at, wait).await.ok())
     }
 
@@ -275,7 +275,7 @@ impl LocalClient {
         loop {
             match bus.next().await {
                 Ok(event) => return event,
-                Err(error) => tracing::warn!("lost the master's events: {error}"),
+                Err(error) => tracing::warn!("lost the connection to the master's event bus: {error}"),
             }
             *bus = loop {
                 tokio::time::sleep(pause).await;
@@ -285,16 +285,16 @@ impl LocalClient {
                         self.bus_losses.fetch_add(1, Ordering::Relaxed);
                         break bus;
                     }
-                    Err(error) => tracing::debug!("the master's events are not back yet: {error}"),
+                    Err(error) => tracing::debug!("failed to reconnect to the master's event bus: {error}"),
                 }
             };
         }
     }
 
-    /// Asks minions whether they still run a job, and returns the job id of the question.
+    /// Asks minions with `find_job` whether they still run a job. Returns the job id of the question.
     ///
-    /// Ids without an accepted key (resources, keys deleted meanwhile) are left out; a list target with them would be
-    /// refused as a whole. A question that cannot be asked is one nobody answers.
+    /// Ids without an accepted key (resources, keys deleted meanwhile) are left out, because the master would refuse the whole
+    /// list. A question that cannot be published is treated as one that nobody answers.
     pub async fn ask_running(&mut self, jid: &str, minions: impl Iterator<Item = &String>) -> Option<String> {
         let accepted = self.accepted();
         let ids: Vec<String> = minions.filter(|id| accepted.contains(*id)).cloned().collect();
@@ -317,29 +317,29 @@ impl LocalClient {
         }
     }
 
-    /// Gathers the returns of one job to its end and hands each over.
+    /// Gathers the returns of one job to its end and passes each to the callback.
     pub async fn gather(
         &mut self,
         bus: &mut Listening,
         ticket: &Ticket,
-        patience: Patience,
+        patience: Timeouts,
         on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
         let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
-        // A master of Salt's would note such a question as an odd one in its log.
-        let look = match self.abilities().is_empty() {
-            true => Look::never(),
-            false => Look::new(ticket, patience, self.now()),
+        // A Salt master would log this unknown command as an anomaly.
+        let check = match self.abilities().is_empty() {
+            true => AwayCheck::never(),
+            false => AwayCheck::new(ticket, patience, self.now()),
         };
-        self.gather_to_the_end(bus, gather, look, on).await
+        self.gather_to_the_end(bus, gather, check, on).await
     }
 
-    /// Carries out what a [`Gather`] decides, until it is done.
+    /// Carries out the actions of a [`Gather`] until it is done.
     pub(crate) async fn gather_to_the_end(
         &mut self,
         bus: &mut Listening,
         mut gather: Gather,
-        mut look: Look,
+        mut check: AwayCheck,
         mut on: impl FnMut(Outcome),
     ) -> Result<(), Error> {
         let jid = gather.jid().to_owned();
@@ -365,8 +365,8 @@ impl LocalClient {
                     Action::Finished => return Ok(()),
                 }
             }
-            if look.is_due(self.now()) && !gather.is_done() {
-                let away = self.look_for_absent(&mut gather, &mut look).await;
+            if check.is_due(self.now()) && !gather.is_done() {
+                let away = self.check_for_absent(&mut gather, &mut check).await;
                 if !away.is_empty() {
                     on(Outcome::Away(away));
                     handed_over = true;
@@ -375,7 +375,7 @@ impl LocalClient {
             actions = match handed_over {
                 true => gather.tick(self.now()),
                 false => {
-                    let wake_at = gather.wake_at().into_iter().chain(look.at).min();
+                    let wake_at = gather.wake_at().into_iter().chain(check.at).min();
                     match self.next_event(bus, wake_at).await? {
                         Some(event) => gather.event(event.tag(), event.data(), self.now()),
                         None => gather.tick(self.now()),
@@ -385,30 +385,30 @@ impl LocalClient {
         }
     }
 
-    /// Asks the master whom it is no use to wait for, and returns those.
-    async fn look_for_absent(&mut self, gather: &mut Gather, look: &mut Look) -> Vec<Away> {
+    /// Asks the master which minions did not get the job, stops waiting for those and returns them.
+    async fn check_for_absent(&mut self, gather: &mut Gather, check: &mut AwayCheck) -> Vec<Away> {
         let jid = gather.jid().to_owned();
         let mut away = match self.away(&jid).await {
             Ok(away) => away,
             Err(error) => {
-                // Whoever may not know it waits as with a master of Salt.
-                tracing::debug!("the master does not tell who is away: {error}");
+                // A user who may not ask this waits as with a Salt master.
+                tracing::debug!("the master does not say which minions are away: {error}");
                 Vec::new()
             }
         };
-        let waited = self.now() - look.published;
-        // Who left after the job was published may have taken it along.
+        let waited = self.now() - check.published;
+        // A minion that disconnected after the publication may have received the job.
         away.retain(|it| gather.waiting().contains(&it.id) && it.gone > waited);
         let wait = away.iter().map(|it| it.wait).filter(|wait| !wait.is_zero()).min();
-        look.at = wait.map(|wait| self.now() + wait);
+        check.at = wait.map(|wait| self.now() + wait);
         let certain: BTreeSet<String> = away.iter().filter(|it| it.wait.is_zero()).map(|it| it.id.clone()).collect();
         let given_up = gather.give_up(&certain);
         away.retain(|it| given_up.contains(&it.id));
         away
     }
 
-    /// What came back and did not reach this program, because it is slower than the master or was away for a moment, is in
-    /// the job cache. Returns those who are silent indeed.
+    /// Hands over returns from the job cache that this program missed, because it is slower than the master or was disconnected.
+    /// Returns the minions that are really silent.
     fn hand_over_stored(
         &self,
         gather: &mut Gather,
@@ -432,7 +432,7 @@ impl LocalClient {
         silent
     }
 
-    /// The ids in order, those with an accepted key first, as Salt names them.
+    /// Sorts the ids as Salt does: those with an accepted key first.
     pub fn keys_first(&self, ids: impl IntoIterator<Item = String>) -> Vec<String> {
         let accepted = self.accepted();
         let (mut known, unknown): (Vec<String>, Vec<String>) = ids.into_iter().partition(|id| accepted.contains(id));
@@ -451,25 +451,25 @@ impl LocalClient {
     }
 }
 
-/// When the master is asked who is away.
-pub(crate) struct Look {
+/// When to ask the master which minions are away.
+pub(crate) struct AwayCheck {
     published: Duration,
     at: Option<Duration>,
 }
 
-/// Most jobs are over by then, and nobody has to ask.
-const QUIET: Duration = Duration::from_millis(500);
+/// Most jobs are over by then, and the master need not be asked.
+const AWAY_CHECK_DELAY: Duration = Duration::from_millis(500);
 
-impl Look {
-    /// All are waited for.
+impl AwayCheck {
+    /// Never asks: every minion is waited for.
     pub(crate) fn never() -> Self {
-        Look { published: Duration::ZERO, at: None }
+        AwayCheck { published: Duration::ZERO, at: None }
     }
 
-    /// Minions a job is held for are waited for, and those of masters below are not known.
-    fn new(ticket: &Ticket, patience: Patience, now: Duration) -> Self {
+    /// Does not ask for held jobs, whose minions may be away, nor with lower masters, whose minions this master does not know.
+    fn new(ticket: &Ticket, patience: Timeouts, now: Duration) -> Self {
         let asks = ticket.held.is_none() && patience.syndics.is_none();
-        Look { published: now, at: asks.then(|| now + QUIET) }
+        AwayCheck { published: now, at: asks.then(|| now + AWAY_CHECK_DELAY) }
     }
 
     fn is_due(&self, now: Duration) -> bool {
@@ -477,22 +477,22 @@ impl Look {
     }
 }
 
-/// What comes out of gathering.
+/// A result of gathering.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// A minion answered.
+    /// The return of a minion.
     Answer(Return),
-    /// A minion told how far it is with a run of states.
+    /// A minion's progress in a state run.
     Step(Step),
-    /// These did not.
+    /// Minions that did not answer.
     Silent(Vec<String>),
-    /// These did not get the job: they are not connected.
+    /// Minions that did not get the job because they are not connected.
     Away(Vec<Away>),
-    /// The job is held for these, and they are waited for.
+    /// Minions that are away, and for which the job is held.
     Waiting(Vec<String>),
 }
 
-/// Reads the master's answer to a publication.
+/// Parses the master's answer to a publication.
 fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
     let map = match answer {
         Value::Map(map) => map,
@@ -505,12 +505,12 @@ fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
         let text = error.get("message").unwrap_or(error).to_string();
         return Err(Error::Refused(text));
     }
-    let load = map.get("load").cloned().ok_or_else(|| Error::Answer("there is no load".into()))?;
+    let load = map.get("load").cloned().ok_or_else(|| Error::Answer("it has no load".into()))?;
     if let (None, Some(error)) = (load.get("jid"), load.get("error")) {
         return Err(Error::Refused(error.to_string()));
     }
     let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
-    // A load with an error beside an empty job id means that nobody matched.
+    // A load with an error and an empty job id means that the target matched nobody.
     let held = published.extra.get("held").and_then(Held::of);
     Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions, held }))
 }
@@ -522,7 +522,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_tickets_or_reasons() {
+    fn an_answer_is_a_ticket_or_an_error() {
         let good =
             map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
         assert_eq!(

@@ -1,15 +1,15 @@
-//! The client's settings out of the master's configuration.
+//! The client's settings, from the master's configuration.
 
 use event::Endpoints;
 use store::jobs::JobCache;
 use transport::Kind;
 use transport::tcp::tls::CertReqs;
 
-use crate::gather::Patience;
+use crate::gather::Timeouts;
 use crate::local::Settings;
-use crate::road::RoadSettings;
+use crate::request_port::RequestPortSettings;
 
-/// Returns how a client on the same host finds a master with this configuration.
+/// Returns how a client on the same host reaches a master with this configuration.
 pub fn from_config(config: &config::Master) -> Settings {
     let tcp_ipc = config.network.ipc_mode == config::IpcMode::Tcp;
     let bus = if tcp_ipc {
@@ -21,7 +21,7 @@ pub fn from_config(config: &config::Master) -> Settings {
     Settings {
         bus,
         running_file: (!tcp_ipc).then(|| config.paths.sock_dir.join("publish_pull.ipc")),
-        road: road(config),
+        request_port: request_port(config),
         cachedir: config.paths.cachedir.clone(),
         master_user: config.user.clone(),
         accepted_dir: config.paths.pki_dir.join("minions"),
@@ -37,17 +37,17 @@ fn jobs(config: &config::Master) -> Option<JobCache> {
     Some(JobCache::beside_master(&config.paths.cachedir, hash, &config.jobs.master_job_cache))
 }
 
-/// Returns how long to wait for what.
-pub fn patience(config: &config::Master, timeout: std::time::Duration) -> Patience {
-    Patience {
+/// Returns the timeouts of a job.
+pub fn patience(config: &config::Master, timeout: std::time::Duration) -> Timeouts {
+    Timeouts {
         timeout,
         gather: config.client.gather_job_timeout,
         syndics: config.jobs.order_masters.then_some(config.client.syndic_wait),
     }
 }
 
-fn road(config: &config::Master) -> RoadSettings {
-    RoadSettings {
+fn request_port(config: &config::Master) -> RequestPortSettings {
+    RequestPortSettings {
         interface: config.network.interface.clone(),
         port: config.network.ret_port,
         kind: match config.network.transport {

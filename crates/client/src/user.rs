@@ -1,9 +1,9 @@
-//! Who the person at the keyboard is to the master, and the key that proves it.
+//! The name of the local user, and the key that proves it to the master.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The name sent along with a job: the system user, or `sudo_<name>` for root that came through sudo.
+/// Returns the name that is sent with a job: the system user, or `sudo_<name>` if root came through sudo.
 pub fn request_user() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
     let user = user.unwrap_or_else(|| nix::unistd::geteuid().to_string());
@@ -17,13 +17,13 @@ fn through_sudo(user: String, sudo: Option<String>) -> String {
     }
 }
 
-/// Returns where the key of a user lies. Root and sudo use the key of the user the master runs as.
+/// Returns the path of a user's key. Root and sudo use the key of the master's user.
 pub fn key_path(cachedir: &Path, user: &str, master_user: &str) -> PathBuf {
     let owner = if user == "root" || user.starts_with("sudo_") { master_user } else { user };
     cachedir.join(format!(".{owner}_key"))
 }
 
-/// Reads the key; none when it may not be read, which leaves external authentication.
+/// Reads the key; `None` if this user may not read it, which leaves external authentication.
 pub fn read_key(path: &Path) -> Option<String> {
     match std::fs::read_to_string(path) {
         Ok(key) => Some(key),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn sudo_is_told_only_for_root() {
+    fn only_root_is_marked_as_sudo() {
         assert_eq!(through_sudo("root".into(), Some("ann".into())), "sudo_ann");
         assert_eq!(through_sudo("bob".into(), Some("ann".into())), "bob");
         assert_eq!(through_sudo("root".into(), None), "root");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::gather::{Gather, Patience};
+use client::gather::{Gather, Timeouts};
 use crypto::HashType;
 use store::jobs::{EMBEDDED, FILES, JobCache, JobReturn, Stored};
 use value::map;
@@ -34,7 +34,7 @@ fn store_returns(times: usize, option: &str) {
 
 /// What `salt` does with each return of a job of two thousand.
 pub fn gather_return(times: usize) {
-    let patience = Patience { timeout: Duration::from_secs(5), gather: Duration::from_secs(10), syndics: None };
+    let patience = Timeouts { timeout: Duration::from_secs(5), gather: Duration::from_secs(10), syndics: None };
     let mut gather = Gather::new(JID, (0..2000).map(id), patience, Duration::ZERO);
     let data = map! { "return" => true, "retcode" => 0, "success" => true, "jid" => JID, "fun" => "test.ping" };
     for number in 0..times.min(1999) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::batch::{Batch, Size};
-use client::gather::{Action, Gather, Patience};
+use client::gather::{Action, Gather, Timeouts};
 use client::{Error, LocalClient, settings};
 use event::Event;
 use value::{Map, Value};
@@ -15,7 +15,7 @@ use crate::local::{Answers, Ask};
 struct Run<'a> {
     client: LocalClient,
     job: &'a client::Job,
-    patience: Patience,
+    patience: Timeouts,
     batch: Batch,
     /// Parts of the job that are under way.
     parts: Vec<Gather>,

@@ -1,4 +1,4 @@
-//! The way to the master's request port.
+//! The connection to the master's request port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use wire::envelope::Envelope;
 
 /// Where the request port is.
 #[derive(Clone, Debug)]
-pub struct RoadSettings {
-    /// The address the master listens on; any address means this host.
+pub struct RequestPortSettings {
+    /// The address the master listens on; a wildcard address means this host.
     pub interface: String,
     /// The port (`ret_port`).
     pub port: u16,
@@ -23,10 +23,10 @@ pub struct RoadSettings {
     pub tls: Option<transport::TlsSettings>,
 }
 
-/// What went wrong on the way.
+/// Errors of a request.
 #[derive(Debug, thiserror::Error)]
-pub enum RoadError {
-    /// The master's address means nothing.
+pub enum RequestPortError {
+    /// The master's address does not resolve.
     #[error("the master's interface '{0}' has no address")]
     Address(String),
     /// The answer did not come in time.
@@ -37,41 +37,41 @@ pub enum RoadError {
     Transport(transport::Error),
 }
 
-/// A connection to the request port, made when first needed.
-pub struct Road {
+/// A connection to the request port, made on the first request.
+pub struct RequestPort {
     rt: Rt,
-    settings: RoadSettings,
+    settings: RequestPortSettings,
     requester: OnceCell<Box<dyn Requester>>,
 }
 
-impl Road {
-    /// Returns the way; nothing is connected yet.
-    pub fn new(rt: Rt, settings: RoadSettings) -> Self {
-        Road { rt, settings, requester: OnceCell::new() }
+impl RequestPort {
+    /// Creates the connection object, without connecting.
+    pub fn new(rt: Rt, settings: RequestPortSettings) -> Self {
+        RequestPort { rt, settings, requester: OnceCell::new() }
     }
 
     /// Sends an envelope and waits for the answer.
-    pub async fn ask(&self, envelope: Envelope, timeout: Duration) -> Result<Value, RoadError> {
+    pub async fn ask(&self, envelope: Envelope, timeout: Duration) -> Result<Value, RequestPortError> {
         let requester = self.requester.get_or_try_init(|| self.connect()).await?;
         requester.ask(envelope, timeout).await.map_err(|error| match error {
-            transport::Error::Timeout(_) => RoadError::TimedOut,
-            other => RoadError::Transport(other),
+            transport::Error::Timeout(_) => RequestPortError::TimedOut,
+            other => RequestPortError::Transport(other),
         })
     }
 
-    async fn connect(&self) -> Result<Box<dyn Requester>, RoadError> {
-        let RoadSettings { interface, port, kind, tls } = &self.settings;
+    async fn connect(&self) -> Result<Box<dyn Requester>, RequestPortError> {
+        let RequestPortSettings { interface, port, kind, tls } = &self.settings;
         let host = this_host(interface);
-        let no_address = || RoadError::Address(interface.clone());
+        let no_address = || RequestPortError::Address(interface.clone());
         let addresses = self.rt.net().resolve(&host, *port).await.map_err(|_| no_address())?;
         let mut target = Target::plain(*addresses.first().ok_or_else(no_address)?);
-        // A command is over before a heartbeat would tell anything.
+        // A command is over before a heartbeat could report anything.
         target.heartbeat = None;
         match kind {
             Kind::Zeromq => Ok(Box::new(ZmqRequester::new(self.rt.clone(), target))),
             Kind::Tcp => {
                 if let Some(settings) = tls {
-                    let tls = transport::Tls::new(settings).map_err(RoadError::Transport)?;
+                    let tls = transport::Tls::new(settings).map_err(RequestPortError::Transport)?;
                     target.tls = Some((tls, host));
                 }
                 Ok(Box::new(transport::tcp::TcpRequester::new(self.rt.clone(), target)))
@@ -80,7 +80,7 @@ impl Road {
     }
 }
 
-/// A master that listens everywhere is reached on the loopback interface.
+/// Returns the host to connect to: a master that listens on all addresses is reached over loopback.
 fn this_host(interface: &str) -> String {
     let bare = interface.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>() {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everywhere_includes_here() {
+    fn wildcard_interfaces_are_reached_over_loopback() {
         for (interface, host) in
             [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("[::]", "::1"), ("10.0.0.1", "10.0.0.1"), ("master", "master")]
         {
