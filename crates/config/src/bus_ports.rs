@@ -1,4 +1,4 @@
-//! The ports of a minion's local event bus with `ipc_mode: tcp`: one pair for each master, as the tutorials have it.
+//! The ports of a minion's local event bus with `ipc_mode: tcp`: one pair per master, as in Salt's tutorials.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use value::Value;
 use crate::MinionNetwork;
 use crate::opts::FromOption;
 
-/// An option that names ports: one number, from which each further master's port is two higher, or a list.
+/// A port option: one number, to which two are added for each further master, or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusPorts {
-    /// The first of ports that are two apart.
+    /// The first port.
     From(u16),
-    /// One for each master.
+    /// One port per master.
     Each(Vec<u16>),
 }
 
 impl BusPorts {
-    /// Returns the port for the master at a place of the list, or 0 where there is none.
+    /// Returns the port of the master at an index, or 0 if there is none.
     pub fn of(&self, place: u16) -> u16 {
         match self {
             BusPorts::From(first) => first.checked_add(place.saturating_mul(2)).unwrap_or(0),
@@ -50,7 +50,7 @@ impl MinionNetwork {
     /// Returns the pairs of ports, for publishing and pulling, of the event bus of a minion with so many masters.
     ///
     /// # Errors
-    /// In words, when a list has another length, a port would be too high, or two are the same.
+    /// If a list has another length, a port would be too high, or two are the same.
     pub fn bus_ports(&self, masters: usize) -> Result<Vec<(u16, u16)>, String> {
         let options = [("tcp_pub_port", &self.tcp_pub_port), ("tcp_pull_port", &self.tcp_pull_port)];
         if let Some(wrong) = options.iter().find_map(|(name, ports)| ports.wrong_length(name, masters)) {
@@ -86,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn each_further_master_has_a_pair_two_higher_or_one_of_the_list() {
+    fn each_further_master_has_the_next_pair_or_one_of_the_list() {
         assert_eq!(pairs(4510, 4511, 3), Ok(vec![(4510, 4511), (4512, 4513), (4514, 4515)]));
         assert_eq!(pairs(list![1000, 1010], list!["1001", 1011], 2), Ok(vec![(1000, 1001), (1010, 1011)]));
         assert_eq!(pairs(4510, 4511, 0), Ok(vec![(4510, 4511)]), "without masters there is a bus too");
     }
 
     #[test]
-    fn ports_that_cannot_be_are_told() {
+    fn invalid_ports_are_refused() {
         let told = |publish: Value, pull: Value, masters| pairs(publish, pull, masters).unwrap_err();
         assert_eq!(told(list![1, 3], 9.into(), 3), "option 'tcp_pub_port' lists 2 ports for 3 masters");
         let overlap = told(4510.into(), 4512.into(), 2);

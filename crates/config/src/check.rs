@@ -1,13 +1,13 @@
-//! Which values an option may take, with the conversions Salt accepts.
+//! Checks the type of option values, with the conversions that Salt accepts.
 
 use value::Value;
 
 use crate::table::Type;
 
-/// Says whether one of the types takes the value; else returns what it must be.
+/// Returns whether the value has one of the types, or else a description of the valid ones.
 ///
-/// As in Salt, a number may be written as text, any scalar may stand for text, and true and false are nothing but
-/// themselves. An address into a secret store (`sdb://`) may stand for anything.
+/// As in Salt, a number may be written as a string, any scalar may stand for a string, and only booleans are booleans. The
+/// address of a secret (`sdb://`) may stand for anything.
 pub(crate) fn check(types: &[Type], value: &Value) -> Result<(), String> {
     let secret = value.as_str().is_some_and(|text| text.starts_with("sdb://"));
     if secret || types.iter().any(|kind| accepts(*kind, value)) {
@@ -22,7 +22,7 @@ fn accepts(kind: Type, value: &Value) -> bool {
         (Type::Any, _) | (Type::None, Value::Null) => true,
         (Type::Str, Value::Str(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Bool(_)) => true,
         (Type::Bool, Value::Bool(_)) | (Type::List, Value::List(_)) | (Type::Map, Value::Map(_)) => true,
-        // Salt calls a fraction wrong for an integer but uses it; where it cannot be used, the typed field refuses it.
+        // Salt warns about a fraction in an integer option but uses it; if it cannot be used, the typed field refuses it.
         (Type::Int | Type::Float, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => true,
         (Type::Int, Value::Str(text)) => integer(text).is_some(),
         (Type::Float, Value::Str(text)) => text.trim().parse::<f64>().is_ok(),
@@ -32,7 +32,7 @@ fn accepts(kind: Type, value: &Value) -> bool {
     }
 }
 
-/// Reads an integer as Python's `int()` reads a text.
+/// Parses an integer as Python's `int()` does.
 pub(crate) fn integer(text: &str) -> Option<i64> {
     text.trim().replace('_', "").parse().ok()
 }
@@ -49,7 +49,7 @@ fn word(kind: Type) -> &'static str {
     }
 }
 
-/// Shows a value in a message: short, in Python's form. Secrets are the caller's care.
+/// Formats a value for a message: short, in Python's form. The caller must hide secrets.
 pub(crate) fn shown(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value::python::repr(value);

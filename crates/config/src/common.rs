@@ -1,4 +1,4 @@
-//! Types and groups that masters and minions share.
+//! Types and groups of options that masters and minions share.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use value::{Map, Value};
 use crate::masters::{MasterType, UriFormat};
 use crate::opts::{FromOption, options};
 
-/// How bytes travel between masters and minions.
+/// The transport between masters and minions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// ZeroMQ.
@@ -18,7 +18,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns Salt's word for it.
+    /// Returns Salt's name.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Zeromq => "zeromq",
@@ -37,7 +37,7 @@ impl FromOption for Transport {
     }
 }
 
-/// How programs on one host talk to the daemon.
+/// How local programs talk to the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpcMode {
     /// Unix sockets in `sock_dir`.
@@ -78,22 +78,22 @@ impl FromOption for UriFormat {
 pub struct Roots(Vec<(String, Vec<PathBuf>)>);
 
 impl Roots {
-    /// Makes roots from environments and directories.
+    /// Creates roots from environments and directories.
     pub fn new(environments: impl IntoIterator<Item = (String, Vec<PathBuf>)>) -> Self {
         Roots(environments.into_iter().collect())
     }
 
-    /// Returns the directories of an environment; nothing for one that is not there.
+    /// Returns the directories of an environment; none if it does not exist.
     pub fn get(&self, environment: &str) -> Option<&[PathBuf]> {
         self.0.iter().find(|(name, _)| name == environment).map(|(_, dirs)| dirs.as_slice())
     }
 
-    /// Goes through environments and directories in order.
+    /// Iterates over environments and directories in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[PathBuf])> {
         self.0.iter().map(|(name, dirs)| (name.as_str(), dirs.as_slice()))
     }
 
-    /// Says whether there is no environment.
+    /// Returns whether there is no environment.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -109,14 +109,14 @@ impl FromOption for Roots {
     }
 }
 
-/// Whether the other side must show a certificate.
+/// Whether the peer must have a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertReqs {
     /// Certificates are not checked.
     None,
-    /// Checked when there is one.
+    /// A certificate is checked if there is one.
     Optional,
-    /// Must be there and valid.
+    /// A valid certificate is required.
     #[default]
     Required,
 }
@@ -126,13 +126,13 @@ pub enum CertReqs {
 pub struct Tls {
     /// Our private key.
     pub keyfile: Option<PathBuf>,
-    /// Our certificate, with the chain after it.
+    /// Our certificate, with its chain.
     pub certfile: Option<PathBuf>,
-    /// Certificates of the authorities that are trusted.
+    /// The certificates of the trusted authorities.
     pub ca_certs: Option<PathBuf>,
-    /// Whether the other side must show one.
+    /// Whether the peer must have a certificate.
     pub cert_reqs: CertReqs,
-    /// Python's name of a protocol (`PROTOCOL_TLSv1_2`), kept as it is.
+    /// Python's name of a protocol (`PROTOCOL_TLSv1_2`), unchanged.
     pub ssl_version: Option<String>,
     /// OpenSSL's list of ciphers.
     pub ciphers: Option<String>,
@@ -146,7 +146,7 @@ impl FromOption for Option<Tls> {
             Some(Value::Map(map)) => map,
             Some(_) => return Err("true, false or a map".into()),
         };
-        // Left out silently, they would make checks weaker than wished.
+        // Ignoring them silently would weaken the checks.
         let unknown = ["verify_flags", "verify_locations"].into_iter().find(|name| map.contains_key(name));
         if let Some(name) = unknown {
             return Err(format!("a map without '{name}', which is not supported"));
@@ -168,7 +168,7 @@ impl FromOption for Option<Tls> {
     }
 }
 
-/// Certificates are demanded unless something else is said, as Salt does since 3008.
+/// As in Salt since 3008, certificates are required by default.
 fn cert_reqs(value: Option<&Value>) -> Result<CertReqs, String> {
     match value.filter(|value| !value.is_null()).map(Value::to_string).as_deref() {
         Some("CERT_NONE" | "0") => Ok(CertReqs::None),
@@ -179,33 +179,33 @@ fn cert_reqs(value: Option<&Value>) -> Result<CertReqs, String> {
 }
 
 options! {
-    /// What is logged, where and how.
+    /// Options of the log.
     pub struct Log {
-        /// File, or an address such as `udp://host:514`. Below `root_dir` already.
+        /// The file, already below `root_dir`, or an address such as `udp://host:514`.
         log_file: String;
-        /// Least level on the console.
+        /// The level of the console.
         log_level: String;
-        /// Least level in the file; the level of the console when unset.
+        /// The level of the file; that of the console if unset.
         log_level_logfile: Option<String>;
-        /// Form of the time on the console.
+        /// The format of the time on the console.
         log_datefmt: String;
-        /// Form of the time in the file.
+        /// The format of the time in the file.
         log_datefmt_logfile: String;
-        /// Form of a line on the console.
+        /// The format of a line on the console.
         log_fmt_console: String;
-        /// Form of a line in the file.
+        /// The format of a line in the file.
         log_fmt_logfile: String;
-        /// Form of a job id within a line.
+        /// The format of a job id in a line.
         log_fmt_jid: Option<String>;
-        /// Form of a minion id within a line.
+        /// The format of a minion id in a line.
         log_fmt_minion_id: Option<String>;
         /// Levels by logger name.
         log_granular_levels: Map;
-        /// Size at which the file is put aside, in bytes; 0 for never.
+        /// The size in bytes at which the file is rotated; 0 for never.
         log_rotate_max_bytes: u64;
-        /// How many files put aside are kept.
+        /// The number of rotated files that are kept.
         log_rotate_backup_count: u32;
-        /// Log file of `salt-key`.
+        /// The log file of `salt-key`.
         key_logfile: Option<String>;
     }
 
@@ -213,95 +213,95 @@ options! {
     pub struct Keepalive {
         /// Whether it is on.
         tcp_keepalive: bool;
-        /// Seconds of silence before the first probe.
+        /// The idle time before the first probe, in seconds.
         tcp_keepalive_idle: i64;
-        /// Probes before the connection is given up.
+        /// The number of probes before the connection is closed.
         tcp_keepalive_cnt: i64;
-        /// Seconds between probes.
+        /// The interval between probes in seconds.
         tcp_keepalive_intvl: i64;
     }
 
-    /// How results of states are printed.
+    /// Options of the output of state results.
     pub struct Output {
-        /// Whether unchanged states are shown.
+        /// Whether to show unchanged states.
         state_verbose: bool;
         /// `full`, `terse`, `mixed`, `changes`, `filter`, with `_id` or without.
         state_output: String;
-        /// Whether only states with changes are shown.
+        /// Whether to show only states with changes.
         state_output_diff: bool;
-        /// Whether duration and start time are shown.
+        /// Whether to show duration and start time.
         state_output_profile: bool;
-        /// Whether percentages are shown.
+        /// Whether to show percentages.
         state_output_pct: bool;
-        /// Whether states of one id are shown as one.
+        /// Whether to merge states of one id.
         state_compress_ids: bool;
     }
 
-    /// What of files is served or used locally.
+    /// Options of files that are served or used locally.
     pub struct FileSettings {
-        /// Backends in order, `gitfs` rather than `git`.
+        /// The backends in order; `gitfs` also for `git`.
         fileserver_backend: Vec<String>;
-        /// Environments and their directories; patterns are expanded.
+        /// The environments with their directories; patterns are expanded.
         file_roots: Roots;
-        /// Whether links are followed.
+        /// Whether to follow links.
         fileserver_followsymlinks: bool;
-        /// Whether links are hidden.
+        /// Whether to hide links.
         fileserver_ignoresymlinks: bool;
-        /// Expressions of paths that are never served; all of them compile.
+        /// Expressions of paths that are never served; all of them are valid.
         file_ignore_regex: Vec<String>;
         /// Patterns of paths that are never served.
         file_ignore_glob: Vec<String>;
-        /// Bytes per chunk of a file.
+        /// The chunk size of files in bytes.
         file_buffer_size: usize;
-        /// Largest file a minion may push, in MiB.
+        /// The maximum size of a file that a minion may push, in MiB.
         file_recv_max_size: u64;
         /// Whether minions may push files.
         file_recv: bool;
-        /// Seconds a list of files may be kept; 0 for not at all.
+        /// How long a list of files may be cached in seconds; 0 for not at all.
         fileserver_list_cache_time: u64, or 20;
-        /// Name of the top file.
+        /// The name of the top file.
         state_top: String;
         /// The only environment whose top file is read.
         state_top_saltenv: Option<String>;
         /// `merge`, `same` or `merge_all`.
         top_file_merging_strategy: String;
-        /// The environment whose top file counts under `same`.
+        /// The environment whose top file counts with `same`.
         default_top: String;
-        /// Order in which environments are merged.
+        /// The order in which environments are merged.
         env_order: Vec<String>;
-        /// The environment used when none is named.
+        /// The environment if none is named.
         saltenv: Option<String>;
-        /// Digest of files: `sha256`, `md5`…
+        /// The digest of files: `sha256`, `md5`…
         hash_type: String;
     }
 
-    /// How pillar is made.
+    /// Options of pillar compilation.
     pub struct PillarSettings {
-        /// Environments and their directories.
+        /// The environments with their directories.
         pillar_roots: Roots;
-        /// External sources in order, each a map of one name to its arguments.
+        /// The external pillars in order, each a map of one name to its arguments.
         ext_pillar: Vec<Value>;
-        /// Whether external sources come before the files, so that files win.
+        /// Whether external pillars come before the files, so that files win.
         ext_pillar_first: bool;
-        /// Sources minions may ask for by themselves.
+        /// External pillars that minions may request.
         on_demand_ext_pillar: Vec<String>;
-        /// Whether the options of the master are added to every pillar.
+        /// Whether to add the master's options to every pillar.
         pillar_opts: bool;
-        /// Whether minions are spared the details of errors.
+        /// Whether to hide the details of errors from minions.
         pillar_safe_render_error: bool;
         /// `smart`, `recurse`, `aggregate`, `overwrite` or `none`.
         pillar_source_merging_strategy: String;
-        /// Whether lists are joined when merging.
+        /// Whether to join lists when merging.
         pillar_merge_lists: bool;
-        /// Whether an included file wins over the one that includes it.
+        /// Whether an included file wins over the including one.
         pillar_includes_override_sls: bool;
-        /// The environment used when none is named.
+        /// The environment if none is named.
         pillarenv: Option<String>;
-        /// Whether the environment of states is used for pillar too.
+        /// Whether to use the environment of states for pillar too.
         pillarenv_from_saltenv: bool;
-        /// Whether finished pillar is kept.
+        /// Whether to cache the compiled pillar.
         pillar_cache: bool;
-        /// Seconds it is kept.
+        /// How long it is cached, in seconds.
         pillar_cache_ttl: u64;
     }
 }

@@ -1,7 +1,7 @@
-//! What becomes of each option of Salt's here: it is obeyed, has no effect, or stops the start.
+//! The effect of each of Salt's options in Saltern: obeyed, no effect, or refused.
 //!
-//! An option that stands in the tables of `options/*.txt` and not here is obeyed; a test looks for the code that reads it.
-//! `docs/options.md` is made from this table.
+//! An option that is in the tables `options/*.txt` and not here is obeyed; a test checks that code reads it.
+//! `docs/options.md` is generated from this table.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::error::Error;
 use crate::opts::Origins;
 use crate::{Role, table};
 
-/// What an option does here.
+/// What an option does in Saltern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What it does in Salt.
+    /// The same as in Salt.
     Obeyed,
-    /// Nothing, for this reason. The start says so if the option is set to something else than its default.
+    /// Nothing, for this reason. At startup the log says so if the option is set to anything but its default.
     None(&'static str),
-    /// It limits who may do what and cannot be obeyed, so that the start is refused, for this reason.
+    /// It restricts who may do what and cannot be enforced, for this reason: the program does not start.
     Refused(&'static str),
-    /// Salt keeps this among its options, but nobody sets it in a file: flags of the command line and notes of its own.
+    /// Salt keeps this among its options, but nobody sets it in a file: a command-line flag or an internal note.
     Internal,
 }
 
-/// Whose option.
+/// Whether masters, minions or both have an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Master,
@@ -40,13 +40,13 @@ impl Side {
 
 use Side::{Both, Master, Minion};
 
-/// Options that limit who may do what and that are not supported.
+/// Options that restrict who may do what and cannot be enforced.
 const REFUSED: &[(Side, &str, &[&str])] = &[
-    (Minion, "commands are not run through sudo as another user", &["sudo_user"]),
+    (Minion, "running commands through sudo as another user is not supported", &["sudo_user"]),
     (Master, "access lists that a Python module computes are not supported", &["eauth_acl_module"]),
     (
         Both,
-        "plug-ins of this kind cannot be turned off",
+        "plug-ins of this kind cannot be disabled",
         &[
             "disable_auths",
             "disable_beacons",
@@ -65,18 +65,18 @@ const REFUSED: &[(Side, &str, &[&str])] = &[
 ];
 
 const PYTHON: &str = "Saltern does not run Python yet";
-const PROCESSES: &str = "Saltern works with threads of one process, not with processes";
-const UNREAD: &str = "no release of Salt from 3006 on reads it";
+const PROCESSES: &str = "Saltern uses threads of one process instead of processes";
+const UNREAD: &str = "no release of Salt since 3006 reads it";
 const SSH: &str = "there is no salt-ssh";
 const SYNDIC: &str = "there is no salt-syndic";
 const API: &str = "there is no salt-api";
 const CLUSTER: &str = "master clusters are not supported yet";
 const EAUTH: &str = "external authentication is not supported yet; requests that use it are refused";
 const PROXY: &str = "proxy minions are not supported";
-const WINDOWS: &str = "it serves Windows minions";
+const WINDOWS: &str = "it applies only to Windows minions";
 const BACKEND: &str = "this file server is not supported";
 const RESOURCES: &str = "resources of minions are not supported";
-const CACHE: &str = "data is kept in files, without a second cache in memory";
+const CACHE: &str = "data is stored in files, without a second cache in memory";
 const CLOUD: &str = "there is no salt-cloud";
 
 /// Options without any effect, by the reason.
@@ -367,25 +367,25 @@ const NONE: &[(Side, &str, &[&str])] = &[
     (Both, CLOUD, &["bootstrap_delay", "enable_cloud_grains"]),
     (
         Both,
-        "lists of files are looked at anew when they are asked for",
+        "file lists are always current",
         &["fileserver_interval", "minionfs_update_interval", "roots_update_interval"],
     ),
-    (Both, "repositories are locked one by one", &["git_pillar_global_lock", "gitfs_global_lock"]),
-    (Master, "accepted keys are listed from memory, and no list is written for others", &["key_cache"]),
+    (Both, "each repository has its own lock", &["git_pillar_global_lock", "gitfs_global_lock"]),
+    (Master, "the list of accepted keys is in memory and is not written to disk", &["key_cache"]),
     (Both, "maintenance runs each loop_interval", &["maintenance_interval"]),
-    (Both, "the page of metrics tells them: see the option 'metrics'", &["master_stats", "master_stats_event_iter"]),
-    (Both, "metrics are offered to Prometheus; traces are not sent", &["tracing"]),
-    (Both, "messages are sealed inside TLS, too", &["disable_aes_with_tls"]),
-    (Both, "events are matched by the beginning of their tag", &["event_match_type"]),
-    (Both, "connections are always watched", &["zmq_monitor"]),
-    (Both, "a slow subscriber is bounded by pub_hwm", &["publish_drain_timeout", "pub_server_write_queue_size"]),
-    (Both, "masters are not searched for", &["discovery"]),
+    (Both, "the option 'metrics' serves these figures", &["master_stats", "master_stats_event_iter"]),
+    (Both, "only metrics are exported, to Prometheus; traces are not", &["tracing"]),
+    (Both, "messages are encrypted inside TLS too", &["disable_aes_with_tls"]),
+    (Both, "events are matched by the prefix of their tag", &["event_match_type"]),
+    (Both, "connections are always monitored", &["zmq_monitor"]),
+    (Both, "pub_hwm limits the queue of a slow subscriber", &["publish_drain_timeout", "pub_server_write_queue_size"]),
+    (Both, "masters are not discovered", &["discovery"]),
     (
         Both,
-        "presence counts connections of this program, not of the port",
+        "presence counts the connections of the master process, not of the port",
         &["detect_remote_minions", "remote_minions_port"],
     ),
-    (Both, "targets of the kind range are not supported", &["range_server"]),
+    (Both, "range targets are not supported", &["range_server"]),
     (
         Both,
         "the renderer pass is not supported",
@@ -406,28 +406,36 @@ const NONE: &[(Side, &str, &[&str])] = &[
         ],
     ),
     (Both, "snapper is not supported", &["snapper_states", "snapper_states_config"]),
-    (Both, "a minion is updated by the package manager", &["update_restart_services", "update_url"]),
+    (Both, "the package manager updates the minion", &["update_restart_services", "update_url"]),
     (Both, "grains are refreshed each grains_refresh_every minutes and on demand", &["grains_refresh_pre_exec"]),
-    (Both, "answers of any size are taken", &["http_max_body"]),
-    (Both, "certificates are those of the system's OpenSSL", &["ca_bundle_url", "use_os_truststore"]),
-    (Both, "x509 is always the one of x509_v2", &["features"]),
+    (Both, "answers of any size are accepted", &["http_max_body"]),
+    (Both, "the certificates of the system's OpenSSL are used", &["ca_bundle_url", "use_os_truststore"]),
+    (Both, "x509 is always x509_v2", &["features"]),
     (Both, "orchestrations use file_roots", &["master_roots"]),
     (Both, "the session key is never encrypted for one request", &["auth_mode"]),
-    (Minion, "the minion goes on trying to sign in", &["auth_retries", "auth_safemode", "tcp_authentication_retries"]),
-    (Minion, "a return is sent until a master has acknowledged it: see return_keep", &["return_retry_tries"]),
-    (Minion, "the mine is sent without a job", &["mine_return_job"]),
+    (
+        Minion,
+        "the minion retries to sign in until it succeeds",
+        &["auth_retries", "auth_safemode", "tcp_authentication_retries"],
+    ),
+    (
+        Minion,
+        "a return is retried until a master acknowledges it or it expires: see return_keep",
+        &["return_retry_tries"],
+    ),
+    (Minion, "the mine is sent without a scheduled job", &["mine_return_job"]),
     (Minion, "they belong to proxy minions", &["username", "password"]),
-    (Master, "the log is not written by processes of other programs", &["alert_master", "ext_processes"]),
+    (Master, "no other process writes the log", &["alert_master", "ext_processes"]),
     (Both, "scheduled jobs run as tasks", &["run_schedule_jobs_in_background"]),
     (
         Both,
         "connections are kept alive by tcp_keepalive and heartbeats",
         &["zmq_heartbeat_ivl", "zmq_heartbeat_timeout"],
     ),
-    (Minion, "every minion answers for its own beacons", &["beacons_leader"]),
+    (Minion, "every minion runs its own beacons", &["beacons_leader"]),
 ];
 
-/// Names among Salt's options that are flags of programs, results, or notes of Salt's own.
+/// Names among Salt's options that are command-line flags, results or internal notes.
 const INTERNAL: &[&str] = &[
     "ApiKey",
     "ApiUser",
@@ -569,7 +577,7 @@ const INTERNAL: &[&str] = &[
     "yes",
 ];
 
-/// Options that Salt reads beside its tables, and that are obeyed.
+/// Options that Salt reads outside its tables, and that are obeyed.
 const ALSO_OBEYED: &[&str] = &[
     "ca_bundle",
     "disable_grains",
@@ -583,7 +591,7 @@ const ALSO_OBEYED: &[&str] = &[
     "token_dir",
 ];
 
-/// Returns what an option does in the files of one side; nothing for a name that is no option of Salt's or ours.
+/// Returns the effect of an option in the files of one side; `None` for an unknown name.
 pub fn effect(role: Role, name: &str) -> Option<Effect> {
     let within = |table: &'static [(Side, &'static str, &'static [&'static str])]| {
         table.iter().find(|(side, _, names)| side.has(role) && names.contains(&name)).map(|(_, reason, _)| *reason)
@@ -600,7 +608,7 @@ pub fn effect(role: Role, name: &str) -> Option<Effect> {
     (ALSO_OBEYED.contains(&name) || table::names(role).any(|known| known == name)).then_some(Effect::Obeyed)
 }
 
-/// Returns all options that have an effect, or none, on one side, by name.
+/// Returns all options of one side with their effects, by name.
 pub fn all(role: Role) -> Vec<(&'static str, Effect)> {
     let groups = [REFUSED, NONE].into_iter().flatten().filter(|(side, ..)| side.has(role));
     let names = groups.flat_map(|(_, _, names)| names.iter().copied());
@@ -636,14 +644,16 @@ pub fn typed_fields() -> Vec<(&'static str, &'static str)> {
     .concat()
 }
 
-/// The table as a page of documentation.
+/// Returns the text of `docs/options.md`.
 pub fn page() -> String {
     let mut page = String::from(
-        "# Options\n\nEvery option of Salt 3006 to 3008, of either side, and the few that only Saltern has. `obeyed`: it does what it \
-         does in\nSalt, or what `COMPATIBILITY.md` says. `no effect`: it does nothing here; the start says so when it is set to \
-         something\nelse than its default. `refused`: it limits who may do what and cannot be obeyed, so neither daemon nor \
-         `salt-call`\nstarts with it. Names that are in no table are kept for `config.get` and change nothing.\n\nThis page is \
-         written by `cargo run -p saltern-config --example options > docs/options.md`.\n\n| option | master | minion |\n|---|---|---|\n",
+        "# Options\n\nEvery option of Salt 3006 to 3008, for masters and minions, and the few that only Saltern has.\n\n\
+         - `obeyed`: works as in Salt, or as `COMPATIBILITY.md` says.\n\
+         - `no effect`: does nothing in Saltern. At startup the log names such an option if it is set to anything but its\n  \
+         default.\n\
+         - `refused`: restricts who may do what, and cannot be enforced. Neither the daemons nor `salt-call` start with it.\n\n\
+         Options that are not in the table are kept for `config.get` and change nothing.\n\nThis page is generated by \
+         `cargo run -p saltern-config --example options > docs/options.md`.\n\n| option | master | minion |\n|---|---|---|\n",
     );
     let (master, minion) = (all(Role::Master), all(Role::Minion));
     let names: BTreeSet<_> = master.iter().chain(&minion).map(|(name, _)| *name).collect();
@@ -663,12 +673,12 @@ pub fn page() -> String {
     }
     let notes: Vec<_> = INTERNAL.iter().map(|name| format!("`{name}`")).collect();
     page +=
-        "\nFlags of programs and notes of its own that Salt keeps among its options, and that nobody sets in a file:\n";
+        "\nSalt also keeps flags of its programs and internal notes among its options; nobody sets these in a file:\n";
     page += &notes.join(", ");
     page + ".\n"
 }
 
-/// Refuses options that limit who may do what and that cannot be obeyed, if an operator has set one of them.
+/// Fails if an operator has set an option that restricts who may do what and cannot be enforced.
 pub(crate) fn refuse(role: Role, opts: &Map, origins: &Origins) -> Result<(), Error> {
     for (name, origin, why) in set(role, opts, origins) {
         if let Effect::Refused(reason) = why {
@@ -678,7 +688,7 @@ pub(crate) fn refuse(role: Role, opts: &Map, origins: &Origins) -> Result<(), Er
     Ok(())
 }
 
-/// Says which options that an operator has set have no effect, one line each.
+/// Returns a log line for each option that an operator has set and that has no effect.
 pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<String> {
     let mut lines: Vec<_> = set(role, opts, origins)
         .filter_map(|(name, origin, why)| match why {
@@ -690,7 +700,7 @@ pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<Stri
     lines
 }
 
-/// The options that files set to something else than the default.
+/// Returns the options that files set to anything but their default.
 fn set<'a>(
     role: Role,
     opts: &'a Map,
@@ -700,7 +710,7 @@ fn set<'a>(
     origins.iter().filter_map(move |(name, origin)| {
         let effect = effect(role, name).filter(|effect| matches!(effect, Effect::None(_) | Effect::Refused(_)))?;
         let value = opts.get(name).unwrap_or(&Value::Null);
-        // An empty value of an option without a default asks for nothing.
+        // An empty value of an option without a default requests nothing.
         let plain = defaults.get(name).map_or_else(|| !value.truthy(), |default| default == value);
         (!plain).then(|| (name.clone(), origin.clone(), effect))
     })
@@ -711,7 +721,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_option_stands_in_two_places() {
+    fn no_option_is_listed_twice() {
         for role in [Role::Master, Role::Minion] {
             let groups = || [REFUSED, NONE].into_iter().flatten().filter(move |(side, ..)| side.has(role));
             let all: Vec<_> =

@@ -1,10 +1,10 @@
-//! What can be wrong with a configuration.
+//! Errors of the configuration.
 
 use std::path::PathBuf;
 
 use crate::opts::Origin;
 
-/// Why a configuration is not accepted. Every message names the file, and the line where it is known.
+/// Why a configuration is invalid. Every message names the file, and the line if it is known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
@@ -12,7 +12,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file is not YAML.
@@ -20,33 +20,33 @@ pub enum Error {
     Yaml {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         source: yaml::Error,
     },
-    /// A file holds something else than options.
+    /// A file does not contain options.
     #[error("Error parsing configuration file: {} - conf should be a document, not {kind}.", path.display())]
     NotAMap {
         /// The file.
         path: PathBuf,
-        /// Python's name of what it holds.
+        /// Python's name of its type.
         kind: &'static str,
     },
-    /// An option has a wrong value.
+    /// An option has an invalid value.
     #[error("config: {}option '{name}' must be {must}, not {value}", place(origin))]
     Option {
-        /// Where it was set; nowhere for a default or a flag.
+        /// Where it was set; `None` for a default or a flag.
         origin: Option<Origin>,
         /// The option.
         name: String,
-        /// What it must be.
+        /// The expected value.
         must: String,
-        /// What it is, shortened, and hidden for secrets.
+        /// The actual value, shortened, and hidden for secrets.
         value: String,
     },
-    /// An option limits who may do what, and cannot be obeyed.
+    /// An option restricts who may do what, and cannot be enforced.
     #[error(
-        "config: {}option '{name}' is not supported ({reason}); it limits what is allowed, so nothing starts until it \
-         is taken out",
+        "config: {}option '{name}' is not supported ({reason}); it restricts access, so nothing starts until it \
+         is removed",
         place(origin)
     )]
     Refused {
@@ -54,10 +54,10 @@ pub enum Error {
         origin: Option<Origin>,
         /// The option.
         name: String,
-        /// Why it cannot be obeyed.
+        /// Why it cannot be enforced.
         reason: &'static str,
     },
-    /// Files include each other without end.
+    /// Files include each other endlessly.
     #[error("config: {} is included more than {limit} levels deep", path.display())]
     IncludeDepth {
         /// The file at the end of the chain.
@@ -65,10 +65,10 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// No id is set and none can be found.
+    /// No id is configured and none can be found.
     #[error("config: failed to find an id for this machine: {why}")]
     Id {
-        /// What is in the way.
+        /// The reason.
         why: String,
     },
 }

@@ -1,13 +1,13 @@
-//! Shell patterns over the file system, as Python's `glob` expands them.
+//! Shell patterns for files, expanded as in Python's `glob`.
 
 use std::path::{Path, PathBuf};
 
-/// Says whether a text has letters with a meaning in patterns.
+/// Returns whether a text has wildcards.
 pub fn has_magic(pattern: &str) -> bool {
     pattern.contains(['*', '?', '['])
 }
 
-/// Returns the paths a pattern matches, sorted. A `*` never matches a leading dot, nor a slash.
+/// Returns the paths that a pattern matches, sorted. A `*` never matches a leading dot or a slash.
 pub fn glob(pattern: &str) -> Vec<PathBuf> {
     let (mut found, rest) = match pattern.strip_prefix('/') {
         Some(rest) => (vec![PathBuf::from("/")], rest),
@@ -32,11 +32,11 @@ fn step(base: &Path, part: &str) -> Vec<PathBuf> {
     wanted.map(|name| base.join(name)).collect()
 }
 
-/// Says whether a pattern with `*`, `?`, `[abc]` and `[!abc]` matches a whole name.
+/// Returns whether a pattern with `*`, `?`, `[abc]` and `[!abc]` matches a whole name.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
-    // The last star, and how much of the name it has taken, to come back to.
+    // The last star and what it has matched, for backtracking.
     let mut star: Option<(usize, usize)> = None;
     let (mut p, mut n) = (0, 0);
     loop {
@@ -58,7 +58,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Matches one letter and returns the place after its piece of the pattern.
+/// Matches one character, and returns the position after its piece of the pattern.
 fn one(pattern: &[char], place: usize, letter: char) -> Option<usize> {
     match pattern.get(place)? {
         '?' => Some(place + 1),
@@ -70,7 +70,7 @@ fn one(pattern: &[char], place: usize, letter: char) -> Option<usize> {
     }
 }
 
-/// Returns the place of the bracket that closes a class; one right at its start belongs to it.
+/// Returns the position of the bracket that closes a class; one right at its start belongs to it.
 fn class_end(pattern: &[char], start: usize) -> Option<usize> {
     let negated = usize::from(pattern.get(start + 1) == Some(&'!'));
     let first = start + 1 + negated;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_sorted_and_without_hidden_ones() {
+    fn files_are_sorted_without_hidden_ones() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["b.conf", "a.conf", ".c.conf", "d.txt"] {
             std::fs::write(dir.path().join(name), "").unwrap();

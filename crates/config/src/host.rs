@@ -1,4 +1,4 @@
-//! The machine we run on: its names and addresses.
+//! The names and addresses of this machine.
 
 use std::ffi::CStr;
 use std::io;
@@ -35,12 +35,12 @@ impl Machine for Host {
             std::fs::create_dir_all(directory)?;
         }
         std::fs::write(path, text)?;
-        // Open to all whatever the umask: the name is no secret, and other programs of the machine ask for it.
+        // Readable by all whatever the umask: the name is no secret, and other programs of the machine need it.
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o644))
     }
 }
 
-/// Returns the host name as the kernel has it.
+/// Returns the kernel's host name.
 pub fn hostname() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }
@@ -72,7 +72,7 @@ fn names_of(hostname: &str) -> Vec<String> {
     if listed.is_empty() { reverse(address.ip()).into_iter().collect() } else { listed }
 }
 
-/// The names of an address in the text of a hosts file, from the first line that has it.
+/// Returns the names of an address in the text of a hosts file, from the first line that has it.
 fn hosts_names(text: &str, address: IpAddr) -> Vec<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().split_whitespace());
     for mut words in lines {
@@ -83,7 +83,7 @@ fn hosts_names(text: &str, address: IpAddr) -> Vec<String> {
     Vec::new()
 }
 
-/// Asks the resolver for the name of an address.
+/// Looks up the name of an address.
 pub fn reverse(address: IpAddr) -> Option<String> {
     let socket = nix::sys::socket::SockaddrStorage::from(std::net::SocketAddr::new(address, 0));
     let mut name = [0u8; libc::NI_MAXHOST as usize];

@@ -1,4 +1,4 @@
-//! Who this machine is: the id from the file, from the cached file, from the names of the machine.
+//! The id of this machine: from the configuration, the cached file, or the names of the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::opts::Opts;
 use crate::prepare::join;
 
-/// What the finding of an id asks of the machine. A seam, so that the decisions are tested without one.
+/// The machine's names as the search for an id needs them; a trait, so that tests need no machine.
 pub trait Machine {
     /// The host name.
     fn hostname(&self) -> String;
@@ -17,13 +17,13 @@ pub trait Machine {
     fn fqdn(&self, hostname: &str) -> String;
     /// The text of a file, if it can be read.
     fn file(&self, path: &Path) -> Option<String>;
-    /// The IPv4 addresses of the interfaces, loopback left out.
+    /// The IPv4 addresses of the interfaces, without loopback.
     fn addresses(&self) -> Vec<String>;
-    /// Keeps a text in a file, making its directory.
+    /// Writes a text into a file, and creates its directory.
     fn keep(&self, path: &Path, text: &str) -> std::io::Result<()>;
 }
 
-/// Finds or takes over the id of a minion.
+/// Finds the id of a minion.
 pub(crate) fn settle_minion(opts: &mut Opts, load: &LoadOptions, machine: &dyn Machine) -> Result<(), Error> {
     let mut by_address = false;
     if !opts.truthy("id") {
@@ -41,7 +41,7 @@ pub(crate) fn settle_minion(opts: &mut Opts, load: &LoadOptions, machine: &dyn M
     Ok(())
 }
 
-/// Finds or takes over the id of a master, which gets `_master` appended when it was found.
+/// Finds the id of a master; `_master` is appended to one that was not configured.
 pub(crate) fn settle_master(opts: &mut Opts, machine: &dyn Machine) -> Result<(), Error> {
     let given = opts.truthy("id");
     let mut by_address = false;
@@ -66,7 +66,7 @@ fn append_domain(opts: &mut Opts, by_address: bool) {
     opts.set("id", format!("{id}.{domain}"));
 }
 
-/// Directories that shall carry the id of the minion, for several minions on one machine.
+/// Appends the minion's id to these directories, for several minions on one machine.
 pub(crate) fn append_to_dirs(opts: &mut Opts) {
     let names = opts.map.get("append_minionid_config_dirs").and_then(Value::as_list).unwrap_or_default().to_vec();
     let id = opts.text("id");
@@ -95,7 +95,7 @@ fn split(path: &str) -> (&str, &str) {
     }
 }
 
-/// The file that keeps an id once found, below `root_dir`.
+/// Returns the file that caches a found id, below `root_dir`.
 fn cache_file(opts: &Opts) -> PathBuf {
     let root = opts.text("root_dir");
     Path::new(if root.is_empty() { "/" } else { &root }).join("etc/salt/minion_id")
@@ -128,7 +128,7 @@ fn find(opts: &mut Opts, keep: bool, machine: &dyn Machine) -> Result<String, Er
     Ok(id)
 }
 
-/// The first line, without a byte order mark; `localhost` is no id.
+/// Returns the first line, without a byte order mark; `localhost` is not an id.
 fn cached(text: &str) -> Option<String> {
     let line = text.lines().next()?.trim().trim_start_matches('\u{feff}');
     (!line.is_empty() && line != "localhost").then(|| line.to_owned())
@@ -149,8 +149,7 @@ fn without_domain(option: Option<&Value>, id: String) -> String {
     }
 }
 
-/// Returns the first name of the machine that says something: the full name, the host name, names in files, an
-/// address.
+/// Returns the first meaningful name of the machine: the full name, the host name, names in files, an address.
 pub(crate) fn guess(machine: &dyn Machine) -> String {
     let hostname = machine.hostname();
     let mut names = Names::default();
@@ -181,7 +180,7 @@ impl Names {
     }
 }
 
-/// Names every machine has.
+/// Names that every machine has.
 fn says_nothing(name: &str) -> bool {
     let local_v4 = name.strip_prefix("127.").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let starts = ["localhost", "ip6-", "0.0.0.0", "::1", "ipv6-", "fe00::", "fe02::"];
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_name_is_the_id() {
+    fn the_most_complete_name_is_the_id() {
         let full = Fake { hostname: "web1", fqdn: "web1.example.com", ..Fake::default() };
         assert_eq!(guess(&full), "web1.example.com");
         let files = [("/etc/hosts", "10.0.0.1 other\n127.0.1.1 db1.local db1 # x\n")].into();
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cached_id_wins_and_a_found_one_is_cached() {
+    fn a_cached_id_takes_precedence_and_a_found_one_is_cached() {
         let files = [("/r/etc/salt/minion_id", "\u{feff}kept\n")].into();
         let machine = Fake { hostname: "web1", files, ..Fake::default() };
         assert_eq!(settle(map! { "root_dir" => "/r" }, &machine), "kept");

@@ -1,12 +1,12 @@
 //! Master and minion settings: layered, checked, with Salt's option names and defaults.
 //!
-//! [`Master::load`] and [`Minion::load`] read the main file, then `default_include`, then `include`, lay the options
-//! over the defaults, put paths below `root_dir`, find the id, and lay the flags of the command line over the rest.
-//! The result never changes afterwards. Fields carry the names of the options, in groups; `raw` has them all, also
-//! those nobody knows, as Salt would show them.
+//! [`Master::load`] and [`Minion::load`] read the main file, then `default_include`, then `include`; merge the options over the
+//! defaults; resolve paths below `root_dir`; find the id; and merge the command-line flags over the rest. The result never changes
+//! afterwards. The fields have the names of the options, in groups; `raw` has all options, including unknown ones, as Salt shows
+//! them.
 //!
-//! A known option of a wrong type is refused with its file and line. Unknown options are kept without a word. What is
-//! only odd is a line in `warnings`, for the log that is not open yet while this is read.
+//! A known option of a wrong type is an error with file and line. Unknown options are kept silently. Oddities are lines in
+//! `warnings`, because the log is not open yet.
 
 mod bus_ports;
 mod check;
@@ -44,10 +44,10 @@ pub use period::period;
 pub use prepare::UNIX_PATH_MAX;
 pub use saltfile::{Saltfile, client_file};
 
-/// Where configuration lies unless told otherwise.
+/// The default configuration directory.
 pub const CONFIG_DIR: &str = "/etc/salt";
 
-/// Whose options are meant.
+/// The side whose options are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A master and the programs on its host.
@@ -57,7 +57,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns `master` or `minion`: the name of the main file.
+    /// Returns `master` or `minion`, the name of the main file.
     pub fn name(self) -> &'static str {
         match self {
             Role::Master => "master",
@@ -90,7 +90,7 @@ pub struct Source {
 impl Source {
     /// Finds the main file: `-c` wins, then the variable that names a file, then `SALT_CONFIG_DIR`, then `/etc/salt`.
     ///
-    /// A variable that names no file is passed over.
+    /// A variable whose file does not exist is ignored.
     pub fn find(role: Role, config_dir: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Self {
         if let Some(directory) = config_dir.filter(|directory| *directory != Path::new(CONFIG_DIR)) {
             let directory = prepare::absolute(&table::expand_home(&directory.display().to_string()));
@@ -106,7 +106,7 @@ impl Source {
         }
     }
 
-    /// As [`Source::find`], with the variables of this process.
+    /// Like [`Source::find`], with the variables of this process.
     pub fn from_env(role: Role, config_dir: Option<&Path>) -> Self {
         Self::find(role, config_dir, |name| std::env::var(name).ok())
     }
@@ -122,25 +122,25 @@ impl Source {
     }
 }
 
-/// What else has a say in the settings.
+/// Additional inputs of the settings.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Options from flags of the command line, laid over everything as they are.
+    /// Options from command-line flags, which override everything.
     pub overlay: Map,
     /// The program's name, for the option `__cli`.
     pub program: String,
-    /// Whether an id that was found is kept in the file `minion_id`. Daemons do, programs do not.
+    /// Whether to cache a found id in the file `minion_id`. Daemons do, programs do not.
     pub cache_minion_id: bool,
-    /// An id to use unless a file sets one.
+    /// The id, unless a file sets one.
     pub minion_id: Option<String>,
 }
 
-/// Lays the flags over and checks what can only be checked at the end.
+/// Merges the flags, and checks what can only be checked at the end.
 fn finish(opts: &mut opts::Opts, source: &Source, load: &LoadOptions) -> Result<(), Error> {
     opts.set("config_dir", source.directory().display().to_string());
     let quiet = opts.map.get("log_level_logfile").is_none_or(|level| !level.truthy());
     if quiet && load.overlay.contains_key("log_level") {
-        // `-l` is for the console; the file keeps the level of the files.
+        // As in Salt, `-l` sets the level of the console, and not that of the log file.
         opts.set("log_level_logfile", opts.text("log_level"));
     }
     for (name, value) in &load.overlay {
@@ -150,7 +150,7 @@ fn finish(opts: &mut opts::Opts, source: &Source, load: &LoadOptions) -> Result<
     }
     let longest = ["publish_pull.ipc", "master_event_pull.ipc", "minion_event_0123456789_pull.ipc"];
     let sock_dir = opts.text("sock_dir");
-    // Daemons cannot do without. Of the programs those that connect to a socket say so when they do; the others need none.
+    // Daemons need sockets. Programs that connect to one report the error when they do; the others need none.
     let is_daemon = ["salt-master", "salt-minion", ""].contains(&load.program.as_str());
     let unix = opts.map.get("ipc_mode").and_then(Value::as_str) != Some("tcp");
     if is_daemon && unix && longest.iter().any(|name| sock_dir.len() + 1 + name.len() > UNIX_PATH_MAX) {

@@ -1,10 +1,10 @@
-//! `config.get`: one key looked for in options, grains, pillar and a few defaults.
+//! `config.get`: looks a key up in options, grains, pillar and a few defaults.
 
 use std::sync::LazyLock;
 
 use value::{Map, Value, list, map};
 
-/// What `config.get` finds when nothing is configured.
+/// The defaults of `config.get`.
 pub static DEFAULTS: LazyLock<Map> = LazyLock::new(|| {
     map! {
         "mongo.db" => "salt",
@@ -51,7 +51,7 @@ pub static DEFAULTS: LazyLock<Map> = LazyLock::new(|| {
     }
 });
 
-/// Where `config.get` looks. A source left out is passed over.
+/// Where `config.get` looks. A missing source is skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup<'a> {
     /// The options.
@@ -60,19 +60,19 @@ pub struct Lookup<'a> {
     pub grains: Option<&'a Map>,
     /// The pillar.
     pub pillar: Option<&'a Map>,
-    /// The options of the master, as far as the pillar carries them under `master`.
+    /// The options of the master, if the pillar contains them under `master`.
     pub master: Option<&'a Map>,
 }
 
 impl<'a> Lookup<'a> {
-    /// Returns the first value found under a path such as `pkg:apache`, in the order options, grains, pillar,
-    /// master, defaults.
+    /// Returns the first value found under a path such as `pkg:apache`, in the order options, grains, pillar, master,
+    /// defaults.
     pub fn get(&self, key: &str, delimiter: &str) -> Option<Value> {
         self.sources().find_map(|source| traverse(source, key, delimiter))
     }
 
-    /// Returns the value under a path in all sources merged into one: maps deeply with `recurse`, else the
-    /// uppermost source that has the first key. Options win over grains, pillar, master and defaults.
+    /// Returns the merged value of a path in all sources: maps are merged recursively with `recurse`, otherwise the first source
+    /// that has the first key wins. Options win over grains, pillar, master and defaults.
     pub fn get_merged(&self, key: &str, delimiter: &str, recurse: bool, merge_lists: bool) -> Option<Value> {
         let sources: Vec<&Map> = self.sources().collect();
         let mut all = Map::new();

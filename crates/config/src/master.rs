@@ -12,16 +12,16 @@ use crate::id::Machine;
 use crate::opts::{Opts, Origins, options};
 use crate::{LoadOptions, Role, Source, effects, finish, prepare, read};
 
-/// All settings of a master, read once and then never changed.
+/// The settings of a master. They never change.
 #[derive(Clone, Debug)]
 pub struct Master {
-    /// The name of the master.
+    /// The id of the master.
     pub id: String,
     /// The user it runs as.
     pub user: String,
     /// The directory of the main file.
     pub config_dir: PathBuf,
-    /// Where things lie.
+    /// Its directories.
     pub paths: MasterPaths,
     /// Where and how it listens.
     pub network: MasterNetwork,
@@ -29,19 +29,19 @@ pub struct Master {
     pub keepalive: Keepalive,
     /// Keys, signatures, sessions.
     pub keys: MasterKeys,
-    /// Who may do what.
+    /// Access control.
     pub access: Access,
     /// Files it serves.
     pub files: FileSettings,
-    /// Pillar it makes.
+    /// Options of the pillars it compiles.
     pub pillar: PillarSettings,
-    /// Jobs and data it keeps.
+    /// Options of its job cache and data caches.
     pub jobs: JobSettings,
-    /// Events it fires and keeps.
+    /// Options of events.
     pub events: EventSettings,
-    /// Command line programs on its host.
+    /// Options of command-line programs on its host.
     pub client: ClientSettings,
-    /// How they print states.
+    /// How these show states.
     pub output: Output,
     /// Its log.
     pub log: Log,
@@ -49,26 +49,25 @@ pub struct Master {
     pub nodegroups: Map,
     /// All options, as `config.get` and `test.get_opts` show them.
     pub raw: Map,
-    /// Where the options that are no defaults were set.
+    /// Where options were set that differ from the defaults.
     pub origins: Origins,
-    /// What is to be said once the log is open.
+    /// Messages for the log, which is not open yet.
     pub warnings: Vec<String>,
 }
 
 impl Master {
-    /// Reads the files and makes the settings.
+    /// Reads the files.
     pub fn load(source: &Source, load: &LoadOptions) -> Result<Self, Error> {
         Self::build(read::read_all(Role::Master, &source.path)?, source, load, &Host)
     }
 
-    /// Makes settings from options, without files: for tests and tools.
+    /// Creates settings from options without files, for tests and tools.
     pub fn from_options(options: Map) -> Result<Self, Error> {
         let opts = Opts { map: options, ..Opts::default() };
         Self::build(opts, &Source::default_for(Role::Master), &LoadOptions::default(), &Host)
     }
 
-    /// Returns the address at which programs on this host reach the master: its own, or the loopback address when it
-    /// listens on all.
+    /// Returns the address at which programs on this host reach the master: its own, or the loopback address if it listens on all.
     pub fn client_address(&self) -> &str {
         match self.network.interface.as_str() {
             "0.0.0.0" | "" => "127.0.0.1",
@@ -77,15 +76,15 @@ impl Master {
         }
     }
 
-    /// Refuses to go on when a file sets an option that limits who may do what and that is not supported.
+    /// Fails if a file sets an option that restricts who may do what and cannot be enforced.
     ///
     /// # Errors
-    /// When one does; the text names file, line and option.
+    /// The message names file, line and option.
     pub fn refuse_unsupported(&self) -> Result<(), Error> {
         effects::refuse(Role::Master, &self.raw, &self.origins)
     }
 
-    /// Says which options in the files have no effect, one line each.
+    /// Returns a line for each option in the files that has no effect.
     pub fn ineffective(&self) -> Vec<String> {
         effects::ineffective(Role::Master, &self.raw, &self.origins)
     }
@@ -118,31 +117,31 @@ impl Master {
 }
 
 options! {
-    /// Where things of a master lie; below `root_dir` already.
+    /// The paths of a master, already below `root_dir`.
     pub struct MasterPaths {
-        /// Path of the main file.
+        /// The main file.
         conf_file: PathBuf;
-        /// Keys.
+        /// The key directory.
         pki_dir: PathBuf;
-        /// Jobs, data of minions, tokens.
+        /// The cache directory: jobs, data of minions, tokens.
         cachedir: PathBuf;
-        /// Local sockets.
+        /// The directory of local sockets.
         sock_dir: PathBuf;
-        /// File with the process id.
+        /// The pid file.
         pidfile: PathBuf;
-        /// Login tokens.
+        /// The directory of login tokens.
         token_dir: PathBuf;
-        /// Data of syndics.
+        /// The directory of syndic data.
         syndic_dir: PathBuf;
-        /// Synced Python plug-ins.
+        /// The directory of synced Python plug-ins.
         extension_modules: PathBuf;
-        /// Names of minions whose keys are accepted.
+        /// The file with names of minions whose keys are accepted.
         autosign_file: Option<PathBuf>;
-        /// Names of minions whose keys are rejected.
+        /// The file with names of minions whose keys are rejected.
         autoreject_file: Option<PathBuf>;
-        /// Files of grain values that let a minion in.
+        /// The directory of grain values that admit a minion.
         autosign_grains_dir: Option<PathBuf>;
-        /// Whether owners and modes are put right at the start.
+        /// Whether to fix owners and modes at startup.
         verify_env: bool;
         /// Whether the group may read the keys.
         permissive_pki_access: bool;
@@ -150,187 +149,187 @@ options! {
 
     /// Where and how a master listens.
     pub struct MasterNetwork {
-        /// Address to bind.
+        /// The address to bind.
         interface: String;
-        /// IPv6 wanted or not; unset to go by the address.
+        /// Whether to use IPv6; by default the address decides.
         ipv6: Option<bool>;
-        /// Port where jobs are published.
+        /// The publish port.
         publish_port: u16;
-        /// Port of sign-ins, requests and returns.
+        /// The request port: sign-ins, requests and returns.
         ret_port: u16;
-        /// How bytes travel.
+        /// The transport.
         transport: Transport;
         /// TLS for the tcp transport.
         tls: Option<Tls> = "ssl";
-        /// Connections that may wait to be taken.
+        /// The number of connections that may wait to be accepted.
         zmq_backlog: u32;
-        /// Publications that may wait for one subscriber.
+        /// The number of publications that may wait for one subscriber.
         pub_hwm: usize;
-        /// Whether a job is sent only to the minions it is for.
+        /// Whether a job is sent only to its targets.
         zmq_filtering: bool;
-        /// Local sockets as unix sockets or as ports.
+        /// Whether local sockets are Unix sockets or ports.
         ipc_mode: IpcMode;
-        /// Port of the event publisher when local sockets are ports.
+        /// The port of the event publisher, with `ipc_mode: tcp`.
         tcp_master_pub_port: u16;
-        /// Port of the event receiver.
+        /// The port of the event receiver.
         tcp_master_pull_port: u16;
-        /// Bytes that may wait for one local client; 0 for no limit.
+        /// The bytes that may wait for one local client; 0 for no limit.
         ipc_write_buffer: u64;
-        /// Largest event, in bytes.
+        /// The maximum size of an event in bytes.
         max_event_size: usize;
-        /// Limit of open files to ask for.
+        /// The requested limit of open files.
         max_open_files: u64;
-        /// How many requests are worked on at once, in Salt processes.
+        /// The number of concurrent requests (processes in Salt).
         worker_threads: usize;
     }
 
     /// Keys, signatures and sessions of a master.
     pub struct MasterKeys {
-        /// Whether every key is accepted and replaced: no protection at all.
+        /// Whether every key is accepted and replaced, which is no protection at all.
         open_mode: bool;
         /// Whether every new key is accepted.
         auto_accept: bool;
-        /// Minutes a file in the autosign directory counts.
+        /// How many minutes a file in the autosign directory is valid.
         autosign_timeout: u64, or 120;
-        /// Bits of a new key.
+        /// The size of a new key in bits.
         keysize: u32;
-        /// Passphrase of the private key.
+        /// The passphrase of the private key.
         key_pass: Option<String>;
-        /// Whether our public key is signed in sign-in replies.
+        /// Whether sign-in replies contain a signature of the master's public key.
         master_sign_pubkey: bool;
-        /// Name of the signing key pair.
+        /// The name of the signing key pair.
         master_sign_key_name: String;
-        /// Passphrase of the signing key.
+        /// The passphrase of the signing key.
         signing_key_pass: Option<String>;
-        /// Whether a signature made before is sent.
+        /// Whether to send an existing signature.
         master_use_pubkey_signature: bool;
-        /// Name of the file with it.
+        /// The name of the signature file.
         master_pubkey_signature: Option<String>;
-        /// Whether the session key changes when a key is deleted.
+        /// Whether to rotate the AES key when a minion's key is deleted.
         rotate_aes_key: bool;
-        /// Time between changes of the session key.
+        /// The lifetime of the AES key.
         publish_session: Duration;
-        /// Whether all minions are pinged after a change.
+        /// Whether to ping all minions after a rotation.
         ping_on_rotate: bool;
-        /// Whether data of deleted keys is kept.
+        /// Whether to keep the data of deleted keys.
         preserve_minion_cache: bool;
         /// Whether a minion may revoke its own key.
         allow_minion_key_revoke: bool;
-        /// Most accepted keys; 0 for no limit.
+        /// The maximum number of accepted keys; 0 for no limit.
         max_minions: usize;
-        /// Most keys that wait for a decision; 0 for no limit.
+        /// The maximum number of pending keys; 0 for no limit.
         max_pending_keys: usize;
-        /// Most of them from one address; 0 for no limit.
+        /// The maximum of pending keys from one address; 0 for no limit.
         max_pending_keys_per_address: usize;
-        /// New keys of minions with fewer bits are refused.
+        /// The minimum size of a minion's new key in bits.
         minimum_key_bits: u32;
-        /// Oldest sign-in accepted.
+        /// The oldest accepted protocol version of a sign-in.
         minimum_auth_version: i64;
-        /// Age at which requests are dropped; zero for never.
+        /// The age at which requests are dropped; zero for never.
         request_server_ttl: Duration;
         /// Whether publications are signed.
         sign_pub_messages: bool;
-        /// How they are signed.
+        /// The signature algorithm.
         publish_signing_algorithm: String;
-        /// Whether only signed messages of minions are taken.
+        /// Whether to accept only signed messages of minions.
         require_minion_sign_messages: bool;
-        /// Whether a message with a wrong signature is dropped.
+        /// Whether to drop a message with a wrong signature.
         drop_messages_signature_fail: bool;
-        /// Digest of fingerprints and job directories.
+        /// The digest of fingerprints and job directories.
         hash_type: String;
-        /// Name of the cluster, if this master is in one.
+        /// The cluster of this master, if it is in one.
         cluster_id: Option<String>;
     }
 
     /// Who may do what.
     pub struct Access {
-        /// Rights of those who log in through a backend.
+        /// Permissions of users of external authentication.
         external_auth: Map;
-        /// Whether rights are kept in the token.
+        /// Whether to store permissions in the token.
         keep_acl_in_token: bool;
-        /// Functions local users may call.
+        /// Functions that local users may call.
         publisher_acl: Map;
         /// Users and functions that are never allowed.
         publisher_acl_blacklist: Map;
-        /// Whether the users named there are looked up at the start.
+        /// Whether to look these users up at startup.
         client_acl_verify: bool;
-        /// Whether the rules count for users who came through sudo.
+        /// Whether the rules apply to users who came through sudo.
         sudo_acl: bool;
-        /// Whether rules for everybody are added to more precise ones.
+        /// Whether to add rules for everybody to more specific ones.
         permissive_acl: bool;
-        /// Which minions may publish what.
+        /// What minions may publish.
         peer: Map;
-        /// Which minions may call which runners.
+        /// Which runners minions may call.
         peer_run: Map;
     }
 
-    /// Jobs and data of minions a master keeps.
+    /// Options of a master's job cache and data caches.
     pub struct JobSettings {
-        /// Driver of the data cache of minions.
+        /// The driver of the minion data cache.
         cache: String;
-        /// Whether grains, pillar and mine of minions are kept.
+        /// Whether to cache grains, pillar and mine of minions.
         minion_data_cache: bool;
-        /// Whether a change of them is an event.
+        /// Whether to fire an event when these change.
         minion_data_cache_events: bool;
-        /// Whether the mine is kept even so.
+        /// Whether to keep the mine anyway.
         enforce_mine_cache: bool;
-        /// Whether jobs are kept.
+        /// Whether to keep jobs.
         job_cache: bool;
         /// How long.
         keep_jobs_seconds: Duration;
-        /// The store of jobs.
+        /// The job cache.
         master_job_cache: String;
-        /// A store minions write to.
+        /// A job cache that minions write to.
         ext_job_cache: String;
-        /// Whether the end of a job is kept.
+        /// Whether to store the end of a job.
         job_cache_store_endtime: bool;
-        /// Whether job ids carry the process id.
+        /// Whether job ids contain the process id.
         unique_jid: bool;
-        /// Whether results of runners are kept.
+        /// Whether to store results of runners.
         runner_returns: bool;
-        /// Seconds between passes of the maintenance.
+        /// The interval of maintenance in seconds.
         loop_interval: Duration;
         /// Scheduled jobs.
         schedule: Map;
-        /// Whether minions may be other masters' relays.
+        /// Whether minions may be syndics.
         order_masters: bool;
-        /// How long after publishing a minion that comes back still gets a job. Not an option of Salt.
+        /// How long after its publication a job is still delivered to a minion that reconnects. Not an option of Salt.
         job_grace: Duration;
-        /// Bytes one return may have, 0 for any number. Not an option of Salt.
+        /// The maximum size of a return in bytes, 0 for no limit. Not an option of Salt.
         return_max_size: u64;
-        /// Bytes the grains of a minion may have, and its mine. Not an option of Salt.
+        /// The maximum size of a minion's grains, and of its mine, in bytes. Not an option of Salt.
         minion_data_max_size: u64;
-        /// Bytes of jobs nobody published that a minion may have kept in an hour. Not an option of Salt.
+        /// The maximum bytes of unpublished jobs that a minion may store per hour. Not an option of Salt.
         own_jobs_max_size: u64;
     }
 
     /// Events a master fires and keeps.
     pub struct EventSettings {
-        /// Stores of all events.
+        /// Returners that store all events.
         event_return: Vec<String>;
         /// Tags to store.
         event_return_whitelist: Vec<String>;
         /// Tags not to store.
         event_return_blacklist: Vec<String>;
-        /// Events to gather before they are stored.
+        /// The number of events that are stored at once.
         event_return_queue: usize;
-        /// Whether presence of minions is told.
+        /// Whether to fire presence events.
         presence_events: bool;
-        /// Whether each sign-in is told.
+        /// Whether to fire an event for each sign-in.
         auth_events: bool;
     }
 
-    /// Command line programs on the host of a master.
+    /// Options of command-line programs on the host of a master.
     pub struct ClientSettings {
-        /// How long returns are waited for.
+        /// How long to wait for returns.
         timeout: Duration;
-        /// How long an answer to "does the job still run?" is waited for.
+        /// How long to wait for answers to `find_job`.
         gather_job_timeout: Duration;
         /// How long the master may take to accept a job.
         publish_timeout: Duration;
-        /// Bytes per piece of `salt-cp`.
+        /// The chunk size of `salt-cp` in bytes.
         salt_cp_chunk_size: usize;
-        /// How long minions may take to say whom a syndic expects.
+        /// How long a syndic may take to name its minions.
         syndic_wait: Duration;
     }
 }

@@ -1,4 +1,4 @@
-//! The addresses of masters a minion is told to follow.
+//! The addresses of a minion's masters.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use value::Value;
 
-/// Where one master listens.
+/// The address of a master.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MasterAddress {
-    /// Name or address, an IPv6 address without brackets.
+    /// The name or address; an IPv6 address without brackets.
     pub host: String,
     /// The request port.
     pub port: u16,
@@ -22,7 +22,7 @@ impl MasterAddress {
     }
 }
 
-/// Prints `host:port`, an IPv6 address in brackets.
+/// Formats `host:port`, an IPv6 address in brackets.
 impl fmt::Display for MasterAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -33,17 +33,17 @@ impl fmt::Display for MasterAddress {
     }
 }
 
-/// How a minion uses its list of masters.
+/// How a minion uses its list of masters (`master_type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MasterType {
-    /// All of them at once.
+    /// All at once.
     #[default]
     Hot,
     /// One at a time, in order.
     Failover,
-    /// One at a time, beginning with one chosen by the id.
+    /// One at a time, beginning with one that the id chooses.
     Distributed,
-    /// A function names them.
+    /// A function returns them.
     Func,
     /// None.
     Disable,
@@ -76,19 +76,19 @@ impl fmt::Display for MasterType {
     }
 }
 
-/// How the text of a master is read.
+/// How the option `master` is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UriFormat {
     /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.
     #[default]
     Default,
-    /// Nothing but an IP address.
+    /// Only IP addresses.
     IpOnly,
 }
 
-/// Reads the option `master`: one text or a list of texts, in order. A comma separates nothing.
+/// Parses the option `master`: a string or a list of strings. A comma does not separate anything.
 ///
-/// A port in an entry is for that entry alone. The error names the entry and completes "must be …".
+/// A port in an entry applies only to that entry. The error names the entry and completes "must be …".
 pub fn parse_masters(master: &Value, format: UriFormat, port: u16) -> Result<Vec<MasterAddress>, String> {
     let entries = match master {
         Value::List(items) => items.as_slice(),
@@ -104,7 +104,7 @@ pub fn parse_masters(master: &Value, format: UriFormat, port: u16) -> Result<Vec
         .collect()
 }
 
-/// Reads one address of a master.
+/// Parses the address of one master.
 pub fn parse_master(text: &str, format: UriFormat, default_port: u16) -> Result<MasterAddress, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -143,12 +143,12 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
     }
 }
 
-/// Addresses get their short form; names may hold letters, digits, dots, dashes and underscores.
+/// Addresses are shortened; names may contain letters, digits, dots, dashes and underscores.
 fn normal_host(host: &str) -> Result<String, String> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(ip.to_string());
     }
-    // A scope belongs to a link-local address.
+    // A scope id belongs to a link-local address.
     if let Some((address, scope)) = host.split_once('%')
         && let (Ok(ip), true) = (address.parse::<Ipv6Addr>(), scope.chars().all(|c| c.is_ascii_alphanumeric()))
     {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_an_address_is_read() {
+    fn every_form_of_an_address_is_parsed() {
         for (text, host, port) in [
             ("salt", "salt", 4506),
             ("salt.example.com:4510", "salt.example.com", 4510),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_when_told_so() {
+    fn only_addresses_with_ip_only() {
         assert!(parse_master("salt", UriFormat::IpOnly, 1).is_err());
         assert!(parse_master("10.0.0.1:4506", UriFormat::IpOnly, 1).is_err());
         assert_eq!(parse_master("::1", UriFormat::IpOnly, 1).unwrap().to_string(), "[::1]:1");

@@ -14,70 +14,70 @@ use crate::masters::{MasterAddress, MasterType, UriFormat, parse_masters};
 use crate::opts::{Opts, Origins, options};
 use crate::{LoadOptions, Role, Source, effects, finish, prepare, read};
 
-/// All settings of a minion, read once and then never changed.
+/// The settings of a minion. They never change.
 #[derive(Clone, Debug)]
 pub struct Minion {
-    /// The name of the minion.
+    /// The id of the minion.
     pub id: String,
     /// The user it runs as.
     pub user: String,
     /// The directory of the main file.
     pub config_dir: PathBuf,
-    /// Its masters, in order; empty when a function names them, or with `master_type: disable`.
+    /// Its masters in order; empty if a function names them, or with `master_type: disable`.
     pub masters: Vec<MasterAddress>,
-    /// How they are used and found.
+    /// How it uses and finds them.
     pub links: LinkSettings,
-    /// Where things lie.
+    /// Its paths.
     pub paths: MinionPaths,
     /// How it connects.
     pub network: MinionNetwork,
     /// Keepalive of its connections.
     pub keepalive: Keepalive,
-    /// Keys and whom it trusts.
+    /// Keys and trust in masters.
     pub trust: Trust,
-    /// Sign-in, waiting, trying again.
+    /// Sign-in, waiting, retries.
     pub login: Login,
     /// Jobs and processes.
     pub jobs: MinionJobs,
     /// Grains.
     pub grains: GrainSettings,
-    /// Files it uses or serves to itself.
+    /// Options of files that it uses or serves to itself.
     pub files: FileSettings,
-    /// Pillar it makes for itself.
+    /// Options of pillar that it compiles itself.
     pub pillar: PillarSettings,
-    /// How `salt-call` prints states.
+    /// How `salt-call` shows states.
     pub output: Output,
     /// Its log.
     pub log: Log,
     /// All options, as `config.get` and `test.get_opts` show them.
     pub raw: Map,
-    /// Where the options that are no defaults were set.
+    /// Where options were set that differ from the defaults.
     pub origins: Origins,
-    /// What is to be said once the log is open.
+    /// Messages for the log, which is not open yet.
     pub warnings: Vec<String>,
 }
 
 impl Minion {
-    /// Reads the files and makes the settings.
+    /// Reads the files.
     pub fn load(source: &Source, load: &LoadOptions) -> Result<Self, Error> {
         Self::build(read::read_all(Role::Minion, &source.path)?, source, load, &Host)
     }
 
-    /// Makes settings from options, without files: for tests and tools.
+    /// Creates settings from options without files, for tests and tools.
     pub fn from_options(options: Map) -> Result<Self, Error> {
         let opts = Opts { map: options, ..Opts::default() };
         Self::build(opts, &Source::default_for(Role::Minion), &LoadOptions::default(), &Host)
     }
 
-    /// Refuses to go on when a file sets an option that limits who may do what and that is not supported.
+    /// Fails if a file sets an option that restricts who may do what and cannot be enforced.
     ///
     /// # Errors
-    /// When one does; the text names file, line and option.
+    /// The message names file, line and option.
     pub fn refuse_unsupported(&self) -> Result<(), Error> {
         effects::refuse(Role::Minion, &self.raw, &self.origins)
     }
 
-    /// Says which options in the files have no effect, one line each.
+    /// Returns a line for each option in the files that has no effect.
     pub fn ineffective(&self) -> Vec<String> {
         effects::ineffective(Role::Minion, &self.raw, &self.origins)
     }
@@ -109,7 +109,7 @@ impl Minion {
         })
     }
 
-    /// Says whether files and pillar come from this machine alone.
+    /// Returns whether files and pillar come from this machine alone.
     pub fn is_local(&self) -> bool {
         self.jobs.file_client == "local"
     }
@@ -124,57 +124,57 @@ fn masters(opts: &Opts, links: &LinkSettings) -> Result<Vec<MasterAddress>, Erro
 }
 
 options! {
-    /// How masters are used, found and watched.
+    /// How the masters are used, found and checked.
     pub struct LinkSettings {
-        /// The option as it was written: text or list; the name of a function with `master_type: func`.
+        /// The option as written: a string or a list, or a function name with `master_type: func`.
         master: Value;
-        /// All at once, one after the other…
+        /// The value of `master_type`.
         master_type: MasterType;
-        /// How the texts are read.
+        /// How the addresses are parsed.
         master_uri_format: UriFormat;
-        /// Request port of an entry that names none.
+        /// The request port of an entry without one.
         master_port: u16;
-        /// Publish port of all masters, instead of what each says at sign-in.
+        /// The publish port of all masters, instead of the one each announces.
         publish_port: Option<u16>;
-        /// Time between checks that a master answers; zero for none.
+        /// The interval of checks that a master answers; zero for none.
         master_alive_interval: Duration;
-        /// Time between signs of life on each connection to a master; three missing ones end it. Not an option of Salt.
+        /// The heartbeat interval of each connection to a master; three missed ones end it. Not an option of Salt.
         master_heartbeat: Duration;
-        /// Whether the list is shuffled.
+        /// Whether to shuffle the list.
         random_master: bool;
-        /// Old name of it.
+        /// Its old name.
         master_shuffle: bool;
-        /// Whether the first master is gone back to.
+        /// Whether to return to the first master.
         master_failback: bool;
-        /// Time between tries to; zero for that of the checks.
+        /// The interval of attempts to return; zero for that of the checks.
         master_failback_interval: Duration;
-        /// How long the first master must have answered before it is gone back to. Not an option of Salt.
+        /// How long the first master must have answered before the minion returns to it. Not an option of Salt.
         master_failback_healthy: Duration;
-        /// Passes over the list before giving up; -1 for ever.
+        /// The number of rounds over the list before giving up; -1 for ever.
         master_tries: i64;
-        /// Time between tries when a name does not resolve; zero to give up at once.
+        /// The pause between look-ups of a name that does not resolve; zero to give up at once.
         retry_dns: Duration;
-        /// How many such tries; unset for ever.
+        /// The number of such look-ups; unlimited if unset.
         retry_dns_count: Option<u32>;
-        /// Whether a master is followed though files are local.
+        /// Whether to follow a master although files are local.
         use_master_when_local: bool;
     }
 
-    /// Where things of a minion lie; below `root_dir` already.
+    /// The paths of a minion, already below `root_dir`.
     pub struct MinionPaths {
-        /// Path of the main file.
+        /// The main file.
         conf_file: PathBuf;
-        /// Keys.
+        /// The key directory.
         pki_dir: PathBuf;
-        /// Files, jobs, synced plug-ins.
+        /// The cache directory: files, jobs, synced plug-ins.
         cachedir: PathBuf;
-        /// Local sockets.
+        /// The directory of local sockets.
         sock_dir: PathBuf;
-        /// File with the process id.
+        /// The pid file.
         pidfile: PathBuf;
-        /// Synced Python plug-ins.
+        /// The directory of synced Python plug-ins.
         extension_modules: PathBuf;
-        /// Whether owners and modes are put right at the start.
+        /// Whether to fix owners and modes at startup.
         verify_env: bool;
         /// Whether the group may read the keys.
         permissive_pki_access: bool;
@@ -182,105 +182,105 @@ options! {
 
     /// How a minion connects.
     pub struct MinionNetwork {
-        /// How bytes travel.
+        /// The transport.
         transport: Transport;
         /// TLS for the tcp transport.
         tls: Option<Tls> = "ssl";
-        /// IPv6 wanted or not; unset to take what resolves.
+        /// Whether to use IPv6; by default what resolves.
         ipv6: Option<bool>;
-        /// Interface whose address connections come from.
+        /// The interface whose address is the source of connections.
         source_interface_name: Option<String>;
-        /// Address connections come from.
+        /// The source address of connections.
         source_address: Option<String>;
-        /// Local port of the request connection; 0 for any.
+        /// The local port of the request connection; 0 for any.
         source_ret_port: u16;
-        /// Local port of the publish connection; 0 for any.
+        /// The local port of the publish connection; 0 for any.
         source_publish_port: u16;
-        /// Whether jobs for others are not even sent to us.
+        /// Whether the master does not even send jobs for others.
         zmq_filtering: bool;
-        /// Least pause before a connection is made again, in milliseconds.
+        /// The minimum pause before a reconnection, in milliseconds.
         recon_default: u64;
-        /// Longest pause, in milliseconds.
+        /// The maximum pause, in milliseconds.
         recon_max: u64;
         /// Whether the pause is random between the two.
         recon_randomize: bool;
-        /// Pause before a connection is made again (tcp).
+        /// The pause before a reconnection (tcp).
         tcp_reconnect_backoff: Duration;
-        /// Local sockets as unix sockets or as ports.
+        /// Whether local sockets are Unix sockets or ports.
         ipc_mode: IpcMode;
         /// Ports on which local programs listen to events, with `ipc_mode: tcp`.
         tcp_pub_port: BusPorts;
         /// Ports to which they send events.
         tcp_pull_port: BusPorts;
-        /// Bytes that may wait for one local client; 0 for no limit.
+        /// The bytes that may wait for one local client; 0 for no limit.
         ipc_write_buffer: u64;
-        /// Largest event, in bytes.
+        /// The maximum size of an event in bytes.
         max_event_size: usize;
     }
 
-    /// Keys and whom a minion trusts.
+    /// Keys and trust in masters.
     pub struct Trust {
-        /// Fingerprint the key of a master must have.
+        /// The required fingerprint of a master's key.
         master_finger: Option<String>;
-        /// Whether the signature of the key of a master is checked.
+        /// Whether to verify the signature of a master's key.
         verify_master_pubkey_sign: bool;
-        /// Name of the public half of the signing key.
+        /// The name of the public signing key.
         master_sign_key_name: String;
-        /// Whether it is checked at each sign-in.
+        /// Whether to verify it at each sign-in.
         always_verify_signature: bool;
-        /// Whether only signed jobs are taken.
+        /// Whether to accept only signed jobs.
         sign_pub_messages: bool;
-        /// Whether we sign what we send.
+        /// Whether to sign messages.
         minion_sign_messages: bool;
-        /// Padding of encryption at sign-in.
+        /// The padding of encryption at sign-in.
         encryption_algorithm: String;
-        /// Padding of signatures.
+        /// The padding of signatures.
         signing_algorithm: String;
-        /// Whether a changed key of a master is taken.
+        /// Whether to accept a changed key of a master.
         open_mode: bool;
         /// Grains sent at sign-in, so that the key is accepted.
         autosign_grains: Vec<String>;
-        /// Bits of a new key.
+        /// The size of a new key in bits.
         keysize: u32;
-        /// Digest of fingerprints and files.
+        /// The digest of fingerprints and files.
         hash_type: String;
     }
 
-    /// Sign-in, waiting, trying again.
+    /// Sign-in, waiting, retries.
     pub struct Login {
-        /// Pause while our key is pending.
+        /// The pause while our key is pending.
         acceptance_wait_time: Duration;
-        /// Longest such pause; zero to keep it as it is.
+        /// The longest such pause; zero to keep it constant.
         acceptance_wait_time_max: Duration;
-        /// Sign-ins without an answer before giving up.
+        /// The number of unanswered sign-ins before giving up.
         auth_tries: u32;
-        /// How long an answer is waited for.
+        /// The timeout of a sign-in.
         auth_timeout: Duration;
         /// Whether a rejected minion keeps trying.
         rejected_retry: bool;
-        /// Longest random pause before a new sign-in.
+        /// The longest random pause before a repeated sign-in.
         random_reauth_delay: Duration;
-        /// Longest random pause at the start.
+        /// The longest random pause at startup.
         random_startup_delay: Duration;
-        /// Minutes between pings to the master; 0 for none.
+        /// The interval of pings to the master in minutes; 0 for none.
         ping_interval: u64;
-        /// How long the answer to a request is waited for.
+        /// The timeout of a request.
         request_channel_timeout: Duration;
-        /// How often it is sent.
+        /// How often a request is sent.
         request_channel_tries: u32;
-        /// Least pause before a return is sent again.
+        /// The minimum pause before a return is sent again.
         return_retry_timer: Duration;
-        /// Longest such pause.
+        /// The longest such pause.
         return_retry_timer_max: Duration;
-        /// How long a return that no master has acknowledged is kept. Not an option of Salt.
+        /// How long an unacknowledged return is kept. Not an option of Salt.
         return_keep: Duration;
-        /// Most bytes of such returns. Not an option of Salt.
+        /// The maximum size of these returns in bytes. Not an option of Salt.
         return_keep_size: u64;
         /// How long a return waits for its master before another one gets a copy. Not an option of Salt.
         return_peer_after: Duration;
-        /// Whether results are sent at all.
+        /// Whether to send returns at all.
         pub_ret: bool;
-        /// Whether the old start event is fired as well.
+        /// Whether to fire the old start event as well.
         enable_legacy_startup_events: bool;
         /// Grains added to the start event.
         start_event_grains: Vec<String>;
@@ -290,37 +290,37 @@ options! {
     pub struct MinionJobs {
         /// `remote` or `local`.
         file_client: String;
-        /// Whether results are kept on the minion too.
+        /// Whether to store returns on the minion too.
         cache_jobs: bool;
-        /// Most jobs at once; -1 for no limit.
+        /// The maximum number of concurrent jobs; -1 for no limit.
         process_count_max: i64;
-        /// How many job ids are remembered.
+        /// The number of job ids that are remembered.
         minion_jid_queue_hwm: usize;
-        /// Whether several functions of a job run in order and give lists.
+        /// Whether several functions of a job run in order and return lists.
         multifunc_ordered: bool;
-        /// Which of several modules with one name is taken: `pkg: yumpkg`.
+        /// Which of several modules with one name to use: `pkg: yumpkg`.
         providers: Map;
         /// Returners used for every job.
         returners: Vec<String> = "return";
-        /// Whether the mine is sent.
+        /// Whether to send the mine.
         mine_enabled: bool;
-        /// Minutes between that.
+        /// The interval of sending the mine, in minutes.
         mine_interval: u64;
         /// Scheduled jobs.
         schedule: Map;
-        /// Whether states are only tried.
+        /// Whether states run in test mode.
         test: bool;
-        /// Seconds between passes of the main loop.
+        /// The interval of the main loop in seconds.
         loop_interval: Duration;
-        /// Bytes per piece of a pushed file.
+        /// The chunk size of a pushed file in bytes.
         salt_cp_chunk_size: usize;
     }
 
-    /// How grains are found and kept.
+    /// How grains are collected and cached.
     pub struct GrainSettings {
         /// Grains set in the configuration.
         grains: Map;
-        /// Minutes between looking for changes; 0 for never.
+        /// The interval of checks for changed grains in minutes; 0 for never.
         grains_refresh_every: u64;
     }
 }

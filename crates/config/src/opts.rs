@@ -1,4 +1,4 @@
-//! Options with the places they come from, and the reading of typed fields out of them.
+//! Options with their origins, and parsing of typed fields.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::error::Error;
 pub struct Origin {
     /// The file.
     pub file: Arc<Path>,
-    /// The line in it, from one, when it is known.
+    /// The line in it, from one, if it is known.
     pub line: Option<u64>,
 }
 
@@ -28,10 +28,10 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// Where the options of a daemon were set, by name. What stands here and nowhere is a default.
+/// Where the options of a daemon were set, by name. An option that is not here has its default.
 pub type Origins = HashMap<String, Origin>;
 
-/// All options of a daemon while they are being made ready.
+/// The options of a daemon while they are being prepared.
 #[derive(Debug, Default)]
 pub(crate) struct Opts {
     pub(crate) map: Map,
@@ -40,12 +40,12 @@ pub(crate) struct Opts {
 }
 
 impl Opts {
-    /// Reads one option as a typed value.
+    /// Parses one option as a typed value.
     pub(crate) fn read<T: FromOption>(&self, name: &str) -> Result<T, Error> {
         T::from_option(self.map.get(name)).map_err(|must| self.wrong(name, must))
     }
 
-    /// Makes the error for an option that must be something else.
+    /// Returns the error of an option that must be something else.
     pub(crate) fn wrong(&self, name: &str, must: impl Into<String>) -> Error {
         let value = self.map.get(name).map_or_else(|| "nothing".to_owned(), |value| self.show(name, value));
         Error::Option { origin: self.origins.get(name).cloned(), name: name.to_owned(), must: must.into(), value }
@@ -76,9 +76,9 @@ impl Opts {
     }
 }
 
-/// A type that an option can be read as.
+/// A type of an option.
 pub trait FromOption: Sized {
-    /// Reads the value of an option; nothing is an option that is not there. The error completes "must be …".
+    /// Parses the value of an option; `None` means that it is not set. The error completes "must be …".
     fn from_option(value: Option<&Value>) -> Result<Self, String>;
 }
 
@@ -88,7 +88,7 @@ impl FromOption for Value {
     }
 }
 
-/// Empty and absent are false, as everywhere in Salt.
+/// As everywhere in Salt, empty and absent are false.
 impl FromOption for bool {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value {
@@ -148,7 +148,7 @@ impl FromOption for f64 {
     }
 }
 
-/// Seconds, with fractions; a negative number counts as none.
+/// Seconds, with fractions; a negative number counts as zero.
 impl FromOption for Duration {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         // More than a century is as good as for ever, and cannot overflow a clock.
@@ -158,7 +158,7 @@ impl FromOption for Duration {
     }
 }
 
-/// Empty, absent and null are none.
+/// Empty, absent and null mean `None`.
 impl<T: FromOption> FromOption for Option<T> {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value {
@@ -174,14 +174,14 @@ impl FromOption for Map {
         match value {
             Some(Value::Map(map)) => Ok(map.clone()),
             None | Some(Value::Null) => Ok(Map::new()),
-            // Salt makes an empty map of these.
+            // As in Salt, these mean an empty map.
             Some(value @ (Value::List(_) | Value::Str(_))) if !value.truthy() => Ok(Map::new()),
             Some(_) => Err("a map".into()),
         }
     }
 }
 
-/// A list of texts. One text counts as a list of one, since that is what is meant.
+/// A list of strings. A single string counts as a list of one, since that is what people mean.
 impl FromOption for Vec<String> {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value {
@@ -205,9 +205,9 @@ impl FromOption for Vec<Value> {
     }
 }
 
-/// Declares a group of options: a struct whose fields are read from the options of the same names.
+/// Declares a group of options: a struct whose fields are parsed from the options of the same names.
 ///
-/// A name that is no Rust name is given after `=`; after `or`, the value of an option that Salt's defaults lack.
+/// A name that is not a valid Rust name follows `=`; the default of an option that Salt's tables lack follows `or`.
 macro_rules! options {
     ($(
         $(#[$meta:meta])*
@@ -222,7 +222,7 @@ macro_rules! options {
         }
 
         impl $group {
-            /// Each field and the option it holds.
+            /// Each field with its option.
             pub(crate) const FIELDS: &[(&str, &str)] =
                 &[$( (stringify!($field), options!(@name $field, [$($name)?])) ),*];
 

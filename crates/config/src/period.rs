@@ -1,16 +1,16 @@
-//! Spans of time as people write them: `90`, `10m`, `1h30m`.
+//! Durations as people write them: `90`, `10m`, `1h30m`.
 
 use std::time::Duration;
 
 use value::Value;
 
-/// The longest span, in seconds: ten years.
+/// The maximum duration in seconds: ten years.
 const LONGEST: f64 = 10.0 * 365.0 * 86_400.0;
 
-/// Reads a number of seconds, or text of numbers with the units `s`, `m`, `h` and `d`.
+/// Parses a number of seconds, or a string of numbers with the units `s`, `m`, `h` and `d`.
 ///
 /// # Errors
-/// What it must be, in words.
+/// A description of the valid values.
 pub fn period(value: &Value) -> Result<Duration, String> {
     let seconds = match value {
         Value::Str(text) => seconds(text),

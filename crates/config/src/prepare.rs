@@ -1,6 +1,6 @@
-//! What becomes of the options after all files are read: paths below `root_dir`, derived options, normal forms.
+//! Prepares the options after all files are read: paths below `root_dir`, derived options, normal forms.
 //!
-//! The steps and their order are those of Salt, because each sees what the one before it left.
+//! The steps and their order are those of Salt, because each step sees the result of the one before.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,14 +13,14 @@ use crate::opts::Opts;
 use crate::table;
 use crate::{LoadOptions, Role};
 
-/// Signatures Salt knows.
+/// The signature algorithms that Salt knows.
 const SIGNING_ALGORITHMS: [&str; 2] = ["PKCS1v15-SHA1", "PKCS1v15-SHA224"];
-/// Encryptions Salt knows.
+/// The encryption algorithms that Salt knows.
 const ENCRYPTION_ALGORITHMS: [&str; 2] = ["OAEP-SHA1", "OAEP-SHA224"];
-/// Longest path of a unix socket, in bytes, without its final zero.
+/// The maximum length of a Unix socket's path in bytes, without the final zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
-/// Lays what the files set over the defaults.
+/// Merges the files' options over the defaults.
 fn over_defaults(role: Role, mut set: Opts) -> Opts {
     adjust_log_file(role, &mut set);
     let mut map = table::defaults(role);
@@ -30,16 +30,18 @@ fn over_defaults(role: Role, mut set: Opts) -> Opts {
     set
 }
 
-/// Makes the options of a master ready.
+/// Prepares the options of a master.
 pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Result<Opts, Error> {
     let write_buffer = set.map.get("ipc_write_buffer").cloned();
     let mut opts = over_defaults(Role::Master, set);
     opts.set("__fs_update", true);
+    // 3008.0 read the port from `cluster_port` by mistake, so configurations of that time have it there.
     if opts.map.contains_key("cluster_port") && !opts.origins.contains_key("cluster_pool_port") {
         opts.warn("The 'cluster_port' master opt is deprecated; use 'cluster_pool_port' instead.");
         let port = opts.map.get("cluster_port").cloned().unwrap_or_default();
         opts.set("cluster_pool_port", port);
     }
+    // The REST backend returns permissions only at login, so they must be kept in the token.
     if opts.map.get("external_auth").is_some_and(|backends| backends.get("rest").is_some()) {
         opts.set("keep_acl_in_token", true);
     }
@@ -76,6 +78,7 @@ pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     roots(&mut opts, "file_roots", "/srv/salt");
     roots(&mut opts, "pillar_roots", "/srv/pillar");
     ignored_files(&mut opts);
+    // A minion that publishes occupies a worker while its job needs others; Salt requires three then.
     if opts.read::<i64>("worker_threads")? < 3 && opts.truthy("peer") {
         let file = opts.text("conf_file");
         opts.warn(format!(
@@ -91,7 +94,7 @@ pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     Ok(opts)
 }
 
-/// Makes the options of a minion ready.
+/// Prepares the options of a minion.
 pub(crate) fn minion(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Result<Opts, Error> {
     let write_buffer = set.map.get("ipc_write_buffer").cloned();
     let mut opts = over_defaults(Role::Minion, set);
@@ -150,19 +153,20 @@ fn environment(opts: &mut Opts, daemon: &str) {
                 "The 'saltenv' and 'environment' {daemon} config options cannot both be used. Ignoring 'environment' \
                  in favor of 'saltenv'."
             ));
+            // Salt leaves the value under both names, and formulas read either.
             opts.set("environment", saltenv);
         }
     }
 }
 
-/// Takes an option under the name it had in old tutorials. It says who may do what, so that only one of both may stand.
+/// Accepts an option under the name it has in old tutorials. It restricts who may do what, so only one of the two may be set.
 fn renamed(opts: &mut Opts, old: &str, new: &str) -> Result<(), Error> {
     let Some(value) = opts.map.get(old).cloned() else { return Ok(()) };
     if opts.origins.contains_key(new) {
-        return Err(opts.wrong(old, format!("taken out: it is the old name of '{new}', which is set, too")));
+        return Err(opts.wrong(old, format!("removed: it is the old name of '{new}', which is set too")));
     }
     let place = opts.origins.get(old).map(|origin| format!("{origin}: ")).unwrap_or_default();
-    opts.warn(format!("config: {place}option '{old}' is obeyed as '{new}', which is its name today"));
+    opts.warn(format!("config: {place}option '{old}' is the old name of '{new}' and is obeyed"));
     if let Some(origin) = opts.origins.get(old).cloned() {
         opts.origins.insert(new.to_owned(), origin);
     }
@@ -180,9 +184,10 @@ fn backend_names(opts: &mut Opts) {
     }
 }
 
-/// A socket directory much longer than the cache directory is replaced by one in it.
+/// A socket directory with a much longer path than the cache directory is replaced by one in it.
 fn short_sock_dir(opts: &mut Opts) {
     let (sockets, cache) = (opts.text("sock_dir"), opts.text("cachedir"));
+    // The path of a Unix socket is short; Salt moves the directory by this rule, and its programs look there.
     if sockets.chars().count() > cache.chars().count() + 10 {
         opts.set("sock_dir", join(&cache, ".salt-unix"));
     }
@@ -199,7 +204,7 @@ fn extension_dirs(opts: &mut Opts) {
     }
 }
 
-/// Salt's own default is a share of the memory, which it then does not use.
+/// Salt's own default is a share of the memory, which Salt then does not use.
 fn set_write_buffer(opts: &mut Opts, set: Option<Value>) {
     const DYNAMIC: i64 = 64 << 20;
     match set {
@@ -232,13 +237,13 @@ fn cluster(opts: &mut Opts) {
     }
 }
 
-/// These protect everything, so nothing but a plain `true` opens them.
+/// These options protect everything, so only a plain `true` enables them.
 fn only_true(opts: &mut Opts, name: &str) {
     let open = opts.map.get(name) == Some(&Value::Bool(true));
     opts.set(name, open);
 }
 
-/// Environment names are text, their values lists; patterns are expanded once, at the start.
+/// Environment names are strings, their values lists; patterns are expanded once, at startup.
 fn roots(opts: &mut Opts, name: &str, default: &str) {
     let Some(Value::Map(roots)) = opts.map.get(name) else {
         opts.warn(format!("The {name} parameter is not properly formatted, using defaults"));
@@ -260,7 +265,7 @@ fn expand(dirs: &Value) -> Value {
     dirs.as_list().unwrap_or_default().iter().flat_map(one).collect()
 }
 
-/// Expressions that cannot be compiled are left out with a word.
+/// Invalid expressions are left out with a warning.
 fn ignored_files(opts: &mut Opts) {
     for name in ["file_ignore_regex", "file_ignore_glob"] {
         if let Some(Value::Str(one)) = opts.map.get(name).cloned().filter(Value::truthy) {
@@ -280,7 +285,7 @@ fn compiles(pattern: &str) -> bool {
     fancy_regex::Regex::new(pattern).is_ok()
 }
 
-/// One pool with all workers, unless pools are laid out.
+/// One pool with all workers, unless pools are configured.
 fn worker_pools(opts: &mut Opts) {
     if opts.truthy("worker_pools_enabled") && !opts.truthy("worker_pools") {
         let threads = opts.map.get("worker_threads").cloned().unwrap_or_default();
@@ -344,7 +349,7 @@ fn one_of(opts: &Opts, name: &str, known: &[&str]) -> Result<(), Error> {
     }
 }
 
-/// A list of maps is one map.
+/// A list of maps becomes one map.
 fn nodegroups(opts: &mut Opts) {
     match opts.map.get("nodegroups").cloned() {
         None | Some(Value::Null) => opts.set("nodegroups", Map::new()),
@@ -356,7 +361,7 @@ fn nodegroups(opts: &mut Opts) {
     }
 }
 
-/// Puts paths below `root_dir`; logs only when they are paths and not addresses of a log server.
+/// Puts paths below `root_dir`; logs only if they are paths and not addresses of a log server.
 fn below_root(opts: &mut Opts, paths: &[&str], logs: &[&str]) -> Result<(), Error> {
     let root = absolute(&opts.text("root_dir"));
     if !opts.truthy("root_dir") {
@@ -373,8 +378,8 @@ fn below_root(opts: &mut Opts, paths: &[&str], logs: &[&str]) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns where a path goes. An absolute path stays below the root it already has; the root of the default paths
-/// is `/`, whatever is in front of it, so every absolute path moves.
+/// Returns the new path. An absolute path stays below the root that it already has; the root of the default paths is `/`,
+/// whatever prefix they have, so every absolute path moves.
 fn moved_below(path: &str, root: &str) -> Option<String> {
     let base = root.trim_end_matches('/');
     let within = (!base.is_empty()).then(|| path.strip_prefix(base)).flatten();
@@ -385,7 +390,7 @@ fn moved_below(path: &str, root: &str) -> Option<String> {
     Some(join(if base.is_empty() { "/" } else { base }, rest.trim_start_matches('/')))
 }
 
-/// Says whether a log file is an address such as `udp://host:514` or `file:///dev/log`.
+/// Returns whether a log file is an address such as `udp://host:514` or `file:///dev/log`.
 pub(crate) fn has_scheme(log: &str) -> bool {
     let Some((scheme, _)) = log.split_once(':') else { return false };
     let mut letters = scheme.chars();
@@ -393,7 +398,7 @@ pub(crate) fn has_scheme(log: &str) -> bool {
         && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
 }
 
-/// Joins as `os.path.join` does.
+/// Joins paths as `os.path.join` does.
 pub(crate) fn join(base: &str, rest: &str) -> String {
     if rest.starts_with('/') || base.is_empty() {
         rest.to_owned()
@@ -438,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn log_addresses_are_no_paths() {
+    fn log_addresses_are_not_paths() {
         assert!(has_scheme("udp://loghost:514"));
         assert!(has_scheme("file:///dev/log"));
         assert!(!has_scheme("/var/log/salt/master"));

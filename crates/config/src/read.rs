@@ -1,4 +1,4 @@
-//! Reading files: the main one, those of `default_include`, those of `include`.
+//! Reads the files: the main one, those of `default_include`, those of `include`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::glob::glob;
 use crate::opts::{Opts, Origin};
 use crate::table::{self, Type, expand_home};
 
-/// How many files may include each other in a chain.
+/// The maximum depth of includes.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// Reads the main file and all it includes. A file that is not there sets nothing.
+/// Reads the main file and all its includes. A missing file sets nothing.
 pub(crate) fn read_all(role: Role, path: &Path) -> Result<Opts, Error> {
     let mut reader = Reader { role, warnings: Vec::new() };
     let mut layer = reader.main(path)?.unwrap_or_default();
@@ -50,7 +50,7 @@ impl Reader {
                 layer.set("conf_file", path.display().to_string());
                 Ok(Some(layer))
             }
-            // A user who may not read the file works with the defaults, as in Salt; but is told.
+            // As in Salt, a user who may not read the file gets the defaults, but with a warning.
             Err(Error::Read { path, source }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 self.warnings.push(format!("config: {} is not readable, defaults are used", path.display()));
                 Ok(None)
@@ -80,7 +80,7 @@ impl Reader {
         Ok(layer)
     }
 
-    /// The minion writes its own schedule; a damaged one must not keep it from starting.
+    /// The minion writes its own schedule; a damaged file must not keep it from starting.
     fn put_aside(&mut self, path: &Path, problem: yaml::Error) -> Result<Opts, Error> {
         let mut aside = path.as_os_str().to_owned();
         aside.push("YAMLError");
@@ -95,7 +95,7 @@ impl Reader {
         for name in names {
             let Some(types) = table::types(self.role, &name) else { continue };
             if types.contains(&Type::None) && !types.contains(&Type::Str) && layer.map.get_str(&name) == Some("None") {
-                // Salt's own sample files write Python's word where YAML's is meant.
+                // Salt's own sample files write Python's `None` where YAML's null is meant.
                 layer.set(&name, Value::Null);
             }
             let value = layer.map.get(&name).unwrap_or(&Value::Null);
@@ -112,7 +112,7 @@ impl Reader {
         Ok(())
     }
 
-    /// An option with nothing after its colon: its default is meant.
+    /// An option without a value means its default.
     fn empty(&mut self, layer: &mut Opts, name: &str, types: &[Type]) {
         if !types.contains(&Type::Str)
             && let Some(origin) = layer.origins.get(name)
@@ -125,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// Reads the files of one `include` option, merging them deeply, lists included.
+    /// Reads the files of one `include` option and merges them recursively, lists included.
     fn include(&mut self, patterns: &Value, from: &Path, verbose: bool, depth: usize) -> Result<Opts, Error> {
         if depth > MAX_INCLUDE_DEPTH {
             return Err(Error::IncludeDepth { path: from.to_owned(), limit: MAX_INCLUDE_DEPTH });
@@ -189,7 +189,7 @@ fn absolute(pattern: &str, from: &Path) -> String {
     base.display().to_string()
 }
 
-/// Lays the options of one layer over another, whole option by whole option.
+/// Merges the options of one layer over another; each option is replaced as a whole.
 fn lay_over(under: &mut Opts, over: Opts) {
     under.map.update(over.map);
     under.origins.extend(over.origins);
@@ -199,7 +199,7 @@ fn merge(all: &mut Opts, layer: Opts) {
     for (name, value) in layer.map {
         let schedule = name == Value::from("schedule");
         match (all.map.get_value_mut(&name), value) {
-            // A job of the same name is replaced, not mixed.
+            // A job of the same name is replaced, not merged.
             (Some(Value::Map(old)), Value::Map(new)) if schedule => old.update(new),
             (Some(old), new) => merge_value(old, new),
             (None, new) => drop(all.map.insert(name, new)),

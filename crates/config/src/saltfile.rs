@@ -1,4 +1,4 @@
-//! The `Saltfile`: default flags per program; and the client's own file, `~/.saltrc`.
+//! The `Saltfile` with default flags per program, and the client's own file, `~/.saltrc`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub struct Saltfile {
 }
 
 impl Saltfile {
-    /// Finds and reads the file: the one of the flag, the one of `SALT_SALTFILE`, the one in the working directory,
+    /// Finds and reads the file: that of the flag, that of `SALT_SALTFILE`, the one in the working directory,
     /// `~/.salt/Saltfile`. A file that was named must exist.
     pub fn load(flag: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let named = flag.map(Path::to_owned).or_else(|| variable("SALT_SALTFILE").map(PathBuf::from));
@@ -38,7 +38,7 @@ impl Saltfile {
     }
 }
 
-/// Reads the client's own options: the file of `SALT_CLIENT_CONFIG`, or `~/.saltrc`. Missing, it sets nothing.
+/// Reads the client's own options: the file of `SALT_CLIENT_CONFIG`, or `~/.saltrc`. A missing file sets nothing.
 pub fn client_file(variable: impl Fn(&str) -> Option<String>) -> Result<Map, Error> {
     let named = variable("SALT_CLIENT_CONFIG").map(PathBuf::from).filter(|path| path.is_file());
     let path = named.unwrap_or_else(|| PathBuf::from(expand_home("~/.saltrc")));

@@ -1,5 +1,5 @@
-//! The tables of known options: name, types, default. One line each in `options/*.txt`; those that Salt does not have lie
-//! apart in `options/ours-*.txt`.
+//! The tables of known options: name, types and default, one line each in `options/*.txt`. Saltern's own options are in
+//! `options/ours-*.txt`.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use crate::{Role, host};
 
-/// A type an option may have, as the tables name it.
+/// A type of an option, as the tables name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Str,
@@ -16,37 +16,37 @@ pub(crate) enum Type {
     Bool,
     List,
     Map,
-    /// May be empty.
+    /// May be null.
     None,
     /// Not checked.
     Any,
 }
 
-/// One option that Salt knows.
+/// An option that Salt knows.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownOption {
     pub(crate) name: &'static str,
     pub(crate) types: Vec<Type>,
-    /// Nothing for an option that is absent until it is set.
+    /// `None` for an option that is absent until it is set.
     pub(crate) default: Option<&'static str>,
 }
 
-static MASTER: LazyLock<Vec<Known>> =
+static MASTER: LazyLock<Vec<KnownOption>> =
     LazyLock::new(|| parse(concat!(include_str!("options/master.txt"), include_str!("options/ours-master.txt"))));
-static MINION: LazyLock<Vec<Known>> =
+static MINION: LazyLock<Vec<KnownOption>> =
     LazyLock::new(|| parse(concat!(include_str!("options/minion.txt"), include_str!("options/ours-minion.txt"))));
-static UNSET: LazyLock<Vec<Known>> = LazyLock::new(|| parse(include_str!("options/unset.txt")));
+static UNSET: LazyLock<Vec<KnownOption>> = LazyLock::new(|| parse(include_str!("options/unset.txt")));
 
 /// Returns the options that have a default, in the order in which they are shown.
-pub(crate) fn known(role: Role) -> &'static [Known] {
+pub(crate) fn known(role: Role) -> &'static [KnownOption] {
     match role {
         Role::Master => &MASTER,
         Role::Minion => &MINION,
     }
 }
 
-/// Returns the types an option may have; nothing for one that is not known. An option of the other daemon counts:
-/// Salt checks all names in every file.
+/// Returns the valid types of an option; `None` for an unknown one. Options of the other daemon count too, because Salt checks
+/// all names in every file.
 pub(crate) fn types(role: Role, name: &str) -> Option<&'static [Type]> {
     let other = match role {
         Role::Master => Role::Minion,
@@ -56,12 +56,12 @@ pub(crate) fn types(role: Role, name: &str) -> Option<&'static [Type]> {
     all.find(|known| known.name == name).map(|known| known.types.as_slice())
 }
 
-/// Returns the names of all options of one side, also those without a default.
+/// Returns the names of all options of one side, including those without a default.
 pub(crate) fn names(role: Role) -> impl Iterator<Item = &'static str> {
     known(role).iter().chain(UNSET.iter()).map(|known| known.name)
 }
 
-/// Returns the options as they are when no file sets any.
+/// Returns the options when no file sets any.
 pub(crate) fn defaults(role: Role) -> Map {
     let mut map = Map::with_capacity(known(role).len() + 32);
     for known in known(role) {
@@ -72,17 +72,17 @@ pub(crate) fn defaults(role: Role) -> Map {
     map
 }
 
-fn parse(table: &'static str) -> Vec<Known> {
+fn parse(table: &'static str) -> Vec<KnownOption> {
     table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(parse_line).collect()
 }
 
-fn parse_line(line: &'static str) -> Known {
+fn parse_line(line: &'static str) -> KnownOption {
     let (name, rest) = line.split_once(' ').unwrap_or((line, "any"));
     let (types, default) = match rest.trim_start().split_once(' ') {
         Some((types, default)) => (types, Some(default.trim()).filter(|text| !text.is_empty())),
         None => (rest.trim(), None),
     };
-    Known { name, types: types.split('|').map(parse_type).collect(), default }
+    KnownOption { name, types: types.split('|').map(parse_type).collect(), default }
 }
 
 fn parse_type(word: &str) -> Type {
@@ -98,7 +98,7 @@ fn parse_type(word: &str) -> Type {
     }
 }
 
-/// Reads a default. The usual forms are read here; a parser for each of some hundred lines would cost its start.
+/// Parses a default. The usual forms are parsed here; a YAML parser for each of some hundred lines would slow the start.
 fn parse_default(text: &str) -> Value {
     match text {
         "null" => return Value::Null,
@@ -121,7 +121,7 @@ fn parse_default(text: &str) -> Value {
     yaml::load(text, "defaults").unwrap_or_default()
 }
 
-/// Puts the home directory in the place of a leading `~`.
+/// Replaces a leading `~` by the home directory.
 pub(crate) fn expand_home(path: &str) -> String {
     match (path.strip_prefix('~'), home()) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),

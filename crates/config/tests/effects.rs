@@ -134,7 +134,7 @@ fn asked_with_prefix(name: &str, literals: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn the_table_says_of_each_option_what_the_code_does() {
+fn the_effects_agree_with_the_options_that_the_code_reads() {
     let (own, others) = read();
     let typed = effects::typed_fields();
     let mut wrong = Vec::new();
@@ -162,7 +162,7 @@ fn the_table_says_of_each_option_what_the_code_does() {
 }
 
 #[test]
-fn the_page_about_options_is_current() {
+fn the_options_page_is_current() {
     let path = crates().parent().unwrap().join("docs/options.md");
     let page = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(page == effects::page(), "{} is stale: its second paragraph says how it is written", path.display());
@@ -188,7 +188,7 @@ fn loaded(role: Role, text: &str) -> (Result<(), String>, Vec<String>) {
 }
 
 #[test]
-fn the_start_names_each_option_without_effect_that_somebody_set() {
+fn configured_options_without_effect_are_reported() {
     let text = "id: a\nrest_cherrypy: {port: 8000}\nsyndic_master: above\nthoriumenv:\nmy_own: 1\n";
     let (refused, lines) = loaded(Role::Master, text);
     assert_eq!(refused, Ok(()));
@@ -211,17 +211,17 @@ fn the_start_names_each_option_without_effect_that_somebody_set() {
 }
 
 #[test]
-fn what_forbids_and_cannot_be_obeyed_stops_the_start() {
+fn restrictions_that_cannot_be_enforced_stop_the_start() {
     let refusal = |name: &str, line: u32, why: &str| {
         Err(format!(
-            "config: FILE:{line}: option '{name}' is not supported ({why}); it limits what is allowed, so nothing starts until \
-             it is taken out"
+            "config: FILE:{line}: option '{name}' is not supported ({why}); it restricts access, so nothing starts until it \
+             is removed"
         ))
     };
     let (refused, _) = loaded(Role::Minion, "id: a\ndisable_renders: [jinja]\n");
-    assert_eq!(refused, refusal("disable_renders", 2, "plug-ins of this kind cannot be turned off"));
+    assert_eq!(refused, refusal("disable_renders", 2, "plug-ins of this kind cannot be disabled"));
     let (refused, _) = loaded(Role::Minion, "sudo_user: ops\nid: a\n");
-    assert_eq!(refused, refusal("sudo_user", 1, "commands are not run through sudo as another user"));
+    assert_eq!(refused, refusal("sudo_user", 1, "running commands through sudo as another user is not supported"));
     let (refused, _) = loaded(Role::Master, "eauth_acl_module: mine\nid: a\n");
     assert!(refused.is_err());
     for empty in ["sudo_user: ''", "disable_renders: []"] {
@@ -230,7 +230,7 @@ fn what_forbids_and_cannot_be_obeyed_stops_the_start() {
 }
 
 #[test]
-fn the_old_name_of_publisher_acl_is_obeyed_and_told_of() {
+fn the_old_name_of_publisher_acl_works_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("master");
     let source = saltern_config::Source { path: path.clone() };

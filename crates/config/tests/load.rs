@@ -41,7 +41,7 @@ impl Tree {
 }
 
 #[test]
-fn defaults_alone_make_settings() {
+fn settings_can_be_made_from_defaults() {
     let master = Master::from_options(map! { "id" => "m" }).unwrap();
     assert_eq!(master.network.ret_port, 4506);
     assert_eq!(master.network.transport, Transport::Zeromq);
@@ -72,7 +72,7 @@ fn everything_goes_below_the_root() {
 }
 
 #[test]
-fn files_are_laid_over_each_other_in_order() {
+fn files_override_each_other_in_order() {
     let tree = Tree::new(&[
         ("master", "id: m\ntimeout: 7\nnodegroups: {a: 'x'}\ninclude: more/*.yaml\nworker_threads: 9\n"),
         ("master.d/10.conf", "timeout: 8\npeer: {a: [x]}\nfile_ignore_glob: ['*.a']\n"),
@@ -134,7 +134,7 @@ fn broken_files_are_refused_as_in_salt() {
 }
 
 #[test]
-fn odd_things_are_taken_with_a_warning() {
+fn oddities_are_accepted_with_a_warning() {
     let tree = Tree::new(&[(
         "master",
         "peer:\ncluster_max_voters: None\nunknown_option: [1]\nfile_ignore_regex: ['(', 'ok']\nsecond: sdb://x/y\n",
@@ -151,7 +151,7 @@ fn odd_things_are_taken_with_a_warning() {
 }
 
 #[test]
-fn a_damaged_saved_schedule_is_put_aside() {
+fn a_damaged_saved_schedule_is_renamed() {
     let tree = Tree::new(&[("minion", "id: a\n"), ("minion.d/_schedule.conf", "a: b: c\n")]);
     assert_eq!(tree.minion().unwrap().id, "a");
     assert!(tree.path("minion.d/_schedule.confYAMLError").exists());
@@ -159,7 +159,7 @@ fn a_damaged_saved_schedule_is_put_aside() {
 }
 
 #[test]
-fn flags_are_laid_over_everything() {
+fn flags_override_everything() {
     let tree = Tree::new(&[("minion", "id: a\nlog_level: info\n")]);
     let load = LoadOptions { overlay: map! { "log_level" => "debug", "user" => "me" }, ..LoadOptions::default() };
     let minion = Minion::load(&tree.source(Role::Minion), &load).unwrap();
