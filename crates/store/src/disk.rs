@@ -1,4 +1,4 @@
-//! Reading and writing files so that nobody ever sees half of one.
+//! Reads and writes files so that nobody ever sees half of one.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -14,29 +14,29 @@ use crate::{Error, Result};
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {
-    /// Permission bits; the umask does not count.
+    /// Permission bits, regardless of the umask.
     pub mode: u32,
-    /// Waits until the file is on the disk itself. Without it a file that was written survives the death of the
-    /// process, but perhaps not that of the machine.
+    /// Whether to sync the file to the disk. Without it, a written file survives the death of the process, but perhaps not a
+    /// power failure.
     pub sync: bool,
 }
 
 impl Writing {
-    /// Readable by the owner's group. Salt lets everybody read most of a master's cache; arguments of jobs, which may be
-    /// passwords, lie in there.
+    /// Readable by the owner's group. In Salt most of a master's cache is readable by everybody, although it contains the
+    /// arguments of jobs, which may be passwords.
     pub const SHARED: Writing = Writing { mode: 0o640, sync: false };
-    /// For the owner only.
+    /// Readable only by the owner.
     pub const PRIVATE: Writing = Writing { mode: 0o600, sync: false };
 }
 
-/// Writes a file, replacing what was there: a temporary file in the same directory, renamed.
+/// Writes a file through a temporary file in the same directory, which then replaces the old one.
 pub fn write(path: &Path, content: &[u8], writing: Writing) -> Result<()> {
     let temporary = temporary(path, content, writing)?;
     temporary.persist(path).map_err(|error| Error::io("write", path)(error.error))?;
     sync_directory(path, writing)
 }
 
-/// Writes a file unless there is one, and says whether it did.
+/// Writes a file unless it exists, and returns whether it did.
 pub fn write_new(path: &Path, content: &[u8], writing: Writing) -> Result<bool> {
     match temporary(path, content, writing)?.persist_noclobber(path) {
         Ok(_) => sync_directory(path, writing).map(|()| true),
@@ -45,8 +45,7 @@ pub fn write_new(path: &Path, content: &[u8], writing: Writing) -> Result<bool> 
     }
 }
 
-/// A disk that refuses, for simulations: what is written below a directory fails as if the disk were full. For the calling
-/// thread only.
+/// A simulated full disk: writes below a directory fail. It applies only to the calling thread.
 #[cfg(feature = "sim")]
 pub mod refusing {
     use std::cell::RefCell;
@@ -57,7 +56,7 @@ pub mod refusing {
         static REFUSING: RefCell<BTreeSet<PathBuf>> = const { RefCell::new(BTreeSet::new()) };
     }
 
-    /// Lets everything below a directory be refused, or no longer.
+    /// Makes writes below a directory fail, or succeed again.
     pub fn set(directory: &Path, refuses: bool) {
         REFUSING.with_borrow_mut(|all| match refuses {
             true => all.insert(directory.to_owned()),
@@ -73,7 +72,7 @@ pub mod refusing {
     }
 }
 
-/// Says whether the disk takes more; only one that is simulated ever refuses beforehand.
+/// Fails if the simulated disk is full.
 #[cfg(feature = "sim")]
 pub(crate) use refusing::admit;
 
@@ -107,29 +106,29 @@ fn sync_directory(path: &Path, writing: Writing) -> Result<()> {
     std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::io("sync", directory))
 }
 
-/// Returns the content of a file, or nothing when there is none.
+/// Returns the content of a file, or `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     found(std::fs::read(path), "read", path)
 }
 
-/// Returns the content of a text file, or nothing when there is none.
+/// Returns the content of a text file, or `None` if it does not exist.
 pub fn read_text(path: &Path) -> Result<Option<String>> {
     let Some(content) = read(path)? else { return Ok(None) };
     String::from_utf8(content).map(Some).map_err(|_| Error::malformed(path, "not valid UTF-8"))
 }
 
-/// Returns a file of MessagePack in either packing, or nothing when there is none.
+/// Returns the value in a MessagePack file of either packing, or `None` if it does not exist.
 pub fn read_value(path: &Path) -> Result<Option<Value>> {
     let Some(content) = read(path)? else { return Ok(None) };
     unpack(&content, Decode::Default).map(Some).map_err(|error| Error::malformed(path, error))
 }
 
-/// Writes a file of MessagePack in the packing Salt's own files have.
+/// Writes a MessagePack file in the packing of Salt's own files.
 pub fn write_value(path: &Path, value: &Value, writing: Writing) -> Result<()> {
     write(path, &pack(value, Packing::Bin), writing)
 }
 
-/// Returns the hash of a file in lower-case hex, reading it piece by piece.
+/// Returns the hash of a file in lower-case hex. The file is read in chunks.
 pub fn hash_file(path: &Path, kind: HashType) -> Result<String> {
     let mut file = std::fs::File::open(path).map_err(Error::io("open", path))?;
     let mut hash = Hasher::new(kind);
@@ -142,46 +141,45 @@ pub fn hash_file(path: &Path, kind: HashType) -> Result<String> {
     }
 }
 
-/// Removes a file and says whether there was one.
+/// Removes a file and returns whether it existed.
 pub fn remove(path: &Path) -> Result<bool> {
     found(std::fs::remove_file(path), "remove", path).map(|found| found.is_some())
 }
 
-/// Removes a directory with all in it and says whether there was one.
+/// Removes a directory with its contents and returns whether it existed.
 pub fn remove_tree(path: &Path) -> Result<bool> {
     found(std::fs::remove_dir_all(path), "remove", path).map(|found| found.is_some())
 }
 
-/// What others get of what daemons write.
-const OTHERS: u32 = 0o027;
+/// The permission bits that other users do not get on what daemons write.
+const OTHER_USERS: u32 = 0o027;
 
-/// Makes a directory and those above it, closed to others.
+/// Makes a directory and its parents, closed to other users.
 pub fn make_directory(path: &Path) -> Result<()> {
     make_directories(path).map_err(Error::io("create directory", path))
 }
 
-/// As [`make_directory`], with the error as the system has it.
+/// Like [`make_directory`], with the system's error.
 pub fn make_directories(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     admit(path)?;
-    std::fs::DirBuilder::new().recursive(true).mode(0o777 & !OTHERS).create(path)
+    std::fs::DirBuilder::new().recursive(true).mode(0o777 & !OTHER_USERS).create(path)
 }
 
-/// Returns how a file that only its owner may read is opened; what is done with it is to be added. A file that is there
-/// keeps its mode.
+/// Returns options that create a file readable only by its owner; add the access mode. An existing file keeps its mode.
 pub fn private_file() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.mode(0o600);
     options
 }
 
-/// Closes a directory of a daemon, and what lies directly in it, to others, as far as an earlier release or the real Salt
-/// left it open. What lies deeper is out of their reach then.
+/// Closes a directory of a daemon, and its direct contents, to other users, because an earlier release or the real Salt may have
+/// left it open. What is deeper is then out of their reach too.
 ///
-/// With `through`, others may pass through the directory itself, to files whose names they know. Directories that are not a
-/// daemon's alone stay as they are: those near the root (`/var/cache`), and those where everybody may make files (`/tmp`).
+/// With `through`, others may pass through the directory itself, to files whose names they know. Directories that do not belong
+/// to a daemon alone stay as they are: those near the root (`/var/cache`), and those where everybody may create files (`/tmp`).
 /// Sockets and links are left alone.
 pub fn close_to_others(directory: &Path, through: bool) -> Result<()> {
     let found = std::fs::metadata(directory).map_err(Error::io("look at", directory))?;
@@ -189,19 +187,19 @@ pub fn close_to_others(directory: &Path, through: bool) -> Result<()> {
     if parts <= SHARED_DEPTH || found.mode() & 0o1000 != 0 {
         return Ok(());
     }
-    take_away(directory, found.mode(), if through { OTHERS & !0o001 } else { OTHERS })?;
+    take_away(directory, found.mode(), if through { OTHER_USERS & !0o001 } else { OTHER_USERS })?;
     for name in names(directory)? {
         let path = directory.join(name);
-        // What vanishes meanwhile is no loss.
+        // An entry may vanish meanwhile.
         let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
         if found.is_dir() || found.is_file() {
-            take_away(&path, found.mode(), OTHERS)?;
+            take_away(&path, found.mode(), OTHER_USERS)?;
         }
     }
     Ok(())
 }
 
-/// The root and two names: `/var/cache`.
+/// A path of the root and two names, such as `/var/cache`, is shared.
 const SHARED_DEPTH: usize = 3;
 
 fn take_away(path: &Path, mode: u32, bits: u32) -> Result<()> {
@@ -213,7 +211,7 @@ fn take_away(path: &Path, mode: u32, bits: u32) -> Result<()> {
     found(set, "close to other users", path).map(drop)
 }
 
-/// Returns what is in a directory, in alphabetical order; nothing when there is no such directory.
+/// Returns the names in a directory in alphabetical order; none if there is no such directory.
 pub fn names(path: &Path) -> Result<Vec<OsString>> {
     let Some(entries) = found(std::fs::read_dir(path), "list", path)? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
@@ -224,18 +222,18 @@ pub fn names(path: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// As [`names`], without those that are not text.
+/// Like [`names`], without those that are not UTF-8.
 pub fn text_names(path: &Path) -> Result<Vec<String>> {
     Ok(names(path)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// Joins a relative path to a directory, refusing anything that could lead out of it.
+/// Joins a relative path to a directory, and refuses anything that could lead out of it.
 pub fn join_inside(directory: &Path, relative: &str, what: &'static str) -> Result<PathBuf> {
     let good = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0') && part.len() <= 255;
     if relative.split('/').all(good) { Ok(directory.join(relative)) } else { Err(Error::bad_name(what, relative)) }
 }
 
-/// As [`join_inside`], for a single name.
+/// Like [`join_inside`], for a single name.
 pub fn join_name(directory: &Path, name: &str, what: &'static str) -> Result<PathBuf> {
     if name.contains('/') { Err(Error::bad_name(what, name)) } else { join_inside(directory, name, what) }
 }
@@ -254,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writing_replaces_or_not_and_leaves_no_litter() {
+    fn writing_replaces_or_not_and_leaves_no_temporary_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         assert!(write_new(&path, b"first", Writing::PRIVATE).unwrap());
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_releases_left_open_is_closed() {
+    fn directories_left_open_by_earlier_releases_are_closed() {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path().join("cache/master");
         std::fs::create_dir_all(cache.join("jobs/ab")).unwrap();
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_everybody_stay_open() {
+    fn shared_directories_stay_open() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
         close_to_others(dir.path(), false).unwrap();
@@ -336,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out_of_a_directory() {
+    fn a_joined_path_never_leaves_its_directory() {
         let base = Path::new("/base");
         for bad in ["", "/x", "..", "a/../b", "a//b", "./a", "a\0b", "a/"] {
             assert!(join_inside(base, bad, "key").is_err(), "{bad:?}");

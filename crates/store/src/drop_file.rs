@@ -1,4 +1,4 @@
-//! The drop file `.dfn`: the request to a master to change its key for publications.
+//! The drop file `.dfn`: a request to a master to rotate its AES key.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -13,35 +13,36 @@ pub struct DropFile {
     layout: Layout,
 }
 
-/// What a look at the drop file found.
+/// The result of looking for the drop file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// There is none.
+    /// There is no drop file.
     Nothing,
-    /// The key is to be changed; the file is gone.
+    /// The key must be rotated; the file is removed.
     Rotate,
-    /// Its permissions are not exactly those it is made with, so anybody may have written it. It stays.
+    /// The file does not have exactly the permissions it is created with, so anybody may have written it. It stays.
     WrongMode,
-    /// It asks another master that shares the directory. It stays.
+    /// The file is for another master that shares the directory. It stays.
     OtherMaster,
 }
 
-/// A regular file its owner may only read.
+/// A regular file that only its owner may read.
 const MODE: u32 = 0o100400;
 
 impl DropFile {
-    /// Returns the drop file below a master's `cachedir`. 3006 writes it empty, later lines with the master's id.
+    /// Returns the drop file in a master's `cachedir`. 3006 writes it empty, later releases with the master's id.
     pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> Self {
         DropFile { cachedir: cachedir.into(), layout }
     }
 
-    /// Asks the master with this id to change its key, unless that has been asked already. With `owner` the file is
-    /// given to that user id, which may fail silently as it does in Salt.
+    /// Asks the master with this id to rotate its key, unless a request is already there. With `owner` the file is given to that
+    /// user id, which may fail silently, as in Salt.
     pub fn request(&self, master_id: &str, owner: Option<u32>) -> Result<()> {
         let path = self.path();
         if path.exists() {
             return Ok(());
         }
+        // The master must never see the file with another mode, so it is renamed into place.
         let next = self.cachedir.join(".dfn-next");
         disk::make_directory(&self.cachedir)?;
         disk::write(&next, master_id.as_bytes(), Writing::PRIVATE)?;
@@ -53,9 +54,9 @@ impl DropFile {
         std::fs::rename(&next, &path).map_err(Error::io("write", &path))
     }
 
-    /// Looks whether the master with this id is asked to change its key, and takes the request.
+    /// Checks whether the master with this id must rotate its key, and removes the request.
     ///
-    /// An empty file, as 3006 writes it, asks whoever looks first.
+    /// An empty file, as written by 3006, is for whichever master looks first.
     pub fn take(&self, master_id: &str) -> Result<Dropped> {
         let path = self.path();
         let metadata = match std::fs::symlink_metadata(&path) {
@@ -64,6 +65,7 @@ impl DropFile {
             Err(error) => return Err(Error::io("read the mode of", &path)(error)),
         };
         if metadata.mode() != MODE {
+            // 3006 removes the file whatever its mode, so that it is not reported again and again.
             if self.layout == Layout::Until3007 && metadata.len() == 0 {
                 disk::remove(&path)?;
             }
@@ -73,7 +75,7 @@ impl DropFile {
         if !asked.is_empty() && asked != master_id {
             return Ok(Dropped::OtherMaster);
         }
-        // Whoever removes the file does the change: two that look at once cannot both.
+        // Two masters may look at once: only the one that removes the file rotates its key.
         Ok(if disk::remove(&path)? { Dropped::Rotate } else { Dropped::Nothing })
     }
 
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_request_of_3006_is_for_anyone() {
+    fn an_empty_request_of_3006_is_for_any_master() {
         let dir = tempfile::tempdir().unwrap();
         let file = DropFile::new(dir.path(), Layout::Until3007);
         file.request("", None).unwrap();

@@ -1,43 +1,43 @@
-//! What can go wrong on the disk.
+//! Errors of the disk.
 
 use std::path::{Path, PathBuf};
 
-/// The result of anything here.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A file that could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused.
+    /// The system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
         /// What was attempted: `read`, `write`, …
         action: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file is not what it should be.
+    /// The file has invalid content.
     #[error("failed to read {}: {reason}", path.display())]
     Malformed {
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with the content.
         reason: String,
     },
-    /// A text that may not become part of a path.
+    /// A string that must not become part of a path.
     #[error("{what} {name:?} is not a valid file name")]
     BadName {
-        /// What the text stands for: `token`, `bank`, …
+        /// What the string is: `token`, `bank`, …
         what: &'static str,
-        /// The text, shortened.
+        /// The string, shortened.
         name: String,
     },
 }
 
 impl Error {
-    /// Makes a function that adds action and path to an error of the system.
+    /// Returns a function that adds action and path to a system error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         move |source| Error::Io { action, path: path.to_owned(), source }
     }
@@ -50,7 +50,7 @@ impl Error {
         Error::BadName { what, name: name.chars().take(64).collect() }
     }
 
-    /// Says whether the file or a directory on the way to it does not exist.
+    /// Returns whether the file, or a directory of its path, does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }

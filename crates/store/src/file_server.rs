@@ -1,4 +1,4 @@
-//! What the file server remembers between runs: lists of files, hashes, times of change.
+//! Caches of the file server: file lists, hashes, modification times.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -24,8 +24,8 @@ impl FileServerCache {
         FileServerCache { cachedir: cachedir.into(), backend }
     }
 
-    /// Returns the lists of an environment (`files`, `dirs`, `empty_dirs`, `links`) that are younger than `max_age`
-    /// (option `fileserver_list_cache_time`). A time in the future is not believed.
+    /// Returns the lists of an environment (`files`, `dirs`, `empty_dirs`, `links`) that are younger than `max_age` (option
+    /// `fileserver_list_cache_time`). A list from the future counts as too old.
     pub fn lists(&self, env: &str, max_age: Duration, now: SystemTime) -> Result<Option<Map>> {
         let path = self.list_file(env)?;
         let Ok(modified) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) else { return Ok(None) };
@@ -39,14 +39,14 @@ impl FileServerCache {
         }
     }
 
-    /// Keeps the lists of an environment.
+    /// Stores the lists of an environment.
     pub fn store_lists(&self, env: &str, lists: &Map) -> Result<()> {
         let path = self.list_file(env)?;
         disk::make_directory(path.parent().unwrap_or(&self.cachedir))?;
         disk::write(&path, &pack(&Value::Map(lists.clone()), Packing::Wire), Writing::SHARED)
     }
 
-    /// Removes the lists of one environment, or of all.
+    /// Removes the lists of one environment, or of all, and returns what was removed.
     pub fn clear_lists(&self, env: Option<&str>) -> Result<Vec<String>> {
         let directory = self.lists_directory();
         let names = match env {
@@ -64,7 +64,7 @@ impl FileServerCache {
         Ok(cleared)
     }
 
-    /// Returns the hash of a file that was kept when the file had this time of change.
+    /// Returns the hash that was stored for a file with this modification time.
     pub fn hash(&self, file: &HashedFile) -> Result<Option<String>> {
         let path = self.hash_file(file)?;
         let Some(content) = disk::read_text(&path).or_else(malformed_is_nothing)? else { return Ok(None) };
@@ -75,7 +75,7 @@ impl FileServerCache {
         }
     }
 
-    /// Keeps the hash of a file.
+    /// Stores the hash of a file.
     pub fn store_hash(&self, file: &HashedFile, hash: &str) -> Result<()> {
         let path = self.hash_file(file)?;
         disk::make_directory(path.parent().unwrap_or(&self.cachedir))?;
@@ -83,14 +83,14 @@ impl FileServerCache {
         disk::write(&path, content.as_bytes(), Writing::SHARED)
     }
 
-    /// Returns the times of change of all files at the last look, by absolute path; lines without sense are skipped.
+    /// Returns the modification times of all files at the last update, by absolute path. Malformed lines are skipped.
     pub fn mtime_map(&self) -> Result<Vec<(String, String)>> {
         let content = disk::read_text(&self.mtime_file()).or_else(malformed_is_nothing)?.unwrap_or_default();
         let lines = content.lines().filter_map(|line| line.rsplit_once(':'));
         Ok(lines.map(|(path, time)| (path.to_owned(), time.to_owned())).collect())
     }
 
-    /// Keeps the times of change; see [`python_time`] for how a time is written.
+    /// Stores the modification times; see [`python_time`] for their form.
     pub fn store_mtime_map(&self, times: &[(String, String)]) -> Result<()> {
         let path = self.mtime_file();
         let content: String = times.iter().map(|(path, time)| format!("{path}:{time}\n")).collect();
@@ -117,16 +117,16 @@ impl FileServerCache {
     }
 }
 
-/// A file whose hash is kept.
+/// A file whose hash is cached.
 #[derive(Clone, Copy, Debug)]
 pub struct HashedFile<'a> {
     /// Its environment.
     pub env: &'a str,
     /// Its path in the environment.
     pub relative: &'a str,
-    /// Which hash.
+    /// The type of the hash.
     pub hash: HashType,
-    /// When it last changed.
+    /// Its modification time.
     pub modified: SystemTime,
 }
 
@@ -135,12 +135,12 @@ pub fn python_time(time: SystemTime) -> String {
     value::python::repr_float(seconds(time))
 }
 
-/// Returns the time of change of a file as [`python_time`] prints it.
+/// Returns the modification time of a file.
 pub fn modified(path: &Path) -> Result<SystemTime> {
     std::fs::metadata(path).and_then(|metadata| metadata.modified()).map_err(Error::io("read the time of", path))
 }
 
-/// Makes an environment's name a file name, as Salt does: some signs become `%` and their code.
+/// Turns an environment's name into a file name, as Salt does: some characters become `%` and their code.
 fn leaf(env: &str) -> String {
     let mut out = String::with_capacity(env.len());
     for letter in env.chars() {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_kept_as_recorded_while_the_file_stays() {
+    fn hashes_are_valid_until_the_file_changes() {
         let vectors: Value = serde_json::from_str(include_str!("../testdata/misc.json")).unwrap();
         let recorded = vectors.get("roots_hash_cache_file").unwrap().as_str().unwrap();
         let dir = tempfile::tempdir().unwrap();
@@ -191,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_believed_for_a_while() {
+    fn lists_expire() {
         let dir = tempfile::tempdir().unwrap();
         let cache = FileServerCache::new(dir.path(), "roots");
         let lists = map! { "files" => list!["a"], "dirs" => list![], "empty_dirs" => list![], "links" => map! {} };
         cache.store_lists("base/x", &lists).unwrap();
-        // Taken after the file was written, so that the file is not of the future.
+        // Taken after the file was written, so that the file is not from the future.
         let (age, now) = (Duration::from_secs(20), SystemTime::now());
         assert_eq!(cache.lists("base/x", age, now).unwrap(), Some(lists));
         assert_eq!(cache.lists("base/x", age, now + age * 2).unwrap(), None);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_change_are_kept_line_by_line() {
+    fn modification_times_are_stored_line_by_line() {
         let dir = tempfile::tempdir().unwrap();
         let cache = FileServerCache::new(dir.path(), "roots");
         assert_eq!(cache.mtime_map().unwrap(), []);

@@ -1,8 +1,8 @@
-//! The job cache: what was published, who should answer, and what came back.
+//! The job cache: publications, the minions that are expected to answer, and their returns.
 //!
-//! There are two stores, both [`Jobs`]: [`Files`], the layout of Salt's `local_cache`, and [`Embedded`], one file for all.
-//! [`JobCache`] is what a master and its tools work with: new jobs go to the one the options name, and jobs that lie in the
-//! other one are found too.
+//! There are two stores, both [`Jobs`]: [`Files`], the layout of Salt's `local_cache`, and [`Embedded`], a single file.
+//! [`JobCache`] is what a master and its tools use: new jobs go to the store that the option names, and jobs in the other one
+//! are found too.
 
 mod embedded;
 mod files;
@@ -25,107 +25,107 @@ pub use embedded::Embedded;
 pub use files::Files;
 pub use summary::summary;
 
-/// The store of a master that keeps its jobs in Salt's layout, as its option `master_job_cache` names it.
+/// The value of the option `master_job_cache` for Salt's layout.
 pub const FILES: &str = "local_cache";
 
-/// The store of a master that keeps its jobs in one file, as its option `master_job_cache` names it.
+/// The value of the option `master_job_cache` for the single file.
 pub const EMBEDDED: &str = "embedded";
 
-/// What a minion returned, as far as the job cache keeps it.
+/// A minion's return, as the job cache keeps it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobReturn {
     /// The result.
     pub value: Value,
-    /// The return code, when the minion sent one.
+    /// The return code, if the minion sent one.
     pub retcode: Option<Value>,
-    /// Whether the job succeeded, when the minion said so.
+    /// Whether the job succeeded, if the minion sent that.
     pub success: Option<Value>,
-    /// The outputter the minion asked for.
+    /// The outputter that the minion asked for.
     pub out: Option<Value>,
 }
 
-/// What became of a return.
+/// The result of storing a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is on the disk.
+    /// The return is on disk.
     New,
-    /// The minion had returned before; `same` says whether it returned the same. The first return stays.
+    /// The minion had returned before; `same` tells whether it returned the same. The first return is kept.
     Duplicate {
-        /// Both returns are equal.
+        /// Whether both returns are equal.
         same: bool,
     },
-    /// The job asked not to be kept.
+    /// The job must not be kept.
     NotKept,
-    /// There is no such job.
+    /// The job is unknown.
     UnknownJob,
 }
 
-/// What a cleaning removed.
+/// The number of jobs that a cleanup removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// Jobs older than allowed.
     pub old: usize,
-    /// Directories that are not those of a job.
+    /// Directories that do not belong to a job.
     pub broken: usize,
 }
 
 /// A store of jobs.
 pub trait Jobs: Send + Sync {
-    /// Says whether the job is known.
+    /// Returns whether the job is known.
     fn contains(&self, jid: &str) -> Result<bool>;
 
-    /// Says whether the publication of the job is known.
+    /// Returns whether the publication of the job is known.
     fn has_load(&self, jid: &str) -> Result<bool>;
 
-    /// Makes a job. With `nocache` its returns will not be kept. A known job is used again.
+    /// Creates a job. With `nocache` its returns will not be kept. Does nothing for a known job.
     fn prepare(&self, jid: &str, nocache: bool) -> Result<()>;
 
-    /// Keeps the publication of a job.
+    /// Stores the publication of a job.
     fn save_load(&self, jid: &str, load: &Map) -> Result<()>;
 
-    /// Adds ids to those a job expects to answer, by this master or a syndic below it.
+    /// Adds ids to the expected minions of a job, of this master or of a syndic below it.
     fn save_minions(&self, jid: &str, minions: &[String], syndic: Option<&MinionId>) -> Result<()>;
 
-    /// Keeps a return; a copy is marked. Once this says [`Stored::New`] it can be read after any crash of the process.
+    /// Stores a return, marked if it is a copy. Once this returns [`Stored::New`] the return survives any crash of the process.
     fn store(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored>;
 
-    /// Says whether the return of a minion is here as a copy only, and that no longer.
+    /// Removes the mark of a copy, and returns whether the return was only a copy.
     fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool>;
 
     /// Returns the publication of a job.
     fn publication(&self, jid: &str) -> Result<Option<Map>>;
 
-    /// Returns all ids a job expects, syndics included, in alphabetical order.
+    /// Returns all expected ids of a job, those of syndics included, in alphabetical order.
     fn minions(&self, jid: &str) -> Result<Vec<String>>;
 
-    /// Returns what has been returned for a job, by minion id in alphabetical order. An unreadable return is skipped.
+    /// Returns the returns of a job by minion id, in alphabetical order. Unreadable returns are skipped.
     fn returns(&self, jid: &str) -> Result<Vec<(String, JobReturn)>>;
 
-    /// Returns what one minion returned.
+    /// Returns the return of one minion.
     fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>>;
 
-    /// Says how many minions have returned, without reading what.
+    /// Returns the number of returns without reading them.
     fn count_returns(&self, jid: &str) -> Result<usize>;
 
-    /// Notes when a job ended, as text (`2024, Feb 29 13:14:16.000001`).
+    /// Stores when a job ended, as text (`2024, Feb 29 13:14:16.000001`).
     fn set_end_time(&self, jid: &str, time: &str) -> Result<()>;
 
-    /// Returns when a job ended, if that was noted.
+    /// Returns when a job ended, if that is known.
     fn end_time(&self, jid: &str) -> Result<Option<String>>;
 
-    /// Returns id and publication of every job, in no particular order. What cannot be read is skipped with a warning.
+    /// Returns the id and publication of every job, in no particular order. Unreadable jobs are skipped with a warning.
     fn all(&self) -> Result<Vec<(String, Map)>>;
 
-    /// Removes jobs older than `keep` (option `keep_jobs_seconds`), and what is no job. A `keep` of nothing keeps everything.
+    /// Removes jobs older than `keep` (option `keep_jobs_seconds`), and directories that are no job. A `keep` of zero keeps all.
     fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned>;
 }
 
-/// The job cache of a master. Cheap to clone.
+/// The job cache of a master. It is cheap to clone.
 #[derive(Clone)]
 pub struct JobCache {
     files: Files,
     embedded: Place,
-    /// Whether new jobs go to the one file.
+    /// Whether new jobs go to the single file.
     embed: bool,
 }
 
@@ -133,18 +133,18 @@ pub struct JobCache {
 enum Place {
     None,
     Open(Arc<Embedded>),
-    /// Opened when first needed.
+    /// Opened when it is first needed.
     Below(PathBuf, Arc<OnceLock<Arc<Embedded>>>),
 }
 
 impl JobCache {
-    /// Returns a cache in Salt's layout alone, in `<cachedir>/jobs`, with the hash that names the directories.
+    /// Returns a cache with only Salt's layout, in `<cachedir>/jobs`; `hash` names the directories.
     pub fn new(cachedir: &Path, hash: HashType) -> Self {
         JobCache { files: Files::new(cachedir, hash), embedded: Place::None, embed: false }
     }
 
-    /// Returns the cache of a master that begins, as its option `master_job_cache` says. A file that cannot be used is told of
-    /// in the log, and new jobs go to Salt's layout then.
+    /// Opens the job cache for a master that starts, as its option `master_job_cache` says. If the single file cannot be used,
+    /// an error is logged and new jobs go to Salt's layout.
     pub fn of_master(cachedir: &Path, hash: HashType, option: &str) -> Self {
         let mut cache = JobCache::new(cachedir, hash);
         if option != EMBEDDED && !Embedded::exists(cachedir) {
@@ -166,7 +166,7 @@ impl JobCache {
         cache
     }
 
-    /// Returns the cache of a master for another program, or for a part of the master. Nothing is opened yet.
+    /// Returns the cache of a master for another program, or for a part of the master, without opening it.
     pub fn beside_master(cachedir: &Path, hash: HashType, option: &str) -> Self {
         let mut cache = JobCache::new(cachedir, hash);
         cache.embed = option == EMBEDDED;
@@ -176,17 +176,17 @@ impl JobCache {
         cache
     }
 
-    /// Returns the one file, if this cache has one.
+    /// Returns the single-file store, if this cache has one.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn embedded(&self) -> Result<Option<&Arc<Embedded>>> {
         match &self.embedded {
             Place::None => Ok(None),
             Place::Open(embedded) => Ok(Some(embedded)),
             Place::Below(cachedir, opened) => {
                 if opened.get().is_none() {
-                    // Whoever is faster opens it; both get the same.
+                    // Two threads may open it at once; both use the first one.
                     let _ = opened.set(Embedded::visit(cachedir)?);
                 }
                 Ok(opened.get())
@@ -194,12 +194,12 @@ impl JobCache {
         }
     }
 
-    /// Returns the directory of a job in Salt's layout; any text is a good job id here, since only its hash becomes a path.
+    /// Returns the directory of a job in Salt's layout. Any string is a valid job id here, since only its hash becomes a path.
     pub fn directory(&self, jid: &str) -> PathBuf {
         self.files.directory(jid)
     }
 
-    /// The store for new jobs, and the other one.
+    /// Returns the store for new jobs, and the other one.
     fn both(&self) -> Result<(&dyn Jobs, Option<&dyn Jobs>)> {
         let Some(embedded) = self.embedded()? else { return Ok((&self.files, None)) };
         Ok(match self.embed {
@@ -208,7 +208,7 @@ impl JobCache {
         })
     }
 
-    /// Where a job lies, or where a new one belongs.
+    /// Returns the store that has a job, or where a new one belongs.
     fn of(&self, jid: &str) -> Result<&dyn Jobs> {
         match self.both()? {
             (first, Some(other)) if !first.contains(jid)? && other.contains(jid)? => Ok(other),
@@ -216,8 +216,7 @@ impl JobCache {
         }
     }
 
-    /// What either store has of a job, the one for new jobs first. A job has something in both when the one file could not be
-    /// used for a time.
+    /// Looks in both stores, the one for new jobs first. A job can be in both if the single file could not be used for a while.
     fn found<T>(&self, jid: &str, look: impl Fn(&dyn Jobs) -> Result<Option<T>>) -> Result<Option<T>> {
         let (first, other) = self.both()?;
         if first.contains(jid)?
@@ -231,7 +230,7 @@ impl JobCache {
         }
     }
 
-    /// What both stores have of a job, in alphabetical order; the store for new jobs counts where both have something.
+    /// Joins the entries of both stores in alphabetical order. The store for new jobs wins.
     fn joined<T>(&self, jid: &str, look: impl Fn(&dyn Jobs) -> Result<Vec<(String, T)>>) -> Result<Vec<(String, T)>> {
         let (first, other) = self.both()?;
         let all = if first.contains(jid)? { look(first)? } else { Vec::new() };
@@ -245,21 +244,21 @@ impl JobCache {
         }
     }
 
-    /// Keeps a return. Once this says [`Stored::New`] the return can be read after any crash of the process.
+    /// Stores a return. Once this returns [`Stored::New`] the return survives any crash of the process.
     ///
     /// # Errors
-    /// When it could not be stored; so for the others.
+    /// If it could not be stored.
     pub fn store_return(&self, jid: &str, id: &MinionId, returned: &JobReturn) -> Result<Stored> {
         self.of(jid)?.store(jid, id, returned, false)
     }
 
-    /// As [`JobCache::store_return`], for a return that is kept here in place of the master that published the job. It is
-    /// marked until [`JobCache::take_copy_mark`].
+    /// Like [`JobCache::store_return`], for a return that is kept here for the master that published the job. It is marked
+    /// until [`JobCache::take_copy_mark`].
     pub fn store_copy(&self, jid: &str, id: &MinionId, returned: &JobReturn) -> Result<Stored> {
         self.of(jid)?.store(jid, id, returned, true)
     }
 
-    /// Returns the publication of a job, with all expected ids under `Minions`; nothing when the job is unknown.
+    /// Returns the publication of a job, with all expected ids under `Minions`; `None` if the job is unknown.
     pub fn load(&self, jid: &str) -> Result<Option<Map>> {
         let Some(mut load) = self.found(jid, |place| place.publication(jid))? else { return Ok(None) };
         let minions = self.minions(jid)?;
@@ -269,7 +268,7 @@ impl JobCache {
         Ok(Some(load))
     }
 
-    /// Says how many bytes wait to be written to the disk itself; in Salt's layout none do.
+    /// Returns the number of bytes that are not synced yet. It is zero in Salt's layout.
     pub fn waiting(&self) -> usize {
         match &self.embedded {
             Place::Open(embedded) => embedded.waiting(),
@@ -277,7 +276,7 @@ impl JobCache {
         }
     }
 
-    /// Writes what waits to the disk itself; in Salt's layout nothing does.
+    /// Syncs what is not synced yet. In Salt's layout this does nothing.
     pub fn flush(&self) -> Result<()> {
         match &self.embedded {
             Place::Open(embedded) => embedded.flush(),
@@ -286,24 +285,24 @@ impl JobCache {
     }
 }
 
-/// What [`Jobs`] does, with the store that has the job or is to have it.
+/// The functions of [`Jobs`], on the store that has the job or will have it.
 impl JobCache {
-    /// As [`Jobs::contains`].
+    /// See [`Jobs::contains`].
     pub fn contains(&self, jid: &str) -> Result<bool> {
         self.of(jid)?.contains(jid)
     }
 
-    /// As [`Jobs::has_load`].
+    /// See [`Jobs::has_load`].
     pub fn has_load(&self, jid: &str) -> Result<bool> {
         self.of(jid)?.has_load(jid)
     }
 
-    /// As [`Jobs::prepare`].
+    /// See [`Jobs::prepare`].
     pub fn prepare(&self, jid: &str, nocache: bool) -> Result<()> {
         self.of(jid)?.prepare(jid, nocache)
     }
 
-    /// The same for a job that a program of Salt's is going to look for: it lies in Salt's layout, whatever the option says.
+    /// Like `prepare`, for a job that a program of Salt will read: it goes into Salt's layout, whatever the option says.
     pub fn prepare_for_salt(&self, jid: &str, nocache: bool) -> Result<()> {
         match self.contains(jid)? {
             true => self.prepare(jid, nocache),
@@ -311,38 +310,38 @@ impl JobCache {
         }
     }
 
-    /// As [`Jobs::save_load`].
+    /// See [`Jobs::save_load`].
     pub fn save_load(&self, jid: &str, load: &Map) -> Result<()> {
         self.of(jid)?.save_load(jid, load)
     }
 
-    /// As [`Jobs::save_minions`].
+    /// See [`Jobs::save_minions`].
     pub fn save_minions(&self, jid: &str, minions: &[String], syndic: Option<&MinionId>) -> Result<()> {
         self.of(jid)?.save_minions(jid, minions, syndic)
     }
 
-    /// As [`JobCache::take_copy_mark`].
+    /// See [`Jobs::take_copy_mark`].
     pub fn take_copy_mark(&self, jid: &str, id: &MinionId) -> Result<bool> {
         self.of(jid)?.take_copy_mark(jid, id)
     }
 
-    /// As [`Jobs::minions`].
+    /// See [`Jobs::minions`].
     pub fn minions(&self, jid: &str) -> Result<Vec<String>> {
         let named = |place: &dyn Jobs| Ok(place.minions(jid)?.into_iter().map(|id| (id, ())).collect());
         Ok(self.joined(jid, named)?.into_iter().map(|(id, ())| id).collect())
     }
 
-    /// As [`Jobs::returns`].
+    /// See [`Jobs::returns`].
     pub fn returns(&self, jid: &str) -> Result<Vec<(String, JobReturn)>> {
         self.joined(jid, |place| place.returns(jid))
     }
 
-    /// As [`Jobs::return_of`].
+    /// See [`Jobs::return_of`].
     pub fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>> {
         self.found(jid, |place| place.return_of(jid, id))
     }
 
-    /// As [`Jobs::count_returns`].
+    /// See [`Jobs::count_returns`].
     pub fn count_returns(&self, jid: &str) -> Result<usize> {
         match self.both()? {
             (first, Some(other)) if first.contains(jid)? && other.contains(jid)? => Ok(self.returns(jid)?.len()),
@@ -350,17 +349,17 @@ impl JobCache {
         }
     }
 
-    /// As [`Jobs::set_end_time`].
+    /// See [`Jobs::set_end_time`].
     pub fn set_end_time(&self, jid: &str, time: &str) -> Result<()> {
         self.of(jid)?.set_end_time(jid, time)
     }
 
-    /// As [`Jobs::end_time`].
+    /// See [`Jobs::end_time`].
     pub fn end_time(&self, jid: &str) -> Result<Option<String>> {
         self.found(jid, |place| place.end_time(jid))
     }
 
-    /// As [`Jobs::all`].
+    /// See [`Jobs::all`].
     pub fn all(&self) -> Result<Vec<(String, Map)>> {
         let (first, other) = self.both()?;
         let mut jobs = first.all()?;
@@ -372,7 +371,7 @@ impl JobCache {
         Ok(jobs)
     }
 
-    /// As [`Jobs::clean`].
+    /// See [`Jobs::clean`].
     pub fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         let mut cleaned = self.files.clean(keep, now)?;
         if let Some(embedded) = self.embedded()? {
@@ -390,7 +389,7 @@ impl std::fmt::Debug for JobCache {
 }
 
 impl JobReturn {
-    /// Takes from a minion's return load what the job cache keeps.
+    /// Extracts what the job cache keeps from a minion's return load.
     pub fn from_load(load: &Map) -> Self {
         JobReturn {
             value: load.get("return").cloned().unwrap_or_default(),
@@ -400,17 +399,17 @@ impl JobReturn {
         }
     }
 
-    /// Returns the map that stands in job look-ups: `return`, and `retcode`, `success`, `out` when known.
+    /// Returns the map that job look-ups show: `return`, and `retcode`, `success`, `out` if known.
     pub fn to_map(&self) -> Map {
         self.entries().into_iter().map(|(key, value)| (key, value.clone())).collect()
     }
 
-    /// The bytes of that map.
+    /// Returns the packed map.
     fn packed(&self) -> Vec<u8> {
         pack_entries(&self.entries(), Packing::Bin)
     }
 
-    /// The same without `out`, which has a file of its own in Salt's layout.
+    /// Like `packed`, without `out`, which has a file of its own in Salt's layout.
     fn packed_without_out(&self) -> Vec<u8> {
         let mut entries = self.entries();
         entries.retain(|(key, _)| *key != "out");

@@ -11,7 +11,7 @@ use crate::{Error, Precondition, Result, Store};
 
 /// Values as files below one directory, `cachedir`.
 ///
-/// Reading falls back on a file `<bank>.p` that holds a map of keys, as Salt does.
+/// As in Salt, a key is also looked up in a file `<bank>.p` that holds a map of keys.
 #[derive(Clone, Debug)]
 pub struct LocalFs {
     root: PathBuf,
@@ -19,17 +19,17 @@ pub struct LocalFs {
 }
 
 impl LocalFs {
-    /// Returns the store below a directory, which need not exist yet.
+    /// Returns the store in a directory, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         LocalFs { root: root.into(), sync: false }
     }
 
-    /// Returns a store that waits for the disk with each write.
+    /// Returns a store that syncs each write.
     pub fn synced(self) -> Self {
         LocalFs { sync: true, ..self }
     }
 
-    /// Returns the value under a key, decoded. One with an expiry in the past counts as absent.
+    /// Returns the decoded value under a key. An expired value counts as absent.
     pub fn fetch(&self, bank: &str, key: &str, now: SystemTime) -> Result<Option<Value>> {
         let path = self.file(bank, key)?;
         let Some(content) = self.get(bank, key)? else { return Ok(None) };
@@ -37,7 +37,7 @@ impl LocalFs {
         Ok(unexpired(value, now))
     }
 
-    /// Says when a value was last written.
+    /// Returns when a value was last written.
     pub fn updated(&self, bank: &str, key: &str) -> Result<Option<SystemTime>> {
         let path = self.file(bank, key)?;
         match std::fs::metadata(&path) {
@@ -47,7 +47,7 @@ impl LocalFs {
         }
     }
 
-    /// Removes a whole bank and says whether there was one.
+    /// Removes a whole bank, and returns whether it existed.
     pub fn flush(&self, bank: &str) -> Result<bool> {
         disk::remove_tree(&self.bank(bank)?)
     }
@@ -60,7 +60,7 @@ impl LocalFs {
         disk::join_inside(&self.bank(bank)?, &format!("{key}.p"), "key")
     }
 
-    /// Reads a key out of a bank that is a single file.
+    /// Reads a key from a bank that is a single file.
     fn in_bank_file(&self, bank: &str, key: &str) -> Result<Option<Vec<u8>>> {
         let path = disk::join_inside(&self.root, &format!("{bank}.p"), "bank")?;
         let Some(Value::Map(mut map)) = disk::read_value(&path)? else { return Ok(None) };
@@ -98,7 +98,7 @@ impl Store for LocalFs {
     }
 }
 
-/// Collects keys, also those that contain `/`. Salt's older lines keep banks inside banks, which are listed by name.
+/// Collects keys, including those with `/`. Salt's older lines keep banks inside banks, which are listed by name.
 fn collect(directory: &Path, prefix: &str, keys: &mut Vec<String>) -> Result<()> {
     for name in disk::text_names(directory)? {
         if name.starts_with(".tmp") {
@@ -113,7 +113,7 @@ fn collect(directory: &Path, prefix: &str, keys: &mut Vec<String>) -> Result<()>
     Ok(())
 }
 
-/// Takes the value out of `{"data": …, "_expires": …}`, unless the time is over.
+/// Takes the value out of `{"data": …, "_expires": …}`, unless it has expired.
 pub(crate) fn unexpired(value: Value, now: SystemTime) -> Option<Value> {
     match value {
         Value::Map(mut map) if map.len() == 2 && map.contains_key("data") && map.contains_key("_expires") => {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_and_go() {
+    fn values_can_be_stored_and_deleted() {
         let (_dir, store) = store();
         assert_eq!(store.get("grains", "web1").unwrap(), None);
         assert!(store.put("grains", "web1", b"one", Precondition::Absent).unwrap());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expired_is_absent() {
+    fn an_expired_value_is_absent() {
         let (_dir, store) = store();
         let value = Value::from(map! { "data" => 7, "_expires" => 1_000 });
         store.put("bank", "key", &pack(&value, Packing::Bin), Precondition::None).unwrap();

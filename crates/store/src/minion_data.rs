@@ -1,8 +1,8 @@
-//! What a master remembers of its minions: grains, pillar, mine.
+//! The minion data cache of a master: grains, pillar, mine.
 //!
-//! 3008 keeps each in a bank of its own (`grains/<id>.p`, `pillar/<id>.p`, `mine/<id>.p`), 3006 and 3007 keep grains and
-//! pillar together in `minions/<id>/data.p`, the mine beside it. One layout is written, both are read, so that targeting
-//! goes on after a change of line. Maps read from disk are kept while their file does not change.
+//! 3008 keeps each in a bank of its own (`grains/<id>.p`, `pillar/<id>.p`, `mine/<id>.p`). 3006 and 3007 keep grains and pillar
+//! together in `minions/<id>/data.p`, with the mine beside it. One layout is written, both are read, so that targeting
+//! continues to work after an upgrade. Maps are cached in memory until their file changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,13 @@ use crate::disk::{self, Writing};
 use crate::local_fs::unexpired;
 use crate::{Error, Layout, Result};
 
-/// Where the pillars are that minions asked for in certain environments. Salt has them as `pillar/<id>:<env>.p`, which may be
-/// the name of another minion's.
+/// The bank of pillars of environments. Salt uses `pillar/<id>:<env>.p`, which may be the name of another minion's pillar.
 const ENVIRONMENTS: &str = "pillar_env";
 
-/// Most environments in which the pillar of a minion is kept.
+/// The maximum number of environments for which the pillar of a minion is kept.
 const MOST_ENVIRONMENTS: usize = 32;
 
-/// Returns bank and key of a cached pillar.
+/// Returns the bank and key of a cached pillar.
 pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
     match pillarenv {
         None => ("pillar".to_owned(), id.to_owned()),
@@ -36,17 +35,17 @@ pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
 pub struct MinionDataCache {
     cachedir: PathBuf,
     layout: Layout,
-    read: Mutex<HashMap<PathBuf, Kept>>,
+    read: Mutex<HashMap<PathBuf, CachedMap>>,
 }
 
-/// A map as it was in its file at a moment.
+/// A map with the state of its file when it was read.
 #[derive(Debug)]
-struct Kept {
+struct CachedMap {
     stamp: Stamp,
     map: Option<Arc<Map>>,
 }
 
-/// What changes when a file is replaced.
+/// The attributes that change when a file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     modified: SystemTime,
@@ -55,7 +54,7 @@ struct Stamp {
 }
 
 impl MinionDataCache {
-    /// Returns the cache below a master's `cachedir`, writing one layout and reading both.
+    /// Returns the cache in a master's `cachedir`, which writes one layout and reads both.
     pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> Self {
         MinionDataCache { cachedir: cachedir.into(), layout, read: Mutex::default() }
     }
@@ -80,9 +79,9 @@ impl MinionDataCache {
         }
     }
 
-    /// Keeps grains and pillar. In the grains `id` becomes the id the minion proved to have.
+    /// Stores grains and pillar. In the grains, `id` becomes the minion's authenticated id.
     ///
-    /// `pillarenv` names the environment the pillar was made for, when the minion asked for a certain one.
+    /// `pillarenv` is the environment of the pillar, if the minion asked for one.
     pub fn store(&self, id: &MinionId, mut grains: Map, pillar: Map, pillarenv: Option<&str>) -> Result<()> {
         grains.insert("id", id.as_str());
         match self.layout {
@@ -102,7 +101,7 @@ impl MinionDataCache {
         }
     }
 
-    /// Minions choose the environments of their pillar: the oldest gives way when there are too many.
+    /// Minions choose the environments of their pillar, so the oldest one is removed when there are too many.
     fn make_room(&self, id: &MinionId) -> Result<()> {
         let directory = self.environments(id);
         let names = disk::text_names(&directory)?;
@@ -119,7 +118,7 @@ impl MinionDataCache {
         self.cachedir.join(ENVIRONMENTS).join(id.as_str())
     }
 
-    /// Keeps the mine of a minion, replacing what was there.
+    /// Replaces the mine of a minion.
     pub fn store_mine(&self, id: &MinionId, mine: Map) -> Result<()> {
         match self.layout {
             Layout::Until3007 => self.write(&self.old_directory(id).join("mine.p"), mine),
@@ -127,20 +126,20 @@ impl MinionDataCache {
         }
     }
 
-    /// Removes the mine of a minion, in both layouts, and says whether there was one.
+    /// Removes the mine of a minion in both layouts, and returns whether it existed.
     pub fn remove_mine(&self, id: &MinionId) -> Result<bool> {
         let old = disk::remove(&self.old_directory(id).join("mine.p"))?;
         Ok(disk::remove(&self.bank("mine", id.as_str()))? || old)
     }
 
-    /// Forgets grains and pillar of a minion, as when its key is deleted; in the old layout the mine goes too.
+    /// Removes grains and pillar of a minion, for instance when its key is deleted. In the old layout the mine is removed too.
     pub fn remove(&self, id: &MinionId) -> Result<()> {
         disk::remove(&self.bank("grains", id.as_str()))?;
         disk::remove(&self.bank("pillar", id.as_str()))?;
         let of_environment = format!("{id}:");
         disk::remove_tree(&self.environments(id))?;
         for name in disk::text_names(&self.cachedir.join("pillar"))? {
-            // Salt's name for the pillar of an environment, which could be that of another minion's pillar.
+            // Salt's name for the pillar of an environment, which could also be that of another minion's pillar.
             let is_of_minion = || self.cachedir.join("grains").join(&name).exists();
             if name.starts_with(&of_environment) && !is_of_minion() {
                 disk::remove(&self.cachedir.join("pillar").join(name))?;
@@ -149,9 +148,10 @@ impl MinionDataCache {
         for name in ["data.p", "mine.p"] {
             disk::remove(&self.old_directory(id).join(name))?;
         }
-        // Files the minion pushed lie in the same directory and stay.
+        // Files that the minion pushed are in the same directory and stay.
         let _ = std::fs::remove_dir(self.old_directory(id));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever gets the id next must not be matched by cached data of this minion.
         read.retain(|path, _| path.exists());
         Ok(())
     }
@@ -171,7 +171,7 @@ impl MinionDataCache {
         Ok(ids.into_iter().collect())
     }
 
-    /// Reads the part from the file of its own or from the common one, that of the written layout first.
+    /// Reads a part from its own file or from the common one; that of the written layout first.
     fn first(&self, id: &MinionId, part: &str, own: &Path) -> Result<Option<Arc<Map>>> {
         let common = || -> Result<Option<Arc<Map>>> {
             let data = self.map_of(&self.old_directory(id).join("data.p"))?;
@@ -189,9 +189,10 @@ impl MinionDataCache {
         if let Some(kept) = lock().get(path).filter(|kept| kept.stamp == stamp) {
             return Ok(kept.map.clone());
         }
+        // 3008 wraps values with their expiry; 3006 and 3007 store them bare.
         let value = disk::read_value(path)?.and_then(|value| unexpired(value, SystemTime::now()));
         let map = value.and_then(Value::into_map).map(Arc::new);
-        lock().insert(path.to_owned(), Kept { stamp, map: map.clone() });
+        lock().insert(path.to_owned(), CachedMap { stamp, map: map.clone() });
         Ok(map)
     }
 
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn minions_and_environments_do_not_get_mixed_up_and_are_bounded() {
+    fn pillars_of_environments_are_separate_and_limited() {
         let dir = tempfile::tempdir().unwrap();
         let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
         let (short, long) = (MinionId::new("ab").unwrap(), MinionId::new("ab:cd").unwrap());

@@ -1,4 +1,4 @@
-//! What is running: `proc/<jid>`, the publication with the process id in front.
+//! Running jobs: `proc/<jid>`, the publication and the process id.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ impl ProcDir {
         ProcDir { directory: cachedir.join("proc") }
     }
 
-    /// Notes that a job runs in a process. The note goes when the returned mark is dropped.
+    /// Creates the entry of a running job. Dropping the result removes it.
     pub fn enter(&self, jid: &str, pid: u32, load: &Map) -> Result<Running> {
         let path = disk::join_name(&self.directory, jid, "jid")?;
         let mut content = value::map! { "pid" => pid };
@@ -30,7 +30,7 @@ impl ProcDir {
         Ok(Running { path })
     }
 
-    /// Returns the notes of other processes that still run. Those of processes that are gone are removed.
+    /// Returns the entries of other processes that still run, and removes those of dead processes.
     pub fn of_others(&self) -> Result<Vec<Map>> {
         let mut running = Vec::new();
         for (path, note) in self.notes()? {
@@ -45,8 +45,8 @@ impl ProcDir {
         Ok(running)
     }
 
-    /// Removes the notes of processes that are gone. Of those in this process none is true at its start, even if an earlier
-    /// one had the same id.
+    /// Removes the entries of dead processes, and, at the start of this process, those with its own id, which an earlier process
+    /// left.
     pub fn tidy(&self) -> Result<()> {
         for (path, note) in self.notes()? {
             let alive =
@@ -70,22 +70,22 @@ impl ProcDir {
         Ok(notes)
     }
 
-    /// Returns the note of a job.
+    /// Returns the entry of a job.
     pub fn get(&self, jid: &str) -> Result<Option<Map>> {
         self.read(&disk::join_name(&self.directory, jid, "jid")?)
     }
 
-    /// Returns all notes. Those that cannot be read are skipped, those that are empty removed.
+    /// Returns all entries. Unreadable ones are skipped, empty ones removed.
     pub fn all(&self) -> Result<Vec<Map>> {
         Ok(self.notes()?.into_iter().map(|(_, note)| note).collect())
     }
 
-    /// Removes a note, as for a process that is gone, and says whether there was one.
+    /// Removes an entry, and returns whether it existed.
     pub fn remove(&self, jid: &str) -> Result<bool> {
         disk::remove(&disk::join_name(&self.directory, jid, "jid")?)
     }
 
-    /// Removes all notes: what ran before this process started runs no more.
+    /// Removes all entries, because jobs of an earlier process no longer run.
     pub fn clear(&self) -> Result<()> {
         for name in disk::names(&self.directory)? {
             disk::remove(&self.directory.join(name))?;
@@ -103,17 +103,17 @@ impl ProcDir {
     }
 }
 
-/// The process of a note.
+/// Returns the process id of an entry.
 fn process_of(note: &Map) -> Option<i32> {
     note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0)
 }
 
-/// Says whether there is such a process, whoever it belongs to.
+/// Returns whether a process exists, whoever it belongs to.
 fn is_running(pid: i32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// The mark of a running job; dropping it removes the note.
+/// The entry of a running job; dropping it removes the file.
 #[derive(Debug)]
 pub struct Running {
     path: PathBuf,
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_has_the_recorded_bytes_and_goes_with_the_job() {
+    fn an_entry_has_the_recorded_bytes_and_is_removed_with_the_job() {
         let vectors: Value = serde_json::from_str(include_str!("../testdata/jid.json")).unwrap();
         let recorded = vectors.get("proc_file").unwrap();
         let mut load = recorded.get("object").unwrap().as_map().unwrap().clone();
@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_other_processes_count_while_these_run() {
+    fn entries_of_dead_processes_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let proc = ProcDir::new(dir.path());
         let load = |jid: &str| value::map! { "jid" => jid, "fun" => "test.sleep" };
         let _mine = proc.enter("1", std::process::id(), &load("1")).unwrap();
-        // The process that started this one runs, and no process has the last id there can be.
+        // The parent process runs, and no process has the largest possible id.
         let _other = proc.enter("2", std::os::unix::process::parent_id(), &load("2")).unwrap();
         let _gone = proc.enter("3", i32::MAX.unsigned_abs(), &load("3")).unwrap();
         let jids: Vec<_> =
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_broken_notes_do_no_harm() {
+    fn empty_and_broken_entries_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let proc = ProcDir::new(dir.path());
         std::fs::create_dir(dir.path().join("proc")).unwrap();

@@ -1,4 +1,4 @@
-//! Which minion published a job through its master: `publish_auth/<jid>`, so that only that minion may ask for returns.
+//! Which minion published a job through its master: `publish_auth/<jid>`. Only that minion may ask for the returns.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -8,31 +8,31 @@ use wire::{Jid, MinionId};
 use crate::disk::{self, Writing};
 use crate::{Error, Result};
 
-/// The notes of a master.
+/// The publishers of jobs.
 #[derive(Clone, Debug)]
 pub struct PublishAuth {
     directory: PathBuf,
 }
 
 impl PublishAuth {
-    /// Returns the notes below a master's `cachedir`.
+    /// Returns the publishers, stored in a master's `cachedir`.
     pub fn new(cachedir: &Path) -> Self {
         PublishAuth { directory: cachedir.join("publish_auth") }
     }
 
-    /// Notes who published a job.
+    /// Stores who published a job.
     pub fn store(&self, jid: &Jid, publisher: &MinionId) -> Result<()> {
         disk::make_directory(&self.directory)?;
         disk::write(&self.directory.join(jid.as_str()), publisher.as_str().as_bytes(), Writing::PRIVATE)
     }
 
-    /// Says whether this minion published the job.
+    /// Returns whether this minion published the job.
     pub fn published(&self, jid: &Jid, id: &MinionId) -> Result<bool> {
         let publisher = disk::read_text(&self.directory.join(jid.as_str()))?;
         Ok(publisher.as_deref() == Some(id.as_str()))
     }
 
-    /// Removes notes older than `keep`.
+    /// Removes entries older than `keep`.
     pub fn clean(&self, keep: Duration, now: SystemTime) -> Result<()> {
         for name in disk::names(&self.directory)? {
             let path = self.directory.join(name);
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_publisher_is_believed_and_only_for_a_while() {
+    fn the_publisher_is_known_until_the_entry_expires() {
         let dir = tempfile::tempdir().unwrap();
         let notes = PublishAuth::new(dir.path());
         let jid = Jid::new("20240229131415678901").unwrap();

@@ -1,9 +1,9 @@
-//! Returns a minion has not yet been rid of: `saltern/returns/`, one file of MessagePack each.
+//! The spool of a minion's unacknowledged returns: `saltern/returns/`, one MessagePack file each.
 //!
-//! A file is a map with `version`, `minion`, `created` (milliseconds since 1970), `publisher` (the master whose job it was),
-//! `job` (what the publication said beyond the return) and `load` (the return as it is sent). It is written aside and
-//! renamed, so it is whole after the death of the process at any moment; it is not forced to the disk itself, so a power cut
-//! may lose the returns of the last seconds, or leave a file that is set aside when it is read.
+//! A file is a map with `version`, `minion`, `created` (milliseconds since 1970), `publisher` (the master of the job), `job` (the
+//! publication's fields that are not in the return) and `load` (the return as it is sent). It is written under a temporary name
+//! and renamed, so the death of the process leaves it complete or absent. It is not synced: a power failure may lose the
+//! returns of the last seconds, or leave a broken file, which is set aside when it is read.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -16,29 +16,29 @@ use wire::msgpack::{Packing, pack_into, pack_map_header, pack_map_into};
 use crate::disk::{self, Writing};
 use crate::{Error, Result};
 
-/// The layout of the files.
+/// The version of the file layout.
 const VERSION: i64 = 1;
-/// What a file is called that cannot be used.
+/// The suffix of a file that cannot be used.
 const BROKEN: &str = ".broken";
-/// Returns of one job and master that may wait at the same time.
-const MOST_ALIKE: usize = 1000;
+/// The maximum number of spooled returns of one job and master.
+const MAX_PER_JOB: usize = 1000;
 
-/// The returns that wait.
+/// The spool.
 #[derive(Clone, Debug)]
 pub struct ReturnSpool {
     directory: PathBuf,
 }
 
-/// A return and what is known of its job.
+/// A return, with what is known of its job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spooled {
     /// The minion.
     pub minion: String,
-    /// When the job was done.
+    /// When the job ended.
     pub created: SystemTime,
-    /// Whose job it was.
+    /// The master that published the job.
     pub publisher: Publisher,
-    /// What the publication said beyond what is in the return: target and returners.
+    /// The publication's fields that are not in the return: target and returners.
     pub job: Map,
     /// The return.
     pub load: Map,
@@ -49,11 +49,11 @@ pub struct Spooled {
 pub struct Publisher {
     /// The configured address, host and port.
     pub address: String,
-    /// Its id, when it told it.
+    /// Its id, if it has sent it.
     pub id: Option<String>,
-    /// The fingerprint of its key, when known.
+    /// The fingerprint of its key, if known.
     pub fingerprint: Option<String>,
-    /// Whether it has peers that may take returns in its place.
+    /// Whether it has peers that accept copies of returns.
     pub has_peers: bool,
 }
 
@@ -63,20 +63,20 @@ impl ReturnSpool {
         ReturnSpool { directory: cachedir.join("saltern/returns") }
     }
 
-    /// Where the files are.
+    /// Returns the directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Writes a return, of which `content` are the [bytes](Spooled::to_bytes), and tells the name of its file.
+    /// Writes a return, whose [bytes](Spooled::to_bytes) are `content`, and returns the name of its file.
     pub fn write(&self, returned: &Spooled, content: &[u8]) -> Result<String> {
-        for number in 0..MOST_ALIKE {
+        for number in 0..MAX_PER_JOB {
             let name = file_name(returned, number);
             if self.write_new(&self.directory.join(&name), content)? {
                 return Ok(name);
             }
         }
-        Err(Error::malformed(&self.directory, format!("{MOST_ALIKE} returns of one job")))
+        Err(Error::malformed(&self.directory, format!("{MAX_PER_JOB} returns of one job")))
     }
 
     fn write_new(&self, path: &Path, content: &[u8]) -> Result<bool> {
@@ -91,7 +91,7 @@ impl ReturnSpool {
         }
     }
 
-    /// Reads a return; nothing when the file is gone.
+    /// Reads a return; `None` if the file does not exist.
     pub fn read(&self, name: &str) -> Result<Option<Spooled>> {
         let path = disk::join_name(&self.directory, name, "return")?;
         let Some(value) = disk::read_value(&path)? else { return Ok(None) };
@@ -104,12 +104,12 @@ impl ReturnSpool {
         std::fs::metadata(&path).map(|meta| meta.len()).map_err(Error::io("read", &path))
     }
 
-    /// Removes a return and says whether it was there.
+    /// Removes a return, and returns whether it existed.
     pub fn remove(&self, name: &str) -> Result<bool> {
         disk::remove(&disk::join_name(&self.directory, name, "return")?)
     }
 
-    /// Gives a file that cannot be used another name, so that it is looked at once only, and returns its new path.
+    /// Renames a file that cannot be used, so that it is read only once, and returns its new path.
     pub fn set_aside(&self, name: &str) -> Result<PathBuf> {
         let path = disk::join_name(&self.directory, name, "return")?;
         let aside = self.directory.join(format!("{name}{BROKEN}"));
@@ -117,7 +117,7 @@ impl ReturnSpool {
         Ok(aside)
     }
 
-    /// Returns the names of the returns, oldest job first, and removes what a process left that died while it wrote.
+    /// Returns the names of the returns, oldest job first. Removes temporary files of processes that died while they wrote.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = disk::text_names(&self.directory)?;
         names.retain(|name| !name.ends_with(BROKEN));
@@ -129,7 +129,7 @@ impl ReturnSpool {
     }
 }
 
-/// Job ids that are no file names are hashed, as are masters, whose addresses may hold anything.
+/// Job ids that are not file names are hashed, and so are masters, whose addresses may contain anything.
 fn file_name(returned: &Spooled, number: usize) -> String {
     let jid = returned.jid();
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -141,7 +141,7 @@ fn file_name(returned: &Spooled, number: usize) -> String {
 }
 
 impl Spooled {
-    /// The job's id.
+    /// Returns the job id.
     pub fn jid(&self) -> &str {
         self.load.get_str("jid").unwrap_or_default()
     }
@@ -173,7 +173,7 @@ impl Spooled {
         let mut map = value.into_map().ok_or("no map")?;
         match map.get("version").and_then(Value::as_i64) {
             Some(VERSION) => {}
-            other => return Err(format!("version {other:?} is not known")),
+            other => return Err(format!("unknown version {other:?}")),
         }
         let created = map.get("created").and_then(Value::as_i64).and_then(|at| u64::try_from(at).ok());
         let created = created.map(Duration::from_millis).and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
@@ -186,7 +186,7 @@ impl Spooled {
             (Some(minion), Some(created), Some(publisher), Some(job), Some(load)) => {
                 Ok(Spooled { minion, created, publisher, job, load })
             }
-            _ => Err("a field is missing or wrong".to_owned()),
+            _ => Err("a field is missing or invalid".to_owned()),
         }
     }
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_comes_back_as_it_was_and_is_private() {
+    fn a_spooled_return_is_read_back_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let spool = ReturnSpool::new(dir.path());
         let one = spooled("20240229131415678901", "[::1]:4506");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_safe_and_litter_goes() {
+    fn names_are_safe_and_temporary_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let spool = ReturnSpool::new(dir.path());
         assert!(spool.names().unwrap().is_empty());
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_named_and_set_aside() {
+    fn broken_files_are_reported_and_set_aside() {
         let dir = tempfile::tempdir().unwrap();
         let spool = ReturnSpool::new(dir.path());
         let name = write(&spool, &spooled("1", "a:1"));

@@ -1,4 +1,4 @@
-//! Session keys: one per minion, in `sessions/<id>`; and which minions have used one, in `sessions_used/<id>`.
+//! Session keys, one per minion in `sessions/<id>`, and the minions that have used one, in `sessions_used/<id>`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ pub struct SessionKeys {
     directory: PathBuf,
     lifetime: Duration,
     known: Mutex<HashMap<MinionId, (SystemTime, String)>>,
-    /// One empty file for each minion that has ever used a session key.
+    /// The directory with an empty file for each minion that has ever used a session key.
     used: PathBuf,
-    /// Those that are known to have such a file.
+    /// The minions that are known to have such a file.
     marked: Mutex<HashSet<MinionId>>,
 }
 
 impl SessionKeys {
-    /// Returns the keys below a master's `cachedir`; each is replaced at the age of `lifetime` (`publish_session`).
+    /// Returns the keys in a master's `cachedir`. Each is replaced at the age of `lifetime` (`publish_session`).
     pub fn new(cachedir: &Path, lifetime: Duration) -> Self {
         SessionKeys {
             directory: cachedir.join("sessions"),
@@ -33,9 +33,9 @@ impl SessionKeys {
         }
     }
 
-    /// Returns the key of a minion, making one when there is none or it is too old.
+    /// Returns the key of a minion, and creates one if there is none or it is too old.
     ///
-    /// A key that another master (or a person) replaced in the directory is noticed by the time of its file.
+    /// If another master or a person replaces a key in the directory, the file's modification time shows it.
     pub fn get(&self, id: &MinionId, now: SystemTime, make: impl FnOnce() -> String) -> Result<String> {
         let path = self.path(id);
         let written = modified(&path)?;
@@ -49,19 +49,19 @@ impl SessionKeys {
             disk::make_directory(&self.directory)?;
             disk::write(&path, make().as_bytes(), Writing::PRIVATE)?;
         }
-        // Read back: of two masters that made a key at once the later one counts for both.
+        // Read it back: if two masters create a key at once, both must use the one that was written last.
         let written = modified(&path)?.unwrap_or(now);
         let key = disk::read_text(&path)?.ok_or_else(|| Error::malformed(&path, "it vanished"))?;
         lock().insert(id.clone(), (written, key.clone()));
         Ok(key)
     }
 
-    /// Says whether a minion was ever marked with [`SessionKeys::mark_used`].
+    /// Returns whether a minion was ever marked with [`SessionKeys::mark_used`].
     pub fn was_used(&self, id: &MinionId) -> bool {
         self.marked().contains(id) || self.used.join(id.as_str()).exists()
     }
 
-    /// Remembers that a minion uses session keys. Cheap when that is known.
+    /// Stores that a minion uses session keys. This is cheap if it is known already.
     pub fn mark_used(&self, id: &MinionId) -> Result<()> {
         if self.marked().contains(id) {
             return Ok(());
@@ -72,7 +72,7 @@ impl SessionKeys {
         Ok(())
     }
 
-    /// Forgets that a minion used session keys: another machine may get its id.
+    /// Removes the mark of a minion, because another machine may get its id.
     pub fn unmark(&self, id: &MinionId) -> Result<bool> {
         self.marked().remove(id);
         disk::remove(&self.used.join(id.as_str()))
@@ -82,7 +82,7 @@ impl SessionKeys {
         self.marked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the key of a minion, as when its key pair is deleted.
+    /// Removes the key of a minion, for instance when its key pair is deleted.
     pub fn remove(&self, id: &MinionId) -> Result<bool> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         disk::remove(&self.path(id))
@@ -93,7 +93,7 @@ impl SessionKeys {
     }
 }
 
-/// Keys never show.
+/// Keys are never printed.
 impl std::fmt::Debug for SessionKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SessionKeys").field("directory", &self.directory).field("lifetime", &self.lifetime).finish()
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_used_a_key_is_known_to_later_starts() {
+    fn used_keys_are_known_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let keys = || SessionKeys::new(dir.path(), Duration::ZERO);
         let id = MinionId::new("web1").unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_lives_as_long_as_its_file_is_young() {
+    fn an_old_key_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let day = Duration::from_secs(86_400);
         let keys = SessionKeys::new(dir.path(), day);

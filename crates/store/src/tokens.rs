@@ -1,7 +1,7 @@
 //! Tokens of external authentication.
 //!
-//! 3006 and 3007 keep the map of a token in `tokens/<token>`, 3008 in `tokens/<token>.p` with the end of its life around
-//! it. One layout is written, both are read.
+//! 3006 and 3007 store the map of a token in `tokens/<token>`, 3008 in `tokens/<token>.p`, wrapped with its expiry. One layout
+//! is written, both are read.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -26,7 +26,7 @@ impl TokenStore {
         TokenStore { directory: directory.into(), layout }
     }
 
-    /// Keeps a token and says whether its text was free. The map has to hold `token` and `expire`.
+    /// Stores a token, and returns whether its text was free. The map must contain `token` and `expire`.
     pub fn store(&self, token: &Map) -> Result<bool> {
         let text = token.get_str("token").unwrap_or_default();
         let (old, new) = self.files(text)?;
@@ -46,7 +46,7 @@ impl TokenStore {
         }
     }
 
-    /// Returns the map of a token that is still good. One that is over or cannot be read is removed.
+    /// Returns the map of a valid token. An expired or unreadable token is removed.
     pub fn get(&self, token: &str, now: SystemTime) -> Result<Option<Map>> {
         let (old, new) = self.files(token)?;
         for path in [new, old] {
@@ -57,14 +57,14 @@ impl TokenStore {
         Ok(None)
     }
 
-    /// Removes a token and says whether there was one.
+    /// Removes a token, and returns whether it existed.
     pub fn remove(&self, token: &str) -> Result<bool> {
         let (old, new) = self.files(token)?;
         let removed = disk::remove(&old)?;
         Ok(disk::remove(&new)? || removed)
     }
 
-    /// Returns all tokens, good or not.
+    /// Returns all tokens, valid or not.
     pub fn list(&self) -> Result<Vec<String>> {
         let names = disk::text_names(&self.directory)?.into_iter();
         let mut tokens: Vec<String> = names.map(|name| name.trim_end_matches(".p").to_owned()).collect();
@@ -73,7 +73,7 @@ impl TokenStore {
         Ok(tokens)
     }
 
-    /// Removes tokens that are over or cannot be read, and says how many.
+    /// Removes expired and unreadable tokens, and returns their number.
     pub fn clean(&self, now: SystemTime) -> Result<usize> {
         let mut removed = 0;
         for token in self.list()? {
@@ -96,17 +96,17 @@ impl TokenStore {
         }
     }
 
-    /// The places of the older and the newer layout.
+    /// Returns the paths in the older and the newer layout.
     fn files(&self, token: &str) -> Result<(PathBuf, PathBuf)> {
         if !is_token(token) {
-            // The text itself is a secret, even a wrong one.
+            // The text itself is a secret, even an invalid one.
             return Err(Error::bad_name("token", "…"));
         }
         Ok((self.directory.join(token), self.directory.join(format!("{token}.p"))))
     }
 }
 
-/// A token is a hash in hex: 32 letters with md5, 128 with sha512.
+/// A token is a hash in hex: 32 characters with md5, 128 with sha512.
 fn is_token(text: &str) -> bool {
     (32..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_never_becomes_a_path() {
+    fn an_invalid_token_never_becomes_a_path() {
         let tokens = TokenStore::new("/nowhere", Layout::Since3008);
         for text in ["", "../../etc/passwd", "x", &"g".repeat(64), &"a".repeat(300)] {
             let error = tokens.get(text, at(0)).unwrap_err().to_string();

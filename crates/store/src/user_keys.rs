@@ -1,33 +1,33 @@
-//! Keys by which local users prove to the master who they are: `.<user>_key`.
+//! The keys that authenticate local users to the master: `.<user>_key`.
 
 use std::path::{Path, PathBuf};
 
 use crate::disk::{self, Writing};
 use crate::{Error, Result};
 
-/// The keys of local users in a master's `cachedir`.
+/// The keys of local users, in a master's `cachedir`.
 #[derive(Clone, Debug)]
 pub struct UserKeys {
     cachedir: PathBuf,
 }
 
 impl UserKeys {
-    /// Returns the keys below a master's `cachedir`.
+    /// Returns the keys in a master's `cachedir`.
     pub fn new(cachedir: impl Into<PathBuf>) -> Self {
         UserKeys { cachedir: cachedir.into() }
     }
 
-    /// Returns the place of a user's key. Backslashes of Windows names become `_`.
+    /// Returns the path of a user's key. Backslashes of Windows names become `_`.
     pub fn path(&self, user: &str) -> Result<PathBuf> {
         disk::join_name(&self.cachedir, &format!(".{}_key", user.replace('\\', "_")), "user")
     }
 
-    /// Returns a user's key if there is one and it may be read.
+    /// Returns a user's key, if it exists and may be read.
     pub fn read(&self, user: &str) -> Result<Option<String>> {
         disk::read_text(&self.path(user)?)
     }
 
-    /// Returns a user's key, making one when there is none. With `owner` the file is given to that user id.
+    /// Returns a user's key, and creates one if there is none. With `owner` the file is given to that user id.
     pub fn ensure(&self, user: &str, owner: Option<u32>, make: impl FnOnce() -> String) -> Result<String> {
         let path = self.path(user)?;
         if let Some(key) = disk::read_text(&path)?.filter(|key| !key.is_empty()) {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_private() {
+    fn a_key_is_created_once_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let keys = UserKeys::new(dir.path());
         assert_eq!(keys.read("root").unwrap(), None);

@@ -1,4 +1,4 @@
-//! What every store of jobs has to do: each test runs on all of them.
+//! The contract of a job store: each test runs on all of them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ struct Fixture {
     settle: Option<Arc<Embedded>>,
 }
 
-/// Salt's layout; the one file with everything in its journal; the same with everything in the database.
+/// Salt's layout; the single file with everything in its journal; the same with everything in the database.
 fn fixtures() -> Vec<Fixture> {
     let make = |name, option, settles: bool| {
         let dir = tempfile::tempdir().unwrap();
@@ -29,7 +29,7 @@ fn fixtures() -> Vec<Fixture> {
 }
 
 impl Fixture {
-    /// Between the steps of a test.
+    /// Flushes between the steps of a test.
     fn settle(&self) {
         if let Some(embedded) = &self.settle {
             embedded.flush().unwrap();
@@ -37,7 +37,7 @@ impl Fixture {
         }
     }
 
-    /// The same job cache as another program sees it.
+    /// Returns the same job cache as another program sees it.
     fn beside(&self) -> JobCache {
         let option = if self.name == "files" { FILES } else { EMBEDDED };
         JobCache::beside_master(self.dir.path(), HashType::Sha256, option)
@@ -95,7 +95,7 @@ fn the_first_return_wins() {
 }
 
 #[test]
-fn of_many_writers_at_once_one_wins() {
+fn one_of_many_concurrent_writers_wins() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
         f.settle();
@@ -109,7 +109,7 @@ fn of_many_writers_at_once_one_wins() {
 }
 
 #[test]
-fn returns_for_unknown_and_unkept_jobs_are_told_apart() {
+fn returns_for_unknown_and_for_unkept_jobs_differ() {
     for f in fixtures() {
         assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::UnknownJob);
         f.settle();
@@ -121,7 +121,7 @@ fn returns_for_unknown_and_unkept_jobs_are_told_apart() {
 }
 
 #[test]
-fn a_copy_is_marked_until_the_return_comes_itself() {
+fn a_copy_is_marked_until_the_original_arrives() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
         f.settle();
@@ -138,7 +138,7 @@ fn a_copy_is_marked_until_the_return_comes_itself() {
 }
 
 #[test]
-fn a_return_with_a_number_that_is_none_is_the_same_when_it_comes_again() {
+fn a_repeated_return_with_nan_is_the_same() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
         f.settle();
@@ -170,7 +170,7 @@ fn a_job_of_ten_thousand_is_read_in_order() {
 }
 
 #[test]
-fn what_a_job_is_told_of_stays_with_it() {
+fn metadata_of_a_job_is_kept() {
     for f in fixtures() {
         assert!(!f.jobs.contains(JID).unwrap() && !f.jobs.has_load(JID).unwrap());
         f.jobs.save_load(JID, &map! { "fun" => "test.ping", "jid" => JID }).unwrap();
@@ -187,7 +187,7 @@ fn what_a_job_is_told_of_stays_with_it() {
 }
 
 #[test]
-fn old_jobs_go_with_all_that_is_theirs() {
+fn old_jobs_are_removed_completely() {
     for f in fixtures() {
         let (keep, now, other) = (Duration::from_secs(86_400), SystemTime::now(), "20240229131415678902");
         f.jobs.prepare(JID, false).unwrap();
@@ -220,7 +220,7 @@ fn other_programs_see_what_the_master_stored() {
 }
 
 #[test]
-fn jobs_in_the_other_layout_are_found_and_go_on_there() {
+fn jobs_in_the_other_layout_are_found_and_stay_there() {
     let dir = tempfile::tempdir().unwrap();
     let cache = |option| JobCache::of_master(dir.path(), HashType::Sha256, option);
     let (old, new) = (JID, "20240301131415678901");
@@ -243,7 +243,7 @@ fn jobs_in_the_other_layout_are_found_and_go_on_there() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_put_aside() {
+fn an_invalid_database_is_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let below = dir.path().join("saltern/jobs");
     std::fs::create_dir_all(&below).unwrap();
@@ -256,7 +256,7 @@ fn a_file_that_is_no_database_is_put_aside() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_leaves_salts_layout() {
+fn an_unwritable_directory_falls_back_to_salts_layout() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("saltern"), "in the way").unwrap();
     let jobs = JobCache::of_master(dir.path(), HashType::Sha256, EMBEDDED);

@@ -1,8 +1,8 @@
 //! Jobs in the layout of Salt's `local_cache`.
 //!
-//! A job lives in `jobs/<hh>/<rest>/`, named by the hash of its id: `jid`, `.load.p` (the publication), `.minions.p` (who
-//! should answer), and per minion a directory with `return.p`. A return is committed by making `return.p` exist, which
-//! only one writer can; what was committed survives the death of the process at any moment.
+//! A job is in `jobs/<hh>/<rest>/`, named by the hash of its id: `jid`, `.load.p` (the publication), `.minions.p` (the expected
+//! minions), and per minion a directory with `return.p`. Creating `return.p`, which only one writer can do, commits a return;
+//! a committed return survives the death of the process at any moment.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
@@ -23,7 +23,7 @@ pub(super) const MINIONS: &str = ".minions.p";
 pub(super) const RETURN: &str = "return.p";
 pub(super) const OUT: &str = "out.p";
 pub(super) const END_TIME: &str = "endtime";
-/// Beside a return that came as a copy, for a job of another master.
+/// The mark beside a return that arrived as a copy, for a job of another master.
 pub(super) const COPY: &str = "copy";
 
 /// The job cache in `<cachedir>/jobs`.
@@ -43,7 +43,7 @@ impl Files {
         &self.root
     }
 
-    /// Returns the directory of a job; any text is a good job id here, since only its hash becomes a path.
+    /// Returns the directory of a job. Any string is a valid job id here, since only its hash becomes a path.
     pub fn directory(&self, jid: &str) -> PathBuf {
         let hash = self.hash.hex(jid.as_bytes());
         self.root.join(&hash[..2]).join(&hash[2..])
@@ -58,7 +58,7 @@ impl Files {
         let left_over = match create(&directory) {
             Ok(()) => false,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
-            // A directory without a return is what a process left that died in the middle: the return is still wanted.
+            // A directory without a return was left by a process that died in between: the return is still needed.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 if directory.join(RETURN).exists() {
                     return Ok(Stored::Duplicate { same: self.same(&directory, returned) });
@@ -68,7 +68,7 @@ impl Files {
             Err(error) => return Err(Error::io("create directory", &directory)(error)),
         };
         let mark = directory.join(COPY);
-        // The mark comes before the return, so that no copy is ever without one.
+        // The mark is written before the return, so that a copy never lacks it.
         if copy {
             disk::write(&mark, b"", Writing::SHARED)?;
         }
@@ -91,7 +91,7 @@ impl Files {
         Ok(Stored::Duplicate { same: self.same(directory, returned) })
     }
 
-    /// Compares bytes first: a value with NaN inside equals nothing, not even itself.
+    /// Compares bytes first: a value with NaN in it is not even equal to itself.
     fn same(&self, directory: &Path, returned: &JobReturn) -> bool {
         let content = returned.packed_without_out();
         let bytes = disk::read(&directory.join(RETURN)).is_ok_and(|kept| kept.as_deref() == Some(&content[..]));
@@ -220,7 +220,7 @@ impl Jobs for Files {
     }
 }
 
-/// Reads a return; very old ones are the bare result.
+/// Reads a return. Very old ones are the bare result.
 fn read_return(directory: &Path) -> Result<Option<JobReturn>> {
     let Some(value) = disk::read_value(&directory.join(RETURN))? else { return Ok(None) };
     let mut returned = match value {
@@ -246,7 +246,7 @@ fn read_map(path: &Path) -> Result<Option<Map>> {
     }
 }
 
-/// Makes the directory of a minion below that of its job, which must be there.
+/// Creates the directory of a minion in that of its job, which must exist.
 fn create(directory: &Path) -> std::io::Result<()> {
     disk::admit(directory)?;
     std::fs::DirBuilder::new().mode(0o750).create(directory)

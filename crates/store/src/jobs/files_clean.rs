@@ -7,9 +7,9 @@ use super::{Cleaned, Files};
 use crate::{Result, disk};
 
 impl Files {
-    /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and what is no job.
+    /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and directories that are no job.
     ///
-    /// A `keep` of nothing keeps everything. What cannot be removed is left with a warning.
+    /// A `keep` of zero keeps everything. What cannot be removed is left, with a warning.
     pub(super) fn clean_up(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
         if keep.is_zero() {
@@ -19,7 +19,7 @@ impl Files {
             let top = self.root().join(top);
             let jobs = disk::names(&top)?;
             if jobs.is_empty() && older(&top, keep, now) {
-                // A job may be about to be made in it, so only an empty one goes.
+                // A job may be about to be created in it, so only an empty directory is removed.
                 let _ = std::fs::remove_dir(&top);
             }
             for job in jobs {
@@ -32,8 +32,8 @@ impl Files {
     fn clean_job(&self, job: &Path, keep: Duration, now: SystemTime, cleaned: &mut Cleaned) {
         let jid = job.join("jid");
         let count = match jid.is_file() {
-            // The directory is made a moment before the file, so a young one may be a job being published.
-            false if !older(job, BEING_MADE, now) => return,
+            // The directory is created a moment before the file, so a young one may be a job that is being published.
+            false if !older(job, CREATION_TIME, now) => return,
             false => &mut cleaned.broken,
             true if older(&jid, keep, now) => &mut cleaned.old,
             true => return,
@@ -45,8 +45,8 @@ impl Files {
     }
 }
 
-/// How long a job's directory may be without the file that names the job.
-const BEING_MADE: Duration = Duration::from_secs(60);
+/// How long a job's directory may lack the file that names the job.
+const CREATION_TIME: Duration = Duration::from_secs(60);
 
 fn older(path: &Path, keep: Duration, now: SystemTime) -> bool {
     let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());

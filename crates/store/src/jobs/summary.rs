@@ -1,4 +1,4 @@
-//! How a job looks in lists.
+//! Job summaries for lists.
 
 use value::{Map, Value, map};
 
@@ -20,7 +20,7 @@ pub fn summary(jid: &str, load: &Map) -> Map {
     out
 }
 
-/// Metadata stand in the load, among its options, or among the keyword arguments of the function.
+/// Metadata is in the load, in its options, or in the keyword arguments of the function.
 fn metadata(load: &Map) -> Option<&Value> {
     let in_options = || load.get("kwargs")?.get("metadata");
     let in_arguments = || {

@@ -67,7 +67,7 @@ fn files_have_the_recorded_bytes() {
 }
 
 #[test]
-fn a_return_cut_off_by_a_crash_can_come_again() {
+fn a_return_interrupted_by_a_crash_can_be_retried() {
     let f = fixture();
     f.jobs.prepare(JID, false).unwrap();
     std::fs::create_dir(f.jobs.directory(JID).join("web1")).unwrap();
@@ -77,7 +77,7 @@ fn a_return_cut_off_by_a_crash_can_come_again() {
 }
 
 #[test]
-fn bare_and_broken_returns_are_survived() {
+fn bare_and_broken_returns_are_tolerated() {
     let f = fixture();
     f.jobs.prepare(JID, false).unwrap();
     for (minion, content) in [("old1", &b"\xc3"[..]), ("broken1", b"\x92\x01"), ("empty1", b"")] {
@@ -90,7 +90,7 @@ fn bare_and_broken_returns_are_survived() {
 }
 
 #[test]
-fn old_jobs_go_and_young_ones_stay() {
+fn only_old_jobs_are_removed() {
     let f = fixture();
     let keep = Duration::from_secs(86_400);
     f.jobs.prepare(JID, false).unwrap();
@@ -108,7 +108,7 @@ fn old_jobs_go_and_young_ones_stay() {
 }
 
 #[test]
-fn summaries_show_what_people_ask_for() {
+fn summaries_contain_the_fields_of_list_jobs() {
     let load = map! {
         "fun" => "test.arg", "jid" => JID, "tgt" => "web*", "tgt_type" => "glob", "user" => "root",
         "arg" => list![1, map! { "__kwarg__" => true, "metadata" => map! { "ticket" => 7 } }],
@@ -121,13 +121,13 @@ fn summaries_show_what_people_ask_for() {
 }
 
 #[test]
-fn a_return_that_was_here_first_gets_no_mark() {
+fn a_copy_after_the_original_gets_no_mark() {
     let f = fixture();
     f.jobs.prepare(JID, false).unwrap();
     f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap();
     assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
     assert!(!f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
-    // A mark that a crash left without its return goes when the return comes itself.
+    // A mark that a crash left without its return is removed when the job's own return arrives.
     let directory = f.jobs.directory(JID).join("web2");
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(directory.join(COPY), "").unwrap();
@@ -136,7 +136,7 @@ fn a_return_that_was_here_first_gets_no_mark() {
 }
 
 #[test]
-fn a_job_for_salts_programs_lies_in_salts_layout_beside_the_one_file() {
+fn a_job_for_salts_programs_uses_salts_layout() {
     let Fixture { _dir, cachedir, .. } = fixture();
     let jobs = JobCache::of_master(&cachedir, HashType::Sha256, EMBEDDED);
     jobs.prepare_for_salt(JID, false).unwrap();
@@ -152,7 +152,7 @@ fn a_job_for_salts_programs_lies_in_salts_layout_beside_the_one_file() {
 }
 
 #[test]
-fn what_was_kept_while_the_one_file_could_not_be_used_is_found_beside_it() {
+fn jobs_stored_while_the_single_file_was_unusable_are_found() {
     let f = fixture();
     let one_file = || JobCache::of_master(&f.cachedir, HashType::Sha256, EMBEDDED);
     let load = map! { "jid" => JID, "fun" => "test.ping" };
@@ -162,7 +162,7 @@ fn what_was_kept_while_the_one_file_could_not_be_used_is_found_beside_it() {
     before.save_minions(JID, &["web1".into(), "web2".into()], None).unwrap();
     assert_eq!(before.store_return(JID, &id("web1"), &returned("first")).unwrap(), Stored::New);
     drop(before);
-    // The disk was full when the master began.
+    // The disk was full when the master started.
     f.jobs.prepare(JID, false).unwrap();
     f.jobs.save_load(JID, &load).unwrap();
     assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned("again")).unwrap(), Stored::New);

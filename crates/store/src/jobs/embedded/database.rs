@@ -11,19 +11,19 @@ use crate::{Error, Result, disk};
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
 
-/// What is kept in memory of the file; the system caches it too.
+/// The database's cache in bytes; the system caches the file too.
 const CACHE: usize = 24 << 20;
 
-/// The database file. It may be open in several processes; one at a time changes it.
-pub struct Base {
+/// The database file. Several processes may open it; one at a time changes it.
+pub struct DatabaseFile {
     path: PathBuf,
-    /// Gone after an error of the disk, until it is opened again.
+    /// `None` after a disk error, until it is opened again.
     database: RwLock<Option<Arc<Database>>>,
 }
 
-impl Base {
-    /// Opens or makes the file. One that is no database or is damaged is put aside as `NAME.damaged-N`, with an error in the
-    /// log, and a new one is begun.
+impl DatabaseFile {
+    /// Opens or creates the file. A damaged file is renamed to `NAME.damaged-N`, with an error in the log, and a new one is
+    /// created.
     pub fn open(path: &Path) -> Result<Self> {
         let database = match open(path) {
             Err(Refused::Damaged(reason)) => {
@@ -38,7 +38,7 @@ impl Base {
             }
             other => other.map_err(|refused| refused.error(path))?,
         };
-        Ok(Base { path: path.to_owned(), database: RwLock::new(Some(Arc::new(database))) })
+        Ok(DatabaseFile { path: path.to_owned(), database: RwLock::new(Some(Arc::new(database))) })
     }
 
     /// Returns the value under a key.
@@ -46,7 +46,7 @@ impl Base {
         self.read(|rows| Ok(rows.get(key)?.map(|value| value.value().to_vec())))
     }
 
-    /// Hands over the rows whose keys begin with `prefix` and come after `after`, in their order, until told to stop.
+    /// Passes the rows whose keys begin with `prefix` and follow `after` to the callback, in order, until it stops.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let start = after.filter(|after| *after > prefix).map_or(Bound::Included(prefix), Bound::Excluded);
         self.read(|rows| {
@@ -60,7 +60,7 @@ impl Base {
         })
     }
 
-    /// Changes rows; when this returns the changes are on the disk itself, all of them.
+    /// Changes rows. When this returns, all changes are synced to the disk.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut Table<'_, &'static [u8], &'static [u8]>) -> std::result::Result<T, redb::Error>,
@@ -98,7 +98,7 @@ impl Base {
         Ok(database)
     }
 
-    /// The library takes nothing more after an error of the disk, so the file is opened again at the next use.
+    /// After a disk error the library accepts nothing more, so the file is opened again at the next use.
     fn failed(&self, action: &'static str, error: redb::Error) -> Error {
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
         match error {
@@ -109,7 +109,7 @@ impl Base {
 }
 
 enum Refused {
-    /// The content is not what it should be.
+    /// The content is invalid.
     Damaged(String),
     Failed(Error),
 }
@@ -128,7 +128,7 @@ fn open(path: &Path) -> std::result::Result<Database, Refused> {
     let attempt = || -> std::result::Result<Database, redb::Error> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE).set_concurrency_mode(ConcurrencyMode::MultiWriter);
-        // Arguments of jobs lie in it; the builder would let everybody read it.
+        // The file contains arguments of jobs; the builder would create it readable by everybody.
         let file = disk::private_file().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         drop(file);

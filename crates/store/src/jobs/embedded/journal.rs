@@ -1,8 +1,8 @@
-//! What was stored since the last write to the database: one file after the other, appended to and removed.
+//! The journal: changes since the last write to the database, appended to one file after the other.
 //!
-//! A record is `length u32, CRC-32 of the rest u32, kind u8, key length u32, key, value`, integers little endian, the length
-//! counting what follows the checksum. Kind 1 sets a value, kind 0 takes one away. A record that a death of the process cut
-//! off ends its file.
+//! A record is `length u32, CRC-32 of the rest u32, kind u8, key length u32, key, value`; integers are little endian, and the
+//! length counts what follows the checksum. Kind 1 sets a value, kind 0 removes one. A record truncated by the death of the
+//! process ends its file.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -12,13 +12,13 @@ use crate::{Error, Result, disk};
 
 const NAME: &str = "journal.";
 const HEADER: usize = 8;
-/// Nothing that is stored is as long.
-const LONGEST: usize = 1 << 30;
+/// The maximum length of a record; nothing that is stored is as long.
+const MAX_RECORD: usize = 1 << 30;
 
-/// A change of one row: its key and its value, or none when it is taken away.
+/// A change of one row: its key and its value, or `None` to remove it.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// The journal that is written to now.
+/// The journal file that is written now.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
@@ -28,7 +28,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a new file after those that are there.
+    /// Starts a new file after the existing ones.
     pub fn create(directory: &Path) -> Result<Self> {
         let number = numbers(directory)?.last().map_or(1, |last| last + 1);
         Self::numbered(directory, number)
@@ -42,7 +42,7 @@ impl Journal {
         Ok(Journal { directory: directory.to_owned(), number, file, length: 0 })
     }
 
-    /// Appends changes, all of them or none.
+    /// Appends all changes or none.
     pub fn append(&mut self, changes: &[Change]) -> Result<()> {
         let mut records = Vec::with_capacity(changes.iter().map(|(key, value)| 16 + key.len() + size(value)).sum());
         for (key, value) in changes {
@@ -56,14 +56,14 @@ impl Journal {
                 Ok(())
             }
             Err(error) => {
-                // Half a record would hide what comes after it; if it cannot be cut off, it is written over.
+                // Half a record would hide what follows it. If it cannot be cut off, the next record overwrites it.
                 let _ = self.file.set_len(self.length);
                 Err(Error::io("write", &path)(error))
             }
         }
     }
 
-    /// Goes on in a new file, and returns the number of the last one that is finished.
+    /// Continues in a new file, and returns the number of the last finished one.
     pub fn rotate(&mut self) -> Result<u64> {
         let finished = self.number;
         *self = Self::numbered(&self.directory, finished + 1)?;
@@ -78,7 +78,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads all files in their order. Of one that is damaged in the middle, what stands before the damage counts; it is
+    /// Reads all files in order. Of a file that is damaged in the middle, the records before the damage count; the damage is
     /// returned.
     pub fn replay(directory: &Path, mut each: impl FnMut(Change)) -> Result<Vec<Damaged>> {
         let mut damaged = Vec::new();
@@ -102,7 +102,7 @@ pub struct Damaged {
 }
 
 impl Damaged {
-    /// Keeps the file as `journal.N.damaged`, with an error in the log.
+    /// Renames the file to `journal.N.damaged`, with an error in the log.
     pub fn put_aside(&self) -> Result<()> {
         let aside = self.path.with_added_extension("damaged");
         std::fs::rename(&self.path, &aside).map_err(Error::io("rename", &self.path))?;
@@ -143,7 +143,7 @@ fn write_record(records: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     records[start + 4..start + HEADER].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Hands over each record that is whole, and returns what follows the last one.
+/// Passes each complete record to the callback, and returns the bytes after the last one.
 fn read_records<'a>(mut content: &'a [u8], each: &mut impl FnMut(Change)) -> &'a [u8] {
     while let Some((change, rest)) = read_record(content) {
         each(change);
@@ -154,7 +154,7 @@ fn read_records<'a>(mut content: &'a [u8], each: &mut impl FnMut(Change)) -> &'a
 
 fn read_record(content: &[u8]) -> Option<(Change, &[u8])> {
     let (length, sum) = (integer(content, 0)?, integer(content, 4)?);
-    if length > LONGEST {
+    if length > MAX_RECORD {
         return None;
     }
     let record = content.get(HEADER..HEADER + length)?;
@@ -167,9 +167,9 @@ fn read_record(content: &[u8]) -> Option<(Change, &[u8])> {
     Some(((key, value), &content[HEADER + length..]))
 }
 
-/// Says whether a process died while it wrote this: the record announces more than there is.
+/// Returns whether a process died while it wrote this: the record announces more bytes than there are.
 fn is_cut_off(rest: &[u8]) -> bool {
-    integer(rest, 0).is_some_and(|length| length <= LONGEST && length > rest.len() - HEADER)
+    integer(rest, 0).is_some_and(|length| length <= MAX_RECORD && length > rest.len() - HEADER)
 }
 
 fn integer(bytes: &[u8], at: usize) -> Option<usize> {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_replayed_in_order() {
+    fn appended_changes_are_replayed_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let all = [change("a", Some("1")), change("b", Some("")), change("a", None)];
         let mut journal = Journal::create(dir.path()).unwrap();
@@ -201,14 +201,14 @@ mod tests {
         let finished = journal.rotate().unwrap();
         journal.append(&all[2..]).unwrap();
         assert_eq!(replayed(dir.path()), all);
-        // A new journal begins after those that are there.
+        // A new journal starts after the existing ones.
         Journal::create(dir.path()).unwrap().append(&[change("c", Some("2"))]).unwrap();
         Journal::remove(dir.path(), finished).unwrap();
         assert_eq!(replayed(dir.path()), [change("a", None), change("c", Some("2"))]);
     }
 
     #[test]
-    fn a_record_cut_off_anywhere_ends_the_file_and_nothing_else() {
+    fn a_truncated_record_ends_only_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let first = change("key", Some("value"));
         let mut journal = Journal::create(dir.path()).unwrap();

@@ -1,11 +1,11 @@
-//! The job cache in one file: `<cachedir>/saltern/jobs/jobs.redb`, with a journal beside it.
+//! The job cache in a single file: `<cachedir>/saltern/jobs/jobs.redb`, with a journal beside it.
 //!
-//! The row of a job is `j` and its id; beside it are `l` the publication, `e` the time it ended, and, with a zero byte and an
-//! id after the job's, `m` who should answer (by syndic), `r` the returns and `c` the marks of copies (by minion). A return
-//! costs one write to the journal; the database takes many of them at once, when it is told to [`Embedded::flush`]. What was
-//! acknowledged survives the death of the process at any moment, and the power of the machine once it is flushed.
+//! The keys are: `j` and a job id for the job; `l` and the job id for the publication; `e` and the job id for the time it ended;
+//! and, with the job id, a zero byte and another id, `m` for the expected minions (by syndic), `r` for the returns and `c` for the
+//! marks of copies (by minion). A return costs one write to the journal; [`Embedded::flush`] moves many of them to the database
+//! at once. An acknowledged return survives the death of the process at any moment, and, once flushed, a power failure.
 
-mod base;
+mod database;
 mod journal;
 mod rows;
 
@@ -22,39 +22,39 @@ use super::{Cleaned, JobReturn, Jobs, Stored};
 use crate::{Error, Result};
 use rows::Rows;
 
-/// Rows that go in one transaction when old jobs are removed.
+/// The number of rows that one transaction removes during a cleanup.
 const SLICE: usize = 4096;
 
-/// How much of a scan is in memory at once.
+/// How many bytes of a scan are in memory at once.
 const PAGE: usize = 4 << 20;
 
-/// The job cache of a master, in one file.
+/// The job cache of a master in a single file.
 pub struct Embedded {
     rows: Rows,
     path: PathBuf,
-    /// The rows of the latest jobs, which each return asks for.
+    /// The rows of the latest jobs, which each return needs.
     latest: Mutex<HashMap<String, JobRow>>,
 }
 
-/// Jobs whose rows are remembered.
-const LATEST: usize = 256;
+/// The number of jobs whose rows are cached.
+const CACHED_JOBS: usize = 256;
 
-/// Those that are open in this process, which all share.
+/// The stores that are open in this process; all users share them.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Embedded>>>> = LazyLock::new(Mutex::default);
 
 impl Embedded {
-    /// Opens the job cache below a cache directory for its master.
+    /// Opens the job cache in a cache directory for its master.
     ///
     /// # Errors
-    /// When the file cannot be used. One that is damaged is put aside, and a new one begins.
+    /// If the file cannot be used. A damaged one is renamed, and a new one is created.
     pub fn open(cachedir: &Path) -> Result<Arc<Self>> {
         Self::shared(cachedir, true, Rows::open)
     }
 
-    /// Opens the job cache beside a master that runs, or while none does. In the master's own process this is the master's.
+    /// Opens the job cache for another program, with or without a running master. In the master's process it is the master's.
     ///
     /// # Errors
-    /// As [`Embedded::open`].
+    /// Those of [`Embedded::open`].
     pub fn visit(cachedir: &Path) -> Result<Arc<Self>> {
         Self::shared(cachedir, false, |directory| {
             crate::disk::make_directory(directory)?;
@@ -65,7 +65,7 @@ impl Embedded {
     fn shared(cachedir: &Path, own: bool, open: impl FnOnce(&Path) -> Result<Rows>) -> Result<Arc<Self>> {
         let directory = directory(cachedir);
         let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        // A master does not work with what a visitor opened before it began.
+        // A master needs its own journal, so it does not share what a visitor opened before.
         let fit = |known: &Arc<Embedded>| !own || known.rows.is_owner();
         if let Some(known) = all.get(&directory).and_then(Weak::upgrade).filter(fit) {
             return Ok(known);
@@ -77,22 +77,22 @@ impl Embedded {
         Ok(opened)
     }
 
-    /// Says whether there is such a job cache below a cache directory.
+    /// Returns whether such a job cache exists in a cache directory.
     pub fn exists(cachedir: &Path) -> bool {
         directory(cachedir).join("jobs.redb").exists()
     }
 
-    /// Writes what was stored to the database, and waits for the disk.
+    /// Writes what was stored to the database and syncs it.
     pub fn flush(&self) -> Result<()> {
         self.rows.flush()
     }
 
-    /// Has a function called when there is something to flush after a time when there was not, and when that has become much.
+    /// Sets a callback for when there is something to flush again, and when that has become much.
     pub fn when_changed(&self, told: impl Fn() + Send + 'static) {
         self.rows.when_changed(Box::new(told));
     }
 
-    /// Says how many bytes wait to be written to the database.
+    /// Returns the number of bytes that are not in the database yet.
     pub fn waiting(&self) -> usize {
         self.rows.waiting()
     }
@@ -108,11 +108,11 @@ impl Embedded {
         Ok(row)
     }
 
-    /// Others do not hear of what the master removes.
+    /// Caches only rows of the owner, because other processes do not learn what the master removes.
     fn remember(&self, jid: &str, row: JobRow) {
         if self.rows.is_owner() {
             let mut latest = self.latest();
-            if latest.len() >= LATEST {
+            if latest.len() >= CACHED_JOBS {
                 latest.clear();
             }
             latest.insert(jid.to_owned(), row);
@@ -123,7 +123,7 @@ impl Embedded {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the row of a job, as the layout of files does with a directory.
+    /// Creates the row of a job, as the layout of files does with a directory.
     fn ensure(&self, jid: &str) -> Result<()> {
         if self.job(jid)?.is_none() { self.prepare(jid, false) } else { Ok(()) }
     }
@@ -149,7 +149,7 @@ impl Embedded {
     }
 }
 
-/// What the row of a job says.
+/// The content of a job's row.
 #[derive(Clone, Copy)]
 struct JobRow {
     created: SystemTime,
@@ -180,7 +180,7 @@ impl Jobs for Embedded {
         Ok(self.rows.get(&key(b'l', jid))?.is_some())
     }
 
-    /// The age of a job counts from here, by the system's clock, as that of a file does.
+    /// The age of a job counts from here, by the system's clock, like that of a file.
     fn prepare(&self, jid: &str, nocache: bool) -> Result<()> {
         if jid.is_empty() || jid.contains('\0') {
             return Err(Error::bad_name("job id", jid));
@@ -218,7 +218,7 @@ impl Jobs for Embedded {
         let mark = copy.then(|| (key_of(b'c', jid, id.as_str()), Some(Vec::new())));
         match self.rows.insert_new(&key_of(b'r', jid, id.as_str()), &content, mark)? {
             None => Ok(Stored::New),
-            // Bytes first: a value with NaN inside equals nothing, not even itself.
+            // Bytes are compared first: a value with NaN in it is not even equal to itself.
             Some(kept) if kept[..] == content[..] => Ok(Stored::Duplicate { same: true }),
             Some(kept) => Ok(Stored::Duplicate { same: JobReturn::from_load(&self.read_map(&kept)?) == *returned }),
         }
@@ -294,7 +294,7 @@ impl Jobs for Embedded {
         Ok(jobs)
     }
 
-    /// In slices, so that no return waits for long.
+    /// Removes rows in slices, so that no return waits for long.
     fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
         if keep.is_zero() {
@@ -303,7 +303,7 @@ impl Jobs for Embedded {
         let old = self.old_jobs(keep, now)?;
         let mut keys = Vec::new();
         for jid in &old {
-            // The row of the job goes last: what a death in between leaves is removed the next time.
+            // The row of the job is removed last: what a crash in between leaves is removed the next time.
             let prefixes = [b'r', b'c', b'm'].map(|kind| key_of(kind, jid, ""));
             for prefix in prefixes {
                 self.rows.remove_below(&prefix, &mut keys, SLICE)?;
@@ -336,7 +336,7 @@ fn key_of(kind: u8, jid: &str, id: &str) -> Vec<u8> {
     key
 }
 
-/// What follows the last zero byte, or all.
+/// Returns what follows the last zero byte, or all.
 fn last_part(key: &[u8]) -> String {
     let start = key.iter().rposition(|byte| *byte == 0).map_or(0, |at| at + 1);
     String::from_utf8_lossy(&key[start..]).into_owned()

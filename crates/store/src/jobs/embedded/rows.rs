@@ -1,8 +1,7 @@
-//! Rows of the database, and before them what was stored since the last write to it.
+//! Rows: those in the database, and over them the changes since the last write to it.
 //!
-//! Each change goes to the journal first, which makes it survive the death of the process, and into memory, where it is
-//! found at once. [`Rows::flush`] writes many of them to the database in one transaction that waits for the disk, and
-//! removes their journal.
+//! Each change first goes to the journal, where it survives the death of the process, and into memory, where it is found at
+//! once. [`Rows::flush`] writes many changes to the database in one synced transaction, and removes their journal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, TryLockError};
@@ -12,21 +11,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::base::Base;
+use super::database::DatabaseFile;
 use super::journal::{Change, Journal};
 use crate::{Error, Result, disk};
 
-/// So much in memory is written to the database at once.
-const MUCH: usize = 16 << 20;
+/// So many bytes in memory are written to the database at once.
+const FLUSH_SIZE: usize = 16 << 20;
 
-/// More than this is not kept in memory: what comes then waits for the database.
-const TOO_MUCH: usize = 128 << 20;
+/// The maximum in memory: beyond it, changes wait for the database.
+const MAX_UNFLUSHED: usize = 128 << 20;
 
-/// What a row costs beside its bytes.
+/// The overhead of a row in bytes.
 const ROW: usize = 64;
 
-/// How long a master that is about to end may hold the directory.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a master that still holds the directory while it stops.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A key and its value.
 pub type Row = (Vec<u8>, Arc<[u8]>);
@@ -35,28 +34,28 @@ type Latest = BTreeMap<Vec<u8>, Option<Arc<[u8]>>>;
 
 /// The rows of a job cache.
 pub struct Rows {
-    base: Base,
+    base: DatabaseFile,
     directory: PathBuf,
-    /// Held by the process that keeps the journal, for as long as it does.
+    /// The lock of the process that owns the journal.
     ownership: Option<File>,
     recent: Mutex<Recent>,
-    /// Whoever changes rows waits here for those before it, as the file would make it wait.
+    /// Writers wait here for each other, as the file would make them wait.
     journal: Mutex<Writer>,
     flushing: Mutex<()>,
     changed: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
 enum Writer {
-    /// This process keeps the journal.
+    /// This process owns the journal.
     Own(Journal),
-    /// Another one does: this one changes the database itself, and looks into the other's journal.
+    /// Another process does: this one changes the database itself, and reads the other's journal.
     Visitor,
 }
 
 #[derive(Default)]
 struct Recent {
     fresh: Latest,
-    /// What is being written to the database; the journals up to this number hold it.
+    /// The changes that are being written to the database, and the number of the last journal that holds them.
     frozen: Arc<Latest>,
     journals: u64,
     bytes: usize,
@@ -65,18 +64,18 @@ struct Recent {
     seen: HashMap<PathBuf, (u64, SystemTime)>,
 }
 
-/// A part of a scan: rows in the order of their keys, and whether there are more after the last.
+/// A page of a scan: rows in the order of their keys, and whether more follow.
 pub struct Page {
     pub rows: Vec<Row>,
     pub more: bool,
 }
 
 impl Rows {
-    /// Opens the rows for the process that keeps the journal, the master. What a journal holds is written to the database.
+    /// Opens the rows for the owner of the journal, the master. The contents of an old journal are written to the database.
     pub fn open(directory: &Path) -> Result<Self> {
         disk::make_directory(directory)?;
         let ownership = own(directory)?;
-        let base = Base::open(&directory.join("jobs.redb"))?;
+        let base = DatabaseFile::open(&directory.join("jobs.redb"))?;
         let mut left = Vec::new();
         let damaged = Journal::replay(directory, |change| left.push(change))?;
         if !left.is_empty() {
@@ -89,12 +88,12 @@ impl Rows {
         Ok(Rows::with(directory, base, Some(ownership), Writer::Own(Journal::create(directory)?)))
     }
 
-    /// Opens the rows for another program beside the master, or without it.
+    /// Opens the rows for another program, with or without a running master.
     pub fn visit(directory: &Path) -> Result<Self> {
-        Ok(Rows::with(directory, Base::open(&directory.join("jobs.redb"))?, None, Writer::Visitor))
+        Ok(Rows::with(directory, DatabaseFile::open(&directory.join("jobs.redb"))?, None, Writer::Visitor))
     }
 
-    fn with(directory: &Path, base: Base, ownership: Option<File>, writer: Writer) -> Self {
+    fn with(directory: &Path, base: DatabaseFile, ownership: Option<File>, writer: Writer) -> Self {
         Rows {
             base,
             directory: directory.to_owned(),
@@ -106,28 +105,28 @@ impl Rows {
         }
     }
 
-    /// Has a function called when there is something to flush after a time when there was not, and when that has become much.
-    /// Without one, who changes something writes down what has become much.
+    /// Sets a callback for when there is something to flush again, and when that has become much. Without a callback, the writer
+    /// that reaches that size flushes.
     pub fn when_changed(&self, told: Box<dyn Fn() + Send>) {
         *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
     }
 
     /// Returns the value under a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Arc<[u8]>>> {
-        self.look_at_journal()?;
+        self.read_journal_of_owner()?;
         if let Some(latest) = self.recent().get(key) {
             return Ok(latest);
         }
         Ok(self.base.get(key)?.map(Arc::from))
     }
 
-    /// Makes changes; once this returns they survive the death of the process.
+    /// Applies changes. Once this returns they survive the death of the process.
     pub fn change(&self, changes: Vec<Change>) -> Result<()> {
         self.make_room()?;
         self.commit(&mut self.journal(), changes)
     }
 
-    /// Sets the value under a key unless there is one, which is returned.
+    /// Sets the value under a key unless there is one, and returns the existing value.
     pub fn insert_new(&self, key: &[u8], value: &[u8], beside: Option<Change>) -> Result<Option<Arc<[u8]>>> {
         self.make_room()?;
         let mut writer = self.journal();
@@ -153,43 +152,43 @@ impl Rows {
         }
         drop(recent);
         if first {
-            self.tell();
+            self.notify();
         }
         Ok(())
     }
 
-    /// Calls the function for changes; says whether there is one.
-    fn tell(&self) -> bool {
+    /// Calls the callback, and returns whether there is one.
+    fn notify(&self) -> bool {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         changed.as_ref().map(|told| told()).is_some()
     }
 
-    /// Writes to the database what has become much. While another does so there is time, until it is too much: what comes
-    /// then is refused if the database does not take what is there.
+    /// Writes changes to the database when they have become much. If another thread does so already, this waits only at the
+    /// maximum; it fails then if the database cannot be written.
     fn make_room(&self) -> Result<()> {
         let bytes = self.waiting();
-        if bytes < MUCH {
+        if bytes < FLUSH_SIZE {
             return Ok(());
         }
-        if bytes > TOO_MUCH {
+        if bytes > MAX_UNFLUSHED {
             return self.flush();
         }
-        if self.tell() {
+        if self.notify() {
             return Ok(());
         }
         match self.flushing.try_lock() {
-            // What was stored is in the journal: that the database does not take it now is told by the next flush.
-            Ok(turn) => self.write_down(turn).or(Ok(())),
+            // The changes are in the journal already, so a failure is reported by the next flush.
+            Ok(turn) => self.write_frozen(turn).or(Ok(())),
             Err(_) => Ok(()),
         }
     }
 
-    /// Writes what was stored to the database and waits for the disk. Others store and read meanwhile.
+    /// Writes what was stored to the database and syncs it. Others can read and store meanwhile.
     pub fn flush(&self) -> Result<()> {
-        self.write_down(self.flushing.lock().unwrap_or_else(PoisonError::into_inner))
+        self.write_frozen(self.flushing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write_down(&self, _turn: MutexGuard<'_, ()>) -> Result<()> {
+    fn write_frozen(&self, _turn: MutexGuard<'_, ()>) -> Result<()> {
         let Some((frozen, journals)) = self.freeze()? else { return Ok(()) };
         let rows = || frozen.iter().map(|(key, value)| (&key[..], value.as_deref()));
         self.base.change(|table| insert(table, rows()))?;
@@ -197,7 +196,7 @@ impl Rows {
         Journal::remove(&self.directory, journals)
     }
 
-    /// Takes what is to be written; what could not be written the last time comes first.
+    /// Takes the changes to write. Those of a failed attempt come first.
     fn freeze(&self) -> Result<Option<(Arc<Latest>, u64)>> {
         let mut writer = self.journal();
         let Writer::Own(journal) = &mut *writer else { return Ok(None) };
@@ -213,11 +212,11 @@ impl Rows {
         Ok(Some((recent.frozen.clone(), recent.journals)))
     }
 
-    /// Returns rows whose keys begin with `prefix` and come after `after`, about as many bytes as asked for and one row at
-    /// least.
+    /// Returns rows whose keys begin with `prefix` and follow `after`: about as many bytes as requested, and at least one
+    /// row.
     pub fn page(&self, prefix: &[u8], after: Option<&[u8]>, bytes: usize) -> Result<Page> {
-        self.look_at_journal()?;
-        // Memory first: what moves to the database meanwhile is seen in one of them.
+        self.read_journal_of_owner()?;
+        // Memory is read first: a row that moves to the database meanwhile is found in one of the two.
         let latest = self.recent().range(prefix, after);
         let mut rows: Latest = BTreeMap::new();
         let (mut size, mut end) = (0, None);
@@ -241,8 +240,8 @@ impl Rows {
         Ok(self.page(prefix, None, usize::MAX)?.rows)
     }
 
-    /// Removes the rows whose keys begin with `prefix`, beside those in `keys`: whenever there are `slice` keys, in a
-    /// transaction of its own, so that nobody waits for long. What is left is in `keys`.
+    /// Adds the keys that begin with `prefix` to `keys`, and removes rows in transactions of `slice` keys, so that nobody waits for
+    /// long. What is left over stays in `keys`.
     pub fn remove_below(&self, prefix: &[u8], keys: &mut Vec<Vec<u8>>, slice: usize) -> Result<()> {
         loop {
             let before = keys.len();
@@ -267,18 +266,18 @@ impl Rows {
         Ok(())
     }
 
-    /// Says whether this process keeps the journal.
+    /// Returns whether this process owns the journal.
     pub fn is_owner(&self) -> bool {
         self.ownership.is_some()
     }
 
-    /// How many bytes wait to be written to the database.
+    /// Returns the number of bytes that are not in the database yet.
     pub fn waiting(&self) -> usize {
         self.recent().bytes
     }
 
-    /// A visitor reads what the master stored a moment ago.
-    fn look_at_journal(&self) -> Result<()> {
+    /// A visitor reads what the master has stored since its last look.
+    fn read_journal_of_owner(&self) -> Result<()> {
         if self.is_owner() {
             return Ok(());
         }
@@ -341,7 +340,7 @@ impl Recent {
         self.bytes -= std::mem::take(&mut self.frozen_bytes);
     }
 
-    /// The latest rows with a prefix, after a key.
+    /// Returns the changes with a prefix, after a key.
     fn range(&self, prefix: &[u8], after: Option<&[u8]>) -> Latest {
         let mut found = Latest::new();
         let wanted = |key: &&Vec<u8>| key.starts_with(prefix);
@@ -356,8 +355,8 @@ impl Recent {
     }
 }
 
-/// Locks the directory for one master: a second one would take the journal from under the first. The lock ends with the
-/// process, however it ends; one that is about to end is waited for.
+/// Locks the directory for one master, because a second one would take away the journal of the first. The lock ends with the
+/// process. If another process holds it, this waits for a while, in case it is about to stop.
 fn own(directory: &Path) -> Result<File> {
     let path = directory.join("lock");
     let begun = Instant::now();
@@ -368,7 +367,9 @@ fn own(directory: &Path) -> Result<File> {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 40),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(LOCK_TIMEOUT / 40)
+                }
                 Err(TryLockError::WouldBlock) => {
                     return Err(std::io::Error::new(ErrorKind::ResourceBusy, "another master works with it"));
                 }
@@ -404,7 +405,7 @@ mod tests {
         rows.all(b"k").unwrap().iter().map(|(key, value)| (text(key), text(value))).collect()
     }
 
-    /// What is on the disk while the process is there, as if it had been killed now.
+    /// Returns a copy of the disk as it would be if the process were killed now.
     fn killed(rows: &Rows) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         for name in disk::names(&rows.directory).unwrap() {
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn later_changes_hide_earlier_ones_wherever_they_are() {
+    fn later_changes_hide_earlier_ones() {
         let dir = tempfile::tempdir().unwrap();
         let rows = Rows::open(dir.path()).unwrap();
         for (key, value) in [("k1", "a"), ("k2", "a"), ("k3", "a"), ("other", "a")] {
@@ -434,13 +435,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_survives_a_kill_at_any_moment() {
+    fn acknowledged_changes_survive_a_kill_at_any_moment() {
         let dir = tempfile::tempdir().unwrap();
         let rows = Rows::open(dir.path()).unwrap();
         rows.change(set("k1", "a")).unwrap();
         rows.flush().unwrap();
         rows.change(set("k2", "a")).unwrap();
-        // Between the new journal and the database.
+        // Between the new journal and the write to the database.
         let (frozen, _) = rows.freeze().unwrap().unwrap();
         assert_eq!(frozen.len(), 1);
         rows.change(set("k3", "a")).unwrap();
@@ -448,7 +449,7 @@ mod tests {
         let again = Rows::open(copy.path()).unwrap();
         assert_eq!(found(&again), found(&rows));
         assert_eq!(found(&again).len(), 3);
-        // What was frozen and not written goes first, then the rest.
+        // The frozen changes that were not written go first, then the rest.
         rows.flush().unwrap();
         rows.flush().unwrap();
         assert_eq!(rows.waiting(), 0);
@@ -456,23 +457,23 @@ mod tests {
     }
 
     #[test]
-    fn what_has_become_much_is_written_by_whoever_flushes() {
+    fn the_callback_reports_the_first_and_too_many_changes() {
         let dir = tempfile::tempdir().unwrap();
         let rows = Rows::open(dir.path()).unwrap();
         let (told, calls) = std::sync::mpsc::channel();
         rows.when_changed(Box::new(move || told.send(()).unwrap()));
-        let large = || vec![(b"k".to_vec(), Some(vec![0; MUCH]))];
+        let large = || vec![(b"k".to_vec(), Some(vec![0; FLUSH_SIZE]))];
         rows.change(large()).unwrap();
         assert_eq!(calls.try_iter().count(), 1, "there is something");
         rows.change(large()).unwrap();
         assert_eq!(calls.try_iter().count(), 1, "and it is much");
-        assert!(rows.waiting() >= MUCH, "nobody has written it");
+        assert!(rows.waiting() >= FLUSH_SIZE, "nobody has written it");
         rows.flush().unwrap();
         assert_eq!(rows.waiting(), 0);
     }
 
     #[test]
-    fn one_master_has_the_journal() {
+    fn only_one_master_owns_the_journal() {
         let dir = tempfile::tempdir().unwrap();
         let rows = Rows::open(dir.path()).unwrap();
         let refused = Rows::open(dir.path()).err().unwrap();
@@ -485,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_join_into_the_whole() {
+    fn pages_add_up_to_all_rows() {
         let dir = tempfile::tempdir().unwrap();
         let rows = Rows::open(dir.path()).unwrap();
         for number in 0..100 {
