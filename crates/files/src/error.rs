@@ -1,51 +1,51 @@
-//! What can go wrong with files.
+//! Errors of files.
 
 use std::path::{Path, PathBuf};
 
 use crate::RemoteError;
 
-/// The result of anything here.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A file that could not be served, fetched or kept.
+/// A file that could not be served, downloaded or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused.
+    /// The system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was attempted.
+        /// What was attempted: `read`, `write`, …
         action: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The server did not answer.
     #[error("failed to ask the file server for {what}")]
     Remote {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// Why it failed.
         source: RemoteError,
     },
-    /// The server answered, but not with what was asked for.
-    #[error("the file server's answer about {what} makes no sense: {reason}")]
+    /// The server's answer is malformed.
+    #[error("malformed answer of the file server about {what}: {reason}")]
     Answer {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// What is wrong with the answer.
         reason: String,
     },
-    /// A path that would lead out of where it belongs.
+    /// A path that would lead out of its directory.
     #[error("refused path {0:?}: it would lead out of its directory")]
     UnsafePath(String),
-    /// A URL that is not one of the file server's.
+    /// A URL of another kind than the file server's.
     #[error("Unsupported path: {0}")]
     NotSalt(String),
     /// A local path in a URL has to be absolute.
     #[error("Path '{0}' is not absolute")]
     NotAbsolute(String),
-    /// Something Salt can and this program cannot.
+    /// Salt supports this, and Saltern does not.
     #[error("not supported: {0}")]
     NotSupported(String),
     /// An expression in `file_ignore_regex` is invalid.
@@ -57,7 +57,7 @@ pub enum Error {
     /// A repository could not be configured or read.
     #[error(transparent)]
     Git(#[from] git::Error),
-    /// A cache on the disk could not be used.
+    /// The cache on disk could not be used.
     #[error(transparent)]
     Store(#[from] store::Error),
 }

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::Error;
 
-/// Removes `.`, `..` and doubled slashes by looking at the text alone. An empty path becomes `.`.
+/// Removes `.`, `..` and double slashes from the text of a path. An empty path becomes `.`.
 pub(crate) fn normalise(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -20,7 +20,7 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
     if out.as_os_str().is_empty() { PathBuf::from(".") } else { out }
 }
 
-/// Resolves links in as much of the path as exists; the rest is taken as text.
+/// Resolves links in the existing part of a path; the rest stays as it is.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     let path = normalise(path);
     for place in path.ancestors() {
@@ -32,7 +32,7 @@ pub(crate) fn resolve(path: &Path) -> PathBuf {
     path
 }
 
-/// Says whether the path is the directory or below it, by text or with links resolved.
+/// Returns whether the path is the directory or below it, by text or with links resolved.
 pub(crate) fn is_inside(directory: &Path, path: &Path, resolve_links: bool) -> bool {
     if resolve_links {
         resolve(path).starts_with(resolve(directory))
@@ -41,13 +41,13 @@ pub(crate) fn is_inside(directory: &Path, path: &Path, resolve_links: bool) -> b
     }
 }
 
-/// Says whether every part of a relative path is a plain name.
+/// Returns whether every part of a relative path is a plain name.
 pub(crate) fn is_plain(relative: &str) -> bool {
     !relative.contains('\0') && relative.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Joins a relative path to a directory; refuses one that is absolute or has parts that are not plain names. Two slashes
-/// are one: an SLS that includes `.` is `a.`, and what that one includes `a..b`.
+/// Joins a relative path to a directory. Fails if it is absolute or has parts that are not plain names. A double slash counts as
+/// one: an SLS that includes `.` is `a.`, and what that one includes is `a..b`.
 pub(crate) fn join(directory: &Path, relative: &str) -> Result<PathBuf, Error> {
     let single = relative.replace("//", "/");
     let is_safe = !relative.starts_with('/') && is_plain(&single);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_names_are_joined() {
+    fn only_plain_names_can_be_joined() {
         let joined = |relative: &str| join(Path::new("/d"), relative).ok();
         assert_eq!(joined("a//b.sls"), Some(PathBuf::from("/d/a/b.sls")));
         for refused in ["", "/a", "//a", "a/../b", "a//../b", "a/./b", "a/", "a\0b"] {

@@ -1,11 +1,11 @@
-//! Addresses of files: `salt://path?saltenv=env`, and what else may stand in their place.
+//! URLs of files: `salt://path?saltenv=env`, and what else may be in their place.
 //!
-//! A path that starts with `|` is taken as it stands: a `?` in it is part of the name.
+//! A path that begins with `|` is literal: a `?` in it is part of the name.
 
-/// The beginning of addresses of the file server.
+/// The prefix of file server URLs.
 pub const SCHEME: &str = "salt://";
 
-/// Splits an address of the file server into path and environment; `None` for any other address.
+/// Splits a file server URL into path and environment; `None` for any other URL.
 ///
 /// ```
 /// use saltern_files::url::parse;
@@ -22,7 +22,7 @@ pub fn parse(url: &str) -> Option<(&str, Option<&str>)> {
     Some((path.trim_start_matches('/'), env))
 }
 
-/// Makes an address of the file server.
+/// Builds a file server URL.
 pub fn create(path: &str, saltenv: Option<&str>) -> String {
     let path = path.replace('\\', "/");
     match saltenv.filter(|env| !env.is_empty()) {
@@ -31,7 +31,7 @@ pub fn create(path: &str, saltenv: Option<&str>) -> String {
     }
 }
 
-/// Takes the environment out of an address; one that is not the file server's stays as it is.
+/// Removes the environment from a URL; one that is not the file server's stays as it is.
 pub fn split_env(url: &str) -> (String, Option<&str>) {
     match parse(url) {
         Some((path, env)) => (create(path, None), env),
@@ -39,7 +39,7 @@ pub fn split_env(url: &str) -> (String, Option<&str>) {
     }
 }
 
-/// Says whether the path in the address is to be taken as it stands.
+/// Returns whether the path in the URL is literal.
 pub fn is_escaped(url: &str) -> bool {
     match parse(url) {
         Some((path, _)) => path.starts_with('|'),
@@ -47,7 +47,7 @@ pub fn is_escaped(url: &str) -> bool {
     }
 }
 
-/// Marks the path in an address of the file server, or a bare path, as one to be taken as it stands.
+/// Marks the path in a file server URL, or a bare path, as literal.
 pub fn escape(url: &str) -> String {
     match parse(url) {
         Some((path, env)) if path.starts_with('|') => create(path, env),
@@ -57,7 +57,7 @@ pub fn escape(url: &str) -> String {
     }
 }
 
-/// Takes that mark away.
+/// Removes that mark.
 pub fn unescape(url: &str) -> String {
     match parse(url) {
         Some((path, env)) => create(path.trim_start_matches('|'), env),
@@ -66,20 +66,20 @@ pub fn unescape(url: &str) -> String {
     }
 }
 
-/// An address in its parts.
+/// The parts of a URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// `http`, `file`, …; `None` for a bare path.
     pub scheme: Option<&'a str>,
-    /// Host, perhaps with user and port.
+    /// The host, perhaps with user and port.
     pub host: &'a str,
-    /// The path on it.
+    /// The path.
     pub path: &'a str,
-    /// What follows the `?`.
+    /// The query after the `?`.
     pub query: &'a str,
 }
 
-/// Takes an address apart. A `#` is part of the path.
+/// Splits a URL. A `#` is part of the path.
 pub fn split(url: &str) -> Parts<'_> {
     let starts_well = |scheme: &str| scheme.starts_with(|letter: char| letter.is_ascii_alphabetic());
     let is_scheme = |scheme: &&str| {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_comes_and_goes() {
+    fn the_mark_can_be_added_and_removed() {
         for (plain, escaped) in [("a?b", "|a?b"), ("salt://a?b", "salt://|a?b"), ("http://a", "http://a")] {
             assert_eq!(escape(plain), escaped);
             assert_eq!(escape(escaped), escaped);

@@ -1,4 +1,4 @@
-//! Getting a file across.
+//! Downloads a file.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,29 +16,29 @@ use wire::loads::FileChunk;
 use super::{FileClient, Push, Reply, blocking};
 use crate::{Error, Result};
 
-/// How many pieces are under way at once.
+/// The number of chunks that are requested at once.
 const IN_FLIGHT: usize = 8;
 
-/// How often a piece is asked for when the answer makes no sense.
-const TRIES: usize = 4;
+/// How often a chunk is requested if the answer is malformed.
+const ATTEMPTS: usize = 4;
 
-/// The largest piece that is accepted, unpacked, in bytes.
-const LARGEST_PIECE: u64 = 64 << 20;
+/// The largest accepted chunk, unpacked, in bytes.
+const MAX_CHUNK: u64 = 64 << 20;
 
-/// A file that is wanted.
+/// A file to download.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct FileRequest<'a> {
     pub name: &'a str,
     pub env: &'a str,
     pub gzip: Option<u32>,
     pub size: Option<u64>,
 }
 
-/// Where it is to lie.
+/// Where to write the file.
 pub(super) enum Target {
-    /// In the cache: written beside its place and renamed.
+    /// Into the cache: written under a temporary name and renamed.
     Cache(PathBuf),
-    /// At a place somebody named: written there, as the real ones do, so that owner, mode and links stay.
+    /// To a path that the caller named: written in place, as Salt does, so that owner, mode and links stay.
     Place(PathBuf),
 }
 
@@ -49,7 +49,7 @@ impl Target {
         }
     }
 
-    /// Makes the directories; says whether the file can be written.
+    /// Makes the directories, and returns whether the file can be written.
     pub fn prepare(&self, makedirs: bool) -> Result<bool> {
         let directory = self.path().parent().unwrap_or(Path::new("/"));
         match self {
@@ -73,7 +73,7 @@ impl Target {
             Target::Cache(path) => {
                 let directory = path.parent().unwrap_or(Path::new("/"));
                 let temporary = NamedTempFile::new_in(directory).map_err(Error::io("write", path))?;
-                // A cached file keeps the mode it has, but is closed to others.
+                // A cached file keeps its mode, but is closed to other users.
                 let mode = std::fs::metadata(path).map_or(0o640, |state| state.permissions().mode());
                 let permissions = std::fs::Permissions::from_mode(mode & 0o750);
                 temporary.as_file().set_permissions(permissions).map_err(Error::io("write", path))?;
@@ -98,9 +98,8 @@ impl Output {
 }
 
 impl FileClient {
-    /// Fetches a file. When its server is lost in the midst of it, it is fetched once more from the beginning: perhaps another
-    /// one answers.
-    pub(super) async fn download(&self, wanted: &Wanted<'_>, target: &Target) -> Result<()> {
+    /// Downloads a file. If its server is lost meanwhile, the download starts over once, perhaps from another server.
+    pub(super) async fn download(&self, wanted: &FileRequest<'_>, target: &Target) -> Result<()> {
         match self.download_once(wanted, target).await {
             Err(Error::Remote { what, source }) => {
                 tracing::debug!("{what} is fetched once more: {source}");
@@ -110,26 +109,26 @@ impl FileClient {
         }
     }
 
-    async fn download_once(&self, wanted: &Wanted<'_>, target: &Target) -> Result<()> {
+    async fn download_once(&self, wanted: &FileRequest<'_>, target: &Target) -> Result<()> {
         let output = target.open()?;
         let first = self.piece(wanted, 0).await?;
         let size = first.len() as u64;
         write(&output, target, first, 0).await?;
         let (done, ended) = match wanted.size {
-            // The first piece tells how much the server sends at once.
+            // The size of the first chunk is the chunk size of the server.
             Some(total) if size > 0 && total > size => self.many(wanted, target, &output, size).await?,
             total => (size, size == 0 || total.is_some_and(|total| total <= size)),
         };
-        // The rest, if the file grew, its size is unknown, or the pieces were of different sizes.
+        // The rest, if the file grew, its size is unknown, or the chunks had different sizes.
         if !ended {
             self.one_by_one(wanted, target, &output, done).await?;
         }
         output.finish(target.path())
     }
 
-    /// Asks for several pieces at a time, and says how far the file is whole and whether that is its end: only a piece shorter
-    /// than others is, since the file may have grown.
-    async fn many(&self, wanted: &Wanted<'_>, target: &Target, output: &Output, size: u64) -> Result<(u64, bool)> {
+    /// Requests several chunks at a time. Returns how many bytes are complete and whether the file ends there: only a chunk shorter
+    /// than the others shows the end, since the file may have grown.
+    async fn many(&self, wanted: &FileRequest<'_>, target: &Target, output: &Output, size: u64) -> Result<(u64, bool)> {
         let total = wanted.size.unwrap_or(size);
         let offsets = (1..).map(|number| number * size).take_while(|offset| *offset < total);
         let mut pieces = stream::iter(offsets.map(|offset| self.piece(wanted, offset))).buffered(IN_FLIGHT);
@@ -145,7 +144,7 @@ impl FileClient {
         Ok((done, false))
     }
 
-    async fn one_by_one(&self, wanted: &Wanted<'_>, target: &Target, output: &Output, from: u64) -> Result<()> {
+    async fn one_by_one(&self, wanted: &FileRequest<'_>, target: &Target, output: &Output, from: u64) -> Result<()> {
         let mut offset = from;
         loop {
             let piece = self.piece(wanted, offset).await?;
@@ -158,14 +157,14 @@ impl FileClient {
         }
     }
 
-    async fn piece(&self, wanted: &Wanted<'_>, offset: u64) -> Result<Bytes> {
+    async fn piece(&self, wanted: &FileRequest<'_>, offset: u64) -> Result<Bytes> {
         let mut tries = 0;
         loop {
             tries += 1;
             let answer = self.ask_piece(wanted, offset).await?;
             match FileChunk::from_raw(answer).map_err(|error| error.to_string()).and_then(unpack) {
                 Ok(data) => return Ok(data),
-                Err(reason) if tries < TRIES => {
+                Err(reason) if tries < ATTEMPTS => {
                     tracing::warn!("Data transport is broken, got: {reason}, attempt {tries} of 3");
                 }
                 Err(reason) => return Err(Error::Answer { what: wanted.name.to_owned(), reason }),
@@ -173,7 +172,7 @@ impl FileClient {
         }
     }
 
-    async fn ask_piece(&self, wanted: &Wanted<'_>, offset: u64) -> Result<Value> {
+    async fn ask_piece(&self, wanted: &FileRequest<'_>, offset: u64) -> Result<Value> {
         let mut load = map! { "path" => wanted.name, "saltenv" => wanted.env, "cmd" => "_serve_file", "loc" => offset };
         if let Some(level) = wanted.gzip {
             load.insert("gzip", level);
@@ -196,12 +195,12 @@ fn unpack(chunk: FileChunk) -> std::result::Result<Bytes, String> {
         return Ok(chunk.data);
     }
     let mut plain = Vec::with_capacity(chunk.data.len() * 3);
-    let mut reader = MultiGzDecoder::new(&chunk.data[..]).take(LARGEST_PIECE + 1);
+    let mut reader = MultiGzDecoder::new(&chunk.data[..]).take(MAX_CHUNK + 1);
     reader.read_to_end(&mut plain).map_err(|error| error.to_string())?;
-    if plain.len() as u64 > LARGEST_PIECE { Err("the piece is too large".into()) } else { Ok(plain.into()) }
+    if plain.len() as u64 > MAX_CHUNK { Err("the piece is too large".into()) } else { Ok(plain.into()) }
 }
 
-/// Reads a piece of a file that is pushed.
+/// Reads a chunk of a file that is pushed.
 pub(super) async fn read_piece(file: &Arc<File>, push: &Push<'_>, offset: u64) -> Result<Bytes> {
     let (file, path, len) = (Arc::clone(file), push.file.to_owned(), push.piece.max(1));
     blocking(move || {
@@ -213,7 +212,7 @@ pub(super) async fn read_piece(file: &Arc<File>, push: &Push<'_>, offset: u64) -
     .await
 }
 
-/// Removes a directory where the file is to lie, and a file where its directory is to be.
+/// Removes a directory in the place of the file, and a file in the place of its directory.
 fn make_room(directory: &Path, path: &Path) -> Result<()> {
     if directory.is_file() {
         store::disk::remove(directory)?;

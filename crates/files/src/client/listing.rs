@@ -1,4 +1,4 @@
-//! Lists, and fetching whole directories.
+//! Lists of files, and downloads of whole directories.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use value::{Map, Value, map};
 use super::{FileClient, GetFile};
 use crate::{Error, Result, path, url};
 
-/// How many files are fetched at once.
+/// The number of files that are downloaded at once.
 const FILES_AT_ONCE: usize = 4;
 
-/// Which files of a directory are to be cached.
+/// Which files of a directory to cache.
 #[derive(Clone, Debug, Default)]
 pub struct CachedDir {
     /// The environment.
     pub saltenv: String,
-    /// Whether empty directories are made too.
+    /// Whether to make empty directories too.
     pub include_empty: bool,
-    /// Only files that match: a glob, or a regular expression after `E@`.
+    /// Only files that match a glob, or a regular expression after `E@`.
     pub include: Option<String>,
-    /// No files that match.
+    /// Not files that match.
     pub exclude: Option<String>,
-    /// Another cache than the minion's.
+    /// A cache other than the minion's.
     pub cachedir: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl FileClient {
         Ok(texts(self.ask(map! { "cmd" => "_file_envs" }, "the environments").await?))
     }
 
-    /// Returns the files of an environment whose path starts with a text.
+    /// Returns the files of an environment whose path begins with a prefix.
     pub async fn file_list(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
         self.list("_file_list", saltenv, prefix).await
     }
@@ -48,7 +48,7 @@ impl FileClient {
         self.list("_file_list_emptydirs", saltenv, prefix).await
     }
 
-    /// Returns the links of an environment and what they point to.
+    /// Returns the links of an environment with their targets.
     pub async fn symlink_list(&self, saltenv: &str, prefix: &str) -> Result<Map> {
         let load = map! { "cmd" => "_symlink_list", "saltenv" => saltenv, "prefix" => prefix };
         Ok(self.ask(load, "the links").await?.into_map().unwrap_or_default())
@@ -67,7 +67,7 @@ impl FileClient {
         Ok(states)
     }
 
-    /// Fetches several files into the cache; `None` stands for one that is not there.
+    /// Downloads several files into the cache; `None` stands for a missing one.
     pub async fn cache_files(&self, addresses: &[String], saltenv: &str) -> Result<Vec<Option<PathBuf>>> {
         // Owned addresses, so that the future can move between threads.
         let owned = addresses.iter().cloned();
@@ -75,14 +75,14 @@ impl FileClient {
         stream::iter(fetches).buffered(FILES_AT_ONCE).try_collect().await
     }
 
-    /// Fetches everything of an environment into the cache.
+    /// Downloads a whole environment into the cache.
     pub async fn cache_master(&self, saltenv: &str) -> Result<Vec<Option<PathBuf>>> {
         let files = self.file_list(saltenv, "").await?;
         let addresses: Vec<String> = files.iter().map(|file| address(file)).collect();
         self.cache_files(&addresses, saltenv).await
     }
 
-    /// Fetches the files of a directory into the cache and returns where they lie.
+    /// Downloads the files of a directory into the cache and returns their paths.
     pub async fn cache_dir(&self, address_of_dir: &str, how: &CachedDir) -> Result<Vec<PathBuf>> {
         let (directory, env) = self.salt_path(address_of_dir, &how.saltenv)?;
         let prefix = format!("{}/", directory.trim_end_matches('/'));
@@ -100,7 +100,7 @@ impl FileClient {
         Ok(cached)
     }
 
-    /// Fetches a directory with all below it to a place: `salt://a/b` to `/x` becomes `/x/b`.
+    /// Downloads a directory with its contents to a path: `salt://a/b` to `/x` becomes `/x/b`.
     pub async fn get_dir(&self, address_of_dir: &str, how: &GetFile) -> Result<Vec<PathBuf>> {
         let (directory, env) = self.salt_path(address_of_dir, &how.saltenv)?;
         let directory = directory.trim_end_matches('/');
@@ -119,7 +119,7 @@ impl FileClient {
         let mut paths: Vec<PathBuf> = fetched.into_iter().flatten().collect();
         for empty in inside(self.empty_dirs(&env, directory).await?) {
             let empty = PathBuf::from(place(&empty));
-            // At the operator's place, so not closed as directories of the cache are.
+            // The path is the operator's, so it is not closed to other users like directories of the cache.
             std::fs::create_dir_all(&empty).map_err(Error::io("make", &empty))?;
             paths.push(empty);
         }
@@ -131,7 +131,7 @@ impl FileClient {
     pub fn file_local_list(&self, saltenv: &str) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for directory in [self.files(saltenv, None), self.cachedir.join("localfiles")] {
-            // Like the real one: a directory that is missing stands for the one above it.
+            // As in Salt: for a missing directory, its parent is listed.
             let start =
                 if directory.is_dir() { directory } else { directory.parent().unwrap_or(&directory).to_owned() };
             collect(&start, &mut files);
@@ -159,7 +159,7 @@ impl FileClient {
     }
 }
 
-/// A listed name is a name, whatever signs are in it.
+/// A listed name is taken literally, whatever characters it contains.
 fn address(file: &str) -> String {
     if file.contains('?') { url::create(&format!("|{file}"), None) } else { url::create(file, None) }
 }
@@ -168,7 +168,7 @@ fn texts(list: Value) -> Vec<String> {
     list.into_list().unwrap_or_default().into_iter().filter_map(Value::into_string).collect()
 }
 
-/// Salt's rule for `include_pat` and `exclude_pat`: a file has to be included, if anything is, and not excluded.
+/// Salt's rule for `include_pat` and `exclude_pat`: a file must be included, if anything is, and must not be excluded.
 fn is_chosen(file: &str, how: &CachedDir) -> bool {
     let matches = |pattern: &String| match pattern.strip_prefix("E@") {
         Some(regex) => PyRegex::search(regex).is_ok_and(|regex| regex.is_match(file)),

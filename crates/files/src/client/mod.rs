@@ -1,7 +1,7 @@
-//! The client of the file server and its cache.
+//! The client of the file server, and its cache.
 //!
-//! Fetched files lie in `files/<env>/<path>` below the minion's `cachedir`, local ones that were cached in `localfiles/`.
-//! A file whose hash is that of the server's is not fetched again. Pieces of a file are asked for several at a time.
+//! Downloaded files are in `files/<env>/<path>` below the minion's `cachedir`, cached local files in `localfiles/`. A file with
+//! the server's hash is not downloaded again. Several chunks of a file are requested at a time.
 
 mod download;
 mod listing;
@@ -19,7 +19,7 @@ use crate::{Error, Result, path, url};
 pub use listing::CachedDir;
 pub use remote::{LocalRemote, Remote, RemoteError, Reply};
 
-/// Fetches files and keeps them.
+/// Downloads and caches files.
 #[derive(Clone)]
 pub struct FileClient {
     remote: Arc<dyn Remote>,
@@ -27,65 +27,65 @@ pub struct FileClient {
     hash: HashType,
 }
 
-/// How a file is to be fetched.
+/// Options of a download.
 #[derive(Clone, Debug, Default)]
 pub struct GetFile {
-    /// Where it is to lie; nothing for the cache. A directory, or a path that ends in `/`, gets the file's name added.
+    /// The destination; `None` for the cache. A directory, or a path that ends in `/`, gets the file's name appended.
     pub dest: Option<String>,
-    /// Whether directories that are missing on the way to `dest` are made.
+    /// Whether to make missing directories of `dest`.
     pub makedirs: bool,
-    /// The environment; one in the address counts more.
+    /// The environment; one in the URL takes precedence.
     pub saltenv: String,
-    /// The gzip level for the way, 1 to 9.
+    /// The gzip level of the transfer, 1 to 9.
     pub gzip: Option<u32>,
-    /// Another cache than the minion's; a relative one is below it.
+    /// A cache other than the minion's; a relative path is below it.
     pub cachedir: Option<PathBuf>,
 }
 
 impl GetFile {
-    /// Fetches into the cache.
+    /// Returns the options for a download into the cache.
     pub fn cached(saltenv: &str) -> Self {
         GetFile { saltenv: saltenv.to_owned(), ..GetFile::default() }
     }
 }
 
-/// What an address stands for.
+/// What a URL resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A file on this machine.
     Path(PathBuf),
-    /// Its bytes, when no place was named for it.
+    /// The content, if no destination was given.
     Bytes(Vec<u8>),
 }
 
 /// A file on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RemoteFile {
-    /// In bytes; unknown when the server did not say.
+    /// In bytes; `None` if the server did not send it.
     size: Option<u64>,
 }
 
-/// A file of this machine to push to the master.
+/// A local file to push to the master.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
     /// The file.
     pub file: &'a Path,
-    /// Its path on the master, below the minion's own directory; the same as here when not named.
+    /// Its path on the master, below the minion's own directory; by default the same as here.
     pub upload_path: Option<&'a str>,
     /// The minion's id.
     pub id: &'a str,
-    /// Bytes per piece: the minion's `file_buffer_size`.
+    /// Bytes per chunk: the minion's `file_buffer_size`.
     pub piece: usize,
 }
 
 impl FileClient {
-    /// Returns a client that keeps files below `cachedir` and hashes local ones as `hash_type` says.
+    /// Returns a client that caches files below `cachedir` and hashes local ones with `hash_type`.
     pub fn new(remote: Arc<dyn Remote>, cachedir: &Path, hash_type: &str) -> Result<Self> {
         Ok(FileClient { remote, cachedir: cachedir.to_owned(), hash: hash_type.parse()? })
     }
 
-    /// Fetches a file of the server and returns where it lies; `None` when the server has none, or a directory on the
-    /// way to it is missing.
+    /// Downloads a file and returns its path; `None` if the server has none, or if a directory of the destination is
+    /// missing.
     pub async fn get_file(&self, address: &str, how: &GetFile) -> Result<Option<PathBuf>> {
         let (name, env) = self.salt_path(address, &how.saltenv)?;
         let Some(remote) = self.remote_file(&name, &env).await? else {
@@ -100,13 +100,13 @@ impl FileClient {
             return Ok(None);
         }
         tracing::debug!("Fetching file from saltenv '{env}', ** attempting ** '{address}'");
-        let wanted = download::Wanted { name: &name, env: &env, gzip: how.gzip, size: remote.size };
+        let wanted = download::FileRequest { name: &name, env: &env, gzip: how.gzip, size: remote.size };
         self.download(&wanted, &target).await?;
         tracing::info!("Fetching file from saltenv '{env}', ** done ** '{name}'");
         Ok(Some(target.path().to_owned()))
     }
 
-    /// Fetches a file into the cache, from wherever the address says.
+    /// Downloads a file into the cache, from wherever the URL says.
     pub async fn cache_file(&self, address: &str, saltenv: &str, cachedir: Option<&Path>) -> Result<Option<PathBuf>> {
         let how = GetFile { cachedir: cachedir.map(Path::to_owned), ..GetFile::cached(saltenv) };
         match self.get_url(address, &how).await? {
@@ -115,9 +115,9 @@ impl FileClient {
         }
     }
 
-    /// Returns where the file of an address lies on this machine, fetching it if need be.
+    /// Returns the local path of a URL's file, and downloads it if necessary.
     ///
-    /// A local file (absolute path or `file://`) lies where it is. Web and other addresses are refused.
+    /// A local file (absolute path or `file://`) stays where it is. Web and other URLs are refused.
     pub async fn get_url(&self, address: &str, how: &GetFile) -> Result<Option<Content>> {
         if let Some(local) = local_path(address)? {
             return Ok(Some(Content::Path(local)));
@@ -125,7 +125,7 @@ impl FileClient {
         Ok(self.get_file(address, how).await?.map(Content::Path))
     }
 
-    /// Returns the bytes of the file of an address.
+    /// Returns the content of a URL's file.
     pub async fn get_bytes(&self, address: &str, saltenv: &str) -> Result<Option<Vec<u8>>> {
         let Some(Content::Path(path)) = self.get_url(address, &GetFile::cached(saltenv)).await? else {
             return Ok(None);
@@ -133,17 +133,12 @@ impl FileClient {
         blocking(move || std::fs::read(&path).map_err(Error::io("read", &path))).await.map(Some)
     }
 
-    /// Refuses: templates are rendered by another part of the program, which does not exist yet.
-    pub fn get_template(&self, address: &str) -> Result<PathBuf> {
-        Err(Error::NotSupported(format!("rendering {address} as a template")))
-    }
-
-    /// Returns hash and kind of hash of a file of the server or, for an absolute path, of this machine.
+    /// Returns the hash and its type of a file on the server or, for an absolute path, of a local file.
     pub async fn hash_file(&self, address: &str, saltenv: &str) -> Result<Option<Map>> {
         Ok(self.hash_and_stat(address, saltenv).await?.map(|(hash, _)| hash))
     }
 
-    /// As [`FileClient::hash_file`], with the ten numbers of `stat`.
+    /// Like [`FileClient::hash_file`], with the ten numbers of `stat`.
     pub async fn hash_and_stat(&self, address: &str, saltenv: &str) -> Result<Option<(Map, Value)>> {
         if url::parse(address).is_some() {
             let (name, env) = self.salt_path(address, saltenv)?;
@@ -163,7 +158,7 @@ impl FileClient {
         Ok(Some((map! { "hsum" => hash, "hash_type" => kind.name() }, stat)))
     }
 
-    /// Returns where a file lies in the cache, if it does. With the mark `|` in the address, there is one in the answer.
+    /// Returns the path of a file in the cache, if it is there. If the URL has the mark `|`, so has the result.
     pub fn is_cached(&self, address: &str, saltenv: &str) -> Option<String> {
         let (name, env) = match url::parse(address) {
             Some((name, env)) => (name, env.unwrap_or(saltenv)),
@@ -179,7 +174,7 @@ impl FileClient {
         other.exists().then(|| other.to_string_lossy().into_owned())
     }
 
-    /// Returns where a file would lie in the cache; a local path lies where it is.
+    /// Returns the path a file would have in the cache; a local path stays.
     pub fn cache_dest(&self, address: &str, saltenv: &str) -> Result<PathBuf> {
         if let Some((name, env)) = url::parse(address) {
             return path::join(&self.files(env.unwrap_or(saltenv), None), name.trim_start_matches(['|', '/']));
@@ -190,7 +185,7 @@ impl FileClient {
         self.foreign_path(address, saltenv, None).ok_or_else(|| Error::UnsafePath(address.to_owned()))
     }
 
-    /// Copies a file of this machine into the cache.
+    /// Copies a local file into the cache.
     pub async fn cache_local_file(&self, file: &Path) -> Result<PathBuf> {
         let name = file.to_string_lossy().trim_start_matches('/').to_owned();
         let dest = path::join(&self.cachedir.join("localfiles"), &name)?;
@@ -211,18 +206,18 @@ impl FileClient {
         self.base(cachedir).join("files").join(env)
     }
 
-    /// A relative cache is below the minion's.
+    /// Returns the directory of the cache; a relative one is below the minion's.
     fn base(&self, cachedir: Option<&Path>) -> PathBuf {
         cachedir.map_or_else(|| self.cachedir.clone(), |other| self.cachedir.join(other))
     }
 
-    /// Returns path and environment of an address of the file server.
+    /// Returns path and environment of a file server URL.
     pub(crate) fn salt_path(&self, address: &str, saltenv: &str) -> Result<(String, String)> {
         let (name, env) = url::parse(address).ok_or_else(|| Error::NotSalt(address.to_owned()))?;
         Ok((name.to_owned(), env.unwrap_or(saltenv).to_owned()))
     }
 
-    /// Where files from elsewhere lie: `extrn_files/<env>/<host>/<path>`, without user, password and the port's colon.
+    /// Returns the path of files from elsewhere: `extrn_files/<env>/<host>/<path>`, without user, password and the port's colon.
     fn foreign_path(&self, address: &str, env: &str, cachedir: Option<&Path>) -> Option<PathBuf> {
         const LONGEST: usize = 255;
         let parts = url::split(address);
@@ -242,7 +237,7 @@ impl FileClient {
         Some(root.join(file.trim_start_matches('/')))
     }
 
-    /// Asks whether there is a file, and how large it is. That costs the server nothing, unlike its hash.
+    /// Asks whether a file exists, and its size. Unlike its hash, that costs the server nothing.
     async fn remote_file(&self, name: &str, env: &str) -> Result<Option<RemoteFile>> {
         let answer = self.ask(map! { "cmd" => "_file_find", "path" => name, "saltenv" => env }, name).await?;
         if !answer.get("path").is_some_and(Value::truthy) {
@@ -271,7 +266,7 @@ impl FileClient {
         }
     }
 
-    /// Compares the file at the place with the server's: by size, then by the kind of hash the server uses.
+    /// Compares the local file with the server's: by size, then by the type of hash that the server uses.
     async fn is_same(&self, place: &Path, remote: &RemoteFile, (name, env): (&str, &str)) -> Result<bool> {
         let size = std::fs::metadata(place).ok().filter(|state| state.is_file()).map(|state| state.len());
         if size.is_none() || remote.size.is_some_and(|wanted| Some(wanted) != size) {
@@ -285,7 +280,7 @@ impl FileClient {
         Ok(text("hsum") == Some(&hash))
     }
 
-    /// Pushes a file to the master, piece by piece, and says whether the master took all of it.
+    /// Pushes a file to the master in chunks, and returns whether the master accepted all of it.
     pub async fn push(&self, push: &Push<'_>) -> Result<bool> {
         let name = push.upload_path.map_or_else(|| push.file.to_string_lossy().into_owned(), str::to_owned);
         let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
@@ -313,7 +308,7 @@ impl FileClient {
     }
 }
 
-/// Returns the path of an address on this machine; `None` for one of the file server's.
+/// Returns the local path of a URL; `None` for one of the file server.
 fn local_path(address: &str) -> Result<Option<PathBuf>> {
     let parts = url::split(address);
     match parts.scheme.map(str::to_ascii_lowercase).as_deref() {
@@ -327,7 +322,7 @@ fn local_path(address: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Runs something that waits for the disk on a thread that may wait.
+/// Runs work that waits for the disk on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match rt::brief(work).await {
         Ok(result) => result,

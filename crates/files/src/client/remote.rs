@@ -1,4 +1,4 @@
-//! Whom the client asks.
+//! The server that a client uses.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,24 +8,24 @@ use value::{Map, Value};
 
 use crate::FileServer;
 
-/// Why a request failed.
+/// The error of a request.
 pub type RemoteError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How an answer is to be unpacked.
+/// How to unpack an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Whatever is text becomes text.
+    /// Text becomes strings.
     Text,
-    /// Everything stays bytes, for pieces of files.
+    /// Everything stays bytes, for chunks of files.
     Raw,
 }
 
-/// A file server somewhere: a channel to a master, or one in this process.
+/// A file server: a channel to a master, or one in this process.
 ///
-/// Several requests are under way at once; each is answered on its own. Waiting, time limits and signing in again are
-/// the implementation's.
+/// Several requests are outstanding at once, and each is answered on its own. The implementation waits, applies timeouts and
+/// signs in again.
 pub trait Remote: Send + Sync {
-    /// Sends a load with its `cmd` and returns the answer.
+    /// Sends a load with its `cmd`, and returns the answer.
     fn call(&self, load: Map, reply: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>>;
 }
 

@@ -1,4 +1,4 @@
-//! The backends and choosing among them.
+//! The backends, and choosing among them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::roots::{self, RootsFs};
 use super::{FileServer, Lists};
 use crate::Result;
 
-/// Where files come from.
+/// A source of files.
 pub(super) enum Backend {
     Roots(RootsFs),
     Git(GitFs),
@@ -56,18 +56,18 @@ impl Backend {
     }
 }
 
-/// Some of the backends of a server, in order, with the names they were asked for by.
+/// Some of a server's backends in order, with the names by which they were requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen(Vec<(String, usize)>);
 
 impl Chosen {
-    /// Returns the names they were asked for by, in order.
+    /// Returns the names by which they were requested, in order.
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 }
 
-/// Says which backend a name means: `git` is `gitfs`, `minion` is `minionfs`.
+/// Returns the full name of a backend: `git` is `gitfs`, `minion` is `minionfs`.
 fn full_name(name: &str) -> &str {
     match name {
         "git" => gitfs::NAME,
@@ -76,7 +76,7 @@ fn full_name(name: &str) -> &str {
     }
 }
 
-/// Opens the backends in the order of the option. Unknown ones, and `minionfs` while minions may not push, are left out.
+/// Opens the backends in the order of the option. Unknown ones are left out, and so is `minionfs` if minions may not push.
 pub(super) fn open(
     settings: &FileSettings,
     options: &Map,
@@ -115,8 +115,8 @@ impl FileServer {
         Chosen(named.map(|(number, backend)| (backend.name().to_owned(), number)).collect())
     }
 
-    /// Chooses backends by name, as Salt's runners do: all for no name; names with a minus sign in front take backends
-    /// away, unless there are others without.
+    /// Chooses backends by name, as Salt's runners do. No name means all. Names with a leading minus remove backends, unless there
+    /// are names without one.
     pub fn choose(&self, names: &[String]) -> Chosen {
         let names: Vec<&str> = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
         let position = |name: &str| self.backends.iter().position(|backend| backend.name() == full_name(name));
@@ -139,10 +139,10 @@ impl FileServer {
         all.into_iter().collect()
     }
 
-    /// Returns what an environment holds in some backends.
+    /// Returns the contents of an environment in some backends.
     ///
     /// # Errors
-    /// When one of them cannot be read.
+    /// If one of them cannot be read.
     pub fn lists_of(&self, chosen: &Chosen, env: &str) -> Result<Lists> {
         let mut backends = self.backends_of(chosen);
         let Some((_, first)) = backends.next() else { return Ok(Lists::default()) };
@@ -153,10 +153,10 @@ impl FileServer {
         Ok(lists)
     }
 
-    /// Forgets lists on disk, of some environments or of all, and returns by backend which environments had one.
+    /// Removes the lists on disk of some environments or of all, and returns by backend which environments had one.
     ///
     /// # Errors
-    /// When one of them cannot be removed.
+    /// If one of them cannot be removed.
     pub fn clear_lists(&self, chosen: &Chosen, envs: Option<&[String]>) -> Result<Map> {
         let mut all = Map::new();
         for (_, backend) in self.backends_of(chosen) {
@@ -179,7 +179,7 @@ impl FileServer {
         Ok(all)
     }
 
-    /// Forgets all that backends fetched from elsewhere; returns what Salt says under `cleared` and `errors`.
+    /// Removes everything that backends fetched; returns Salt's lists `cleared` and `errors`.
     pub fn clear_cache(&self, chosen: &Chosen) -> Map {
         let (mut cleared, mut errors) = (Vec::new(), Vec::new());
         for (name, backend) in self.backends_of(chosen) {
@@ -194,7 +194,7 @@ impl FileServer {
         said("cleared", cleared, errors)
     }
 
-    /// Removes locks of remotes whose address fits a pattern; returns what Salt says under `cleared` and `errors`.
+    /// Removes the locks of remotes whose URL matches a pattern; returns Salt's lists `cleared` and `errors`.
     pub fn clear_lock(&self, chosen: &Chosen, remote: Option<&str>) -> Map {
         let (mut cleared, mut errors) = (Vec::new(), Vec::new());
         for (_, backend) in self.backends_of(chosen) {
@@ -206,7 +206,7 @@ impl FileServer {
         said("cleared", cleared, errors)
     }
 
-    /// Locks remotes whose address fits a pattern; returns what Salt says under `locked` and `errors`.
+    /// Locks the remotes whose URL matches a pattern; returns Salt's lists `locked` and `errors`.
     pub fn lock(&self, chosen: &Chosen, remote: Option<&Value>) -> Map {
         let (mut locked, mut errors) = (Vec::new(), Vec::new());
         for (_, backend) in self.backends_of(chosen) {

@@ -1,4 +1,4 @@
-//! What was asked for, and what was found.
+//! Requested paths, and the files found for them.
 
 use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
@@ -10,10 +10,10 @@ use value::{Map, Value, list, map};
 
 use crate::{Error, Result, url};
 
-/// A file the server has.
+/// A file that the server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is on this machine.
+    /// Its path on this machine.
     pub path: PathBuf,
     /// Its path in the environment.
     pub relative: String,
@@ -29,10 +29,10 @@ pub struct Found {
 pub(super) enum Source {
     /// One that may change.
     Disk {
-        /// It was asked for in one certain directory, so another file may have the same name.
-        one_of_many: bool,
+        /// It was requested by the number of its directory, so other files may have the same name.
+        by_index: bool,
     },
-    /// A content of a repository, which never changes.
+    /// A blob of a repository, which never changes.
     Git {
         /// Type and permission bits.
         mode: u32,
@@ -52,7 +52,7 @@ impl Found {
         map
     }
 
-    /// Returns the ten numbers of Python's `os.stat`; of files in a repository only the first is known, the mode.
+    /// Returns the ten numbers of Python's `os.stat`; for files in a repository only the first is known, the mode.
     pub fn stat(&self) -> Result<Value> {
         match &self.source {
             Source::Disk { .. } => stat(&self.path),
@@ -70,9 +70,9 @@ pub(crate) fn stat(path: &Path) -> Result<Value> {
     Ok(all.collect())
 }
 
-/// Returns the hash of a file on the disk, remembered as long as its time of change stays.
+/// Returns the hash of a file on disk, which is cached until its modification time changes.
 pub(super) fn cached_hash(cache: &FileServerCache, found: &Found, hash: HashType) -> Result<String> {
-    if matches!(found.source, Source::Disk { one_of_many: true }) {
+    if matches!(found.source, Source::Disk { by_index: true }) {
         return Ok(store::disk::hash_file(&found.path, hash)?);
     }
     let modified = store::file_server::modified(&found.path)?;
@@ -87,36 +87,36 @@ pub(super) fn cached_hash(cache: &FileServerCache, found: &Found, hash: HashType
     Ok(sum)
 }
 
-/// A path as it was asked for.
-pub(super) struct Asked<'a> {
+/// A requested path.
+pub(super) struct RequestedPath<'a> {
     pub path: Cow<'a, str>,
     pub env: Cow<'a, str>,
     /// The number of a directory; one that is not a number finds nothing.
     pub index: Option<Option<usize>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestedPath<'a> {
     pub fn read(path: &'a str, env: &'a str) -> Self {
-        let mut asked = Asked { path: path.into(), env: env.into(), index: None };
+        let mut requested = RequestedPath { path: path.into(), env: env.into(), index: None };
         if url::is_escaped(path) {
-            asked.path = url::unescape(path).into();
-            return asked;
+            requested.path = url::unescape(path).into();
+            return requested;
         }
-        let Some((path, options)) = path.split_once('?') else { return asked };
-        asked.path = path.into();
+        let Some((path, options)) = path.split_once('?') else { return requested };
+        requested.path = path.into();
         // A second question mark ends the options.
         let options = options.split('?').next().unwrap_or_default();
         for (name, value) in options.split('&').filter_map(|option| option.split_once('=')) {
             match name {
-                "saltenv" => asked.env = value.into(),
-                "index" => asked.index = Some(value.parse().ok()),
+                "saltenv" => requested.env = value.into(),
+                "index" => requested.index = Some(value.parse().ok()),
                 _ => {}
             }
         }
-        asked
+        requested
     }
 
-    /// Says whether the path may be looked for at all.
+    /// Returns whether the path may be looked up at all.
     pub fn is_sane(&self) -> bool {
         !(self.path.starts_with('/') || self.path.contains("../") || self.path.contains('\0'))
     }

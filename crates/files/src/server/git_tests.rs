@@ -1,4 +1,4 @@
-//! `gitfs` and `minionfs` beside recorded answers of the real one, and what must hold while branches move.
+//! Compares `gitfs` and `minionfs` with recorded answers of Salt, and checks invariants while branches move.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn fetched(options: Map, cachedir: &Path) -> FileServer {
     server
 }
 
-/// Puts this run's places and commits where the recording has words for them.
+/// Replaces the recording's placeholders by this run's paths and commits.
 fn fill(value: &Value, root: &str, sha: &str) -> Value {
     match value {
         Value::Str(text) if &**text == "SHA" => sha.into(),
@@ -58,7 +58,7 @@ fn fill(value: &Value, root: &str, sha: &str) -> Value {
     }
 }
 
-/// Takes out what differs from run to run, and the order the real one does not care about.
+/// Removes what differs from run to run, and the order where Salt's is arbitrary.
 fn plain(value: Value, sorted: bool) -> Value {
     match value {
         Value::Map(map) => {
@@ -84,8 +84,8 @@ fn plain(value: Value, sorted: bool) -> Value {
     }
 }
 
-/// Where the real one errs: it fails when one of several remotes lacks a commit, shows links of the last backend only, and
-/// finds a file of the environment in the path, but serves nothing and hashes the one of the other environment.
+/// Salt's errors: it fails if one of several remotes lacks a commit, shows links of the last backend only, and finds a file of
+/// the environment in the path, but serves nothing and hashes the one of the other environment.
 fn is_known_difference(options: &Value, load: &Map, recorded: &Value) -> bool {
     let cmd = load.get_str("cmd").unwrap_or_default();
     recorded.get("raised").is_some()
@@ -165,9 +165,9 @@ fn piece(server: &FileServer, reader: &str, path: &str, offset: usize) -> Vec<u8
 }
 
 #[test]
-fn a_file_is_of_one_commit_however_often_the_branch_moves() {
+fn all_chunks_of_a_file_are_from_one_commit() {
     let content = |round: usize, file: usize| {
-        // Longer each time, so that a mixture would show in any case.
+        // Longer each time, so that a mixture would always show.
         let line = format!("round {round} of file {file}\n");
         line.repeat(200 + round * 40)
     };
@@ -175,7 +175,7 @@ fn a_file_is_of_one_commit_however_often_the_branch_moves() {
         (0..20).map(|file| (format!("d/f{file}"), content(round, file))).collect()
     };
     let small = Small::new(&files(0));
-    // Two masters that share a cache: one fetches, both serve.
+    // Two masters share a cache: one fetches, both serve.
     let (serves, fetches) = (
         fetched(small.options.clone(), &small.root.join("cache")),
         server(small.options.clone(), &small.root.join("cache")),
@@ -223,7 +223,7 @@ fn runners_choose_backends_as_salt_does() {
 }
 
 #[test]
-fn what_minions_pushed_is_served() {
+fn pushed_files_are_served() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     for (path, content) in [("web1/files/etc/hosts", "one"), ("web1/files/top.sls", "no"), ("db1/files/log", "two")] {
@@ -276,7 +276,7 @@ fn thousands_of_requests_start_no_program() {
         }
     };
     ask_all();
-    // What is in use is enough now: the repository itself may be away.
+    // What is in use suffices now: the repository itself may be gone.
     let mut places = std::fs::read_dir(small.root.join("cache/gitfs")).unwrap().map(|entry| entry.unwrap().path());
     let place = places.find(|path| path.join("_/HEAD").exists()).unwrap();
     std::fs::rename(&place, small.root.join("away")).unwrap();
@@ -287,7 +287,7 @@ fn thousands_of_requests_start_no_program() {
 }
 
 #[test]
-fn wrong_remotes_stop_the_start_unless_nobody_verifies() {
+fn invalid_remotes_stop_the_start_unless_verification_is_off() {
     let dir = tempfile::tempdir().unwrap();
     let open = |verify: bool| {
         let remotes = list![map! { "file:///a" => list![map! { "nonsense" => 1 }] }];

@@ -19,7 +19,7 @@ pub struct GitFs {
     group: Group,
     blobs: Blobs,
     hash: HashType,
-    /// Environments of each remote, as long as its references stay.
+    /// The environments of each remote, cached until its references change.
     views: Vec<Mutex<View>>,
     hashes: Mutex<HashMap<Oid, String>>,
     lists: Mutex<HashMap<String, (Vec<Listed>, Lists)>>,
@@ -33,25 +33,25 @@ struct View {
     envs: Arc<BTreeSet<String>>,
 }
 
-/// What a remote serves as an environment, if it does.
+/// The tree of an environment at a remote, if it serves one.
 type Served<'a> = (&'a Repository, Option<Arc<Tree>>);
 
-/// What a list was made of; the same trees give the same list.
+/// The tree that a list was built from; the same trees give the same list.
 type Listed = Option<Oid>;
 
 /// The backend's name.
 pub const NAME: &str = "gitfs";
-/// Contents nobody asked for in this time are removed, and taken out of the repository again when they are.
+/// Contents that nobody has requested for this time are removed; if they are needed again, they are extracted again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 const SWEEP: Duration = Duration::from_secs(3600);
 const MAX_HASHES: usize = 200_000;
 const MAX_LISTS: usize = 64;
 
 impl GitFs {
-    /// Serves the remotes in the options; nothing is fetched yet.
+    /// Serves the remotes in the options. Nothing is fetched yet.
     ///
     /// # Errors
-    /// In Salt's words, when something about the remotes is wrong.
+    /// If something about the remotes is wrong, in Salt's words.
     pub fn new(settings: &FileSettings, options: &Map, cachedir: &Path) -> Result<Self> {
         let remotes = options.get("gitfs_remotes").and_then(Value::as_list).unwrap_or_default();
         let group = Group::new(Role::GitFs, remotes, options, cachedir)?;
@@ -80,7 +80,7 @@ impl GitFs {
         all.into_iter().collect()
     }
 
-    /// Returns the references of a remote and the environments they are.
+    /// Returns the references of a remote, and the environments they stand for.
     fn view(&self, number: usize) -> (Arc<Snapshot>, Arc<BTreeSet<String>>) {
         let repository = &self.group.repositories()[number];
         let snapshot = repository.snapshot();
@@ -92,8 +92,7 @@ impl GitFs {
         (snapshot, Arc::clone(&view.envs))
     }
 
-    /// Returns the tree each remote has for an environment, in the order of the remotes. Every remote is seen at one
-    /// moment.
+    /// Returns each remote's tree for an environment, in the order of the remotes, each from one snapshot.
     fn trees(&self, env: &str) -> Result<Vec<Served<'_>>> {
         let views: Vec<_> = (0..self.views.len()).map(|number| self.view(number)).collect();
         let known = git::is_hex(env) || views.iter().any(|(_, envs)| envs.contains(env));
@@ -135,7 +134,7 @@ impl GitFs {
         Ok(hash)
     }
 
-    /// Returns what an environment holds.
+    /// Returns the contents of an environment.
     pub fn lists(&self, env: &str) -> Result<Lists> {
         let trees = self.trees(env)?;
         let made_of: Vec<Listed> = trees.iter().map(|(_, tree)| Some(tree.as_ref()?.oid.clone())).collect();
@@ -155,7 +154,7 @@ impl GitFs {
             }
         }
         if !git::is_hex(env) && !self.envs().iter().any(|known| known == env) {
-            // Salt lists files of an environment that is only fallen back to, but not its links.
+            // As in Salt: files of a fallback environment are listed, but not its links.
             lists.links.clear();
         }
         let mut kept = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +165,7 @@ impl GitFs {
         Ok(lists)
     }
 
-    /// Fetches one remote; says whether anything changed. What fails is in the log.
+    /// Fetches one remote, and returns whether anything changed. Failures are logged.
     pub fn update(&self, repository: &Repository) -> bool {
         let removed = self.group.prepare().unwrap_or_else(|error| {
             tracing::error!("failed to prepare the cache of gitfs: {}", error.chain());
@@ -182,7 +181,7 @@ impl GitFs {
         map! { "changed" => changed, "backend" => NAME }
     }
 
-    /// Removes contents nobody needs, now and then.
+    /// Removes unused contents once in a while.
     fn sweep(&self) {
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
         if swept.is_some_and(|last| last.elapsed() < SWEEP) {
@@ -219,7 +218,7 @@ fn inside(repository: &Repository, path: &str, env: &str) -> Option<String> {
     if root.is_empty() {
         return Some(below.to_owned());
     }
-    // An absolute root is nowhere in a repository.
+    // A repository has no absolute root.
     git::normalise(&format!("{root}/{below}")).filter(|_| !root.starts_with('/'))
 }
 
@@ -231,7 +230,7 @@ fn list(tree: &Tree, mountpoint: &str, lists: &mut Lists) {
         Entry::Link { target } => {
             let path = shown(path);
             lists.files.insert(path.clone());
-            // Of two remotes the later one counts here, as in Salt.
+            // As in Salt, of two remotes the later one counts here.
             lists.links.insert(path, target.clone());
         }
         Entry::Module => {}

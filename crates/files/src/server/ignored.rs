@@ -21,7 +21,7 @@ impl Ignored {
         })
     }
 
-    /// Says whether a path is not to be served: the relative one when listing, the absolute one when finding.
+    /// Returns whether a path must not be served: pass the relative path for lists, the absolute one for look-ups.
     pub fn is_ignored(&self, path: &str) -> bool {
         self.regex.iter().any(|regex| regex.is_match(path)) || self.glob.iter().any(|glob| glob.matches(path))
     }

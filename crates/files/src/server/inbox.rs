@@ -1,4 +1,4 @@
-//! What minions push: `minions/<id>/files/` in the master's cache.
+//! Files pushed by minions: `minions/<id>/files/` in the master's cache.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -9,30 +9,30 @@ use wire::MinionId;
 
 use crate::{Error, Result, path};
 
-/// Takes files that minions push, if the master lets them.
+/// Accepts files pushed by minions, if the master allows that.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     cachedir: PathBuf,
     enabled: bool,
-    /// The largest file, in bytes.
+    /// The maximum size of a file in bytes.
     max_size: u64,
 }
 
-/// A piece of a pushed file.
+/// A chunk of a pushed file.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// Who pushes.
+    /// The minion that pushes it.
     pub id: &'a MinionId,
-    /// The path in parts.
+    /// The parts of the path.
     pub path: &'a [String],
-    /// Where the piece begins, in bytes.
+    /// The offset of the chunk in bytes.
     pub offset: i64,
-    /// The piece.
+    /// The data.
     pub data: &'a [u8],
 }
 
 impl Inbox {
-    /// Returns the inbox below a master's `cachedir`.
+    /// Returns the inbox in a master's `cachedir`.
     pub fn new(settings: &FileSettings, cachedir: &Path) -> Self {
         Inbox {
             cachedir: cachedir.to_owned(),
@@ -41,8 +41,8 @@ impl Inbox {
         }
     }
 
-    /// Keeps a piece and says whether it was taken: not when pushing is off, the file grows too large, or the path
-    /// leads elsewhere. A piece at the start begins the file anew.
+    /// Stores a chunk, and returns whether it was accepted. It is refused if pushing is disabled, the file grows too large, or the
+    /// path leads elsewhere. A chunk at offset 0 starts the file over.
     pub fn receive(&self, piece: &Piece) -> Result<bool> {
         let Ok(offset) = u64::try_from(piece.offset) else {
             tracing::error!(minion = %piece.id, "Invalid file pointer: load[loc] < 0");
@@ -62,7 +62,7 @@ impl Inbox {
             return Ok(false);
         }
         let Some(target) = self.target(piece) else {
-            tracing::warn!(minion = %piece.id, "refused a pushed file: its path leads elsewhere");
+            tracing::warn!(minion = %piece.id, "refused a pushed file: its path leads out of the minion's directory");
             return Ok(false);
         };
         write(&target, offset, piece.data).map(|()| true)
@@ -72,7 +72,7 @@ impl Inbox {
         let relative = piece.path.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/");
         let base = self.cachedir.join("minions").join(piece.id.as_str()).join("files");
         let target = path::join(&base, &relative).ok()?;
-        // Nothing here makes links, but a person may have.
+        // The inbox creates no links, but a person may have.
         path::is_inside(&base, &target, true).then_some(target)
     }
 }
@@ -81,7 +81,7 @@ fn write(target: &Path, offset: u64, data: &[u8]) -> Result<()> {
     let failed = Error::io;
     store::disk::make_directory(target.parent().unwrap_or(target))?;
     let append = offset != 0 && target.is_file();
-    // A file that an earlier release left open is closed when it is pushed again.
+    // A file that an earlier release left readable by others is closed when it is pushed again.
     let mut file = store::disk::private_file()
         .write(true)
         .create(true)
@@ -91,7 +91,7 @@ fn write(target: &Path, offset: u64, data: &[u8]) -> Result<()> {
     if !append {
         file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed("close to other users", target))?;
     }
-    // Like Python's append mode: what comes later goes to the end, wherever it says it begins.
+    // Like Python's append mode: later chunks go to the end, whatever their offset.
     let end = if append { SeekFrom::End(0) } else { SeekFrom::Start(offset) };
     file.seek(end).map_err(failed("write", target))?;
     file.write_all(data).map_err(failed("write", target))

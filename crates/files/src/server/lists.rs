@@ -1,24 +1,24 @@
-//! What an environment holds.
+//! The contents of an environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use value::{Map, Value, map};
 
-/// What an environment holds, by relative path.
+/// The contents of an environment, by relative path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
     /// Everything that is not a directory.
     pub files: BTreeSet<String>,
     /// Directories.
     pub dirs: BTreeSet<String>,
-    /// Directories with nothing in them.
+    /// Empty directories.
     pub empty_dirs: BTreeSet<String>,
-    /// Links and what they point to.
+    /// Links and their targets.
     pub links: BTreeMap<String, String>,
 }
 
 impl Lists {
-    /// Returns the form lists have on disk.
+    /// Returns the lists in their form on disk.
     pub(super) fn to_map(&self) -> Map {
         let list = |names: &BTreeSet<String>| names.iter().collect::<Value>();
         map! {
@@ -44,7 +44,7 @@ impl Lists {
         }
     }
 
-    /// Adds what another backend has; of links of one name the first stays.
+    /// Adds the lists of another backend. For links of the same name, the first one stays.
     pub(super) fn add(&mut self, other: Lists) {
         self.files.extend(other.files);
         self.dirs.extend(other.dirs);

@@ -1,4 +1,4 @@
-//! The backend `minionfs`: what minions pushed.
+//! The backend `minionfs`: files pushed by minions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct MinionFs {
 pub const NAME: &str = "minionfs";
 
 impl MinionFs {
-    /// Serves what was pushed to a master with these options.
+    /// Serves the files that were pushed to a master with these options.
     pub fn new(settings: &FileSettings, options: &Map, ignored: Arc<Ignored>, cachedir: &Path) -> Result<Self> {
         let text = |name: &str| options.get(name).filter(|value| value.truthy()).map(Value::to_string);
         let texts = |name: &str| match options.get(name) {
@@ -55,7 +55,7 @@ impl MinionFs {
         })
     }
 
-    /// Returns the name of the one environment.
+    /// Returns the name of the only environment.
     pub fn envs(&self) -> Vec<String> {
         vec![self.env.clone()]
     }
@@ -84,7 +84,7 @@ impl MinionFs {
         }
         let base = self.directory(minion);
         let full = path::join(&base, pushed).ok()?;
-        // Nothing that was pushed is a link, but a person may have made one.
+        // The inbox creates no links, but a person may have.
         let served =
             path::is_inside(&base, &full, true) && full.is_file() && !self.ignored.is_ignored(&full.to_string_lossy());
         served.then(|| Found {
@@ -92,16 +92,16 @@ impl MinionFs {
             relative: below.to_owned(),
             env: env.to_owned(),
             back: NAME,
-            source: Source::Disk { one_of_many: false },
+            source: Source::Disk { by_index: false },
         })
     }
 
-    /// Returns the hash of a file, remembered as long as its time of change stays.
+    /// Returns the hash of a file, which is cached until its modification time changes.
     pub fn hash(&self, found: &Found) -> Result<String> {
         cached_hash(&self.cache, found, self.hash)
     }
 
-    /// Returns what the environment holds. Links are left out.
+    /// Returns the contents of the environment, without links.
     pub fn lists(&self, env: &str) -> Result<Lists> {
         let mut lists = Lists::default();
         if env != self.env {

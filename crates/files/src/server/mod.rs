@@ -22,7 +22,7 @@ use value::Map;
 
 use crate::Result;
 use backends::Backend;
-use find::{Asked, Source};
+use find::{RequestedPath, Source};
 use ignored::Ignored;
 use reads::Reads;
 
@@ -36,7 +36,7 @@ pub use roots::Update;
 pub use serve::{Chunk, ChunkRequest};
 pub use update::Updated;
 
-/// Serves files from the backends of `fileserver_backend`, the first one that has a file first.
+/// Serves files from the backends of `fileserver_backend`; the first one that has a file wins.
 pub struct FileServer {
     backends: Vec<Backend>,
     hash: HashType,
@@ -45,12 +45,12 @@ pub struct FileServer {
 }
 
 impl FileServer {
-    /// Returns a server for these settings that keeps what it must below `cachedir`. Options of single backends, such as
+    /// Returns a server for these settings, with its caches below `cachedir`. Options of single backends, such as
     /// `gitfs_remotes`, are taken from all `options`.
     ///
     /// # Errors
-    /// When an option makes no sense; those of a backend are left out instead, with a line in the log, when
-    /// `fileserver_verify_config` is off.
+    /// If an option is invalid. If `fileserver_verify_config` is off, a backend with an invalid option is left out instead, with
+    /// a line in the log.
     pub fn new(settings: &FileSettings, options: &Map, cachedir: &Path) -> Result<Self> {
         let ignored = Arc::new(Ignored::new(settings)?);
         Ok(FileServer {
@@ -66,15 +66,15 @@ impl FileServer {
         self.envs_of(&self.all())
     }
 
-    /// Finds a file: the first backend that has it counts.
+    /// Finds a file; the first backend that has it wins.
     ///
-    /// `path` may name another environment or a directory by number (`a/b?saltenv=dev&index=1`) unless it starts
-    /// with `|`. Absolute paths, those with `../` or NUL, and files outside their directory are never found.
+    /// Unless `path` begins with `|`, it may name another environment, or a directory by number (`a/b?saltenv=dev&index=1`).
+    /// Absolute paths, paths with `../` or NUL, and files outside their directory are never found.
     ///
     /// # Errors
-    /// When a backend cannot be read.
+    /// If a backend cannot be read.
     pub fn find(&self, path: &str, env: &str) -> Result<Option<Found>> {
-        let asked = Asked::read(path, env);
+        let asked = RequestedPath::read(path, env);
         if !asked.is_sane() {
             return Ok(None);
         }
@@ -91,10 +91,10 @@ impl FileServer {
         Ok(None)
     }
 
-    /// Returns the hash of a file that was found.
+    /// Returns the hash of a file.
     ///
     /// # Errors
-    /// When the file is gone or cannot be read.
+    /// If the file is gone or cannot be read.
     pub fn hash(&self, found: &Found) -> Result<String> {
         let backend = self.backends.iter().find(|backend| backend.name() == found.back);
         match (backend, &found.source) {
@@ -110,10 +110,10 @@ impl FileServer {
         self.hash.name()
     }
 
-    /// Returns what an environment holds; of `roots` a list on disk is believed for `fileserver_list_cache_time`.
+    /// Returns the contents of an environment; for `roots`, a list on disk is valid for `fileserver_list_cache_time`.
     ///
     /// # Errors
-    /// When a backend cannot be read.
+    /// If a backend cannot be read.
     pub fn lists(&self, env: &str) -> Result<Lists> {
         self.lists_of(&self.all(), env)
     }

@@ -1,7 +1,7 @@
-//! Files that are being read piece by piece.
+//! Files that are being read in chunks.
 //!
-//! A minion asks for a file by its path each time. When the branch moves on in between, the rest of the file has to come
-//! from the content it began with.
+//! A minion sends the path with each request. If the branch moves in between, the rest of the file must still come from the
+//! content of the first chunk.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,38 +15,38 @@ pub(super) struct Reader {
     pub path: String,
 }
 
-/// A content somebody reads.
+/// A content that is being read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub path: PathBuf,
     pub relative: String,
 }
 
-/// One file on its way.
+/// The progress of one reader.
 struct Reading {
     content: Content,
-    /// Where the last piece began, which may be asked for again.
+    /// The offset of the last chunk, which may be requested again.
     last: u64,
-    /// Where the next piece begins.
+    /// The offset of the next chunk.
     next: u64,
     since: Instant,
 }
 
-/// All files on their way.
+/// The progress of all readers.
 #[derive(Default)]
 pub(super) struct Reads {
     open: HashMap<Reader, Vec<Reading>>,
-    /// How many there are.
+    /// The number of readers.
     count: usize,
 }
 
-/// Who does not go on for so long begins anew.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// More are not remembered; the oldest go.
+/// A reader that pauses for longer starts over.
+const READER_TIMEOUT: Duration = Duration::from_secs(600);
+/// The maximum number of readers; the oldest are forgotten.
 const MAX: usize = 20_000;
 
 impl Reads {
-    /// Returns the content somebody reads who asks for a piece that is not the first.
+    /// Returns the content of a reader that requests a chunk after the first.
     pub fn resume(&self, reader: &Reader, offset: u64) -> Option<Content> {
         let readings = self.open.get(reader)?;
         let next = readings.iter().find(|reading| reading.next == offset);
@@ -54,7 +54,7 @@ impl Reads {
         found.map(|reading| reading.content.clone())
     }
 
-    /// Notes that a piece of a content was handed out; an empty one is its end.
+    /// Notes that a chunk was sent; an empty one ends the file.
     pub fn note(&mut self, reader: Reader, content: &Content, offset: u64, len: u64, now: Instant) {
         if self.count >= MAX {
             self.forget_old(now);
@@ -76,7 +76,7 @@ impl Reads {
             None => {
                 readings.push(Reading { content: content.clone(), last: offset, next: offset + len, since: now });
                 self.count += 1;
-                // Who begins again and again has given up the first tries.
+                // A reader that starts over again and again has given up its earlier attempts.
                 if readings.len() > 8 {
                     readings.remove(0);
                     self.count -= 1;
@@ -91,7 +91,7 @@ impl Reads {
     fn forget_old(&mut self, now: Instant) {
         let mut ages: Vec<Instant> = self.open.values().flatten().map(|reading| reading.since).collect();
         ages.sort_unstable();
-        let patient = now.checked_sub(PATIENCE);
+        let patient = now.checked_sub(READER_TIMEOUT);
         let limit = ages[ages.len() / 4].max(patient.unwrap_or(ages[0]));
         self.open.retain(|_, readings| {
             readings.retain(|reading| reading.since > limit);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_began_with_a_content_goes_on_with_it() {
+    fn a_reader_continues_with_its_first_content() {
         let (mut reads, now) = (Reads::default(), Instant::now());
         reads.note(reader("a"), &content("old"), 0, 10, now);
         reads.note(reader("b"), &content("new"), 0, 10, now);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(reads.resume(&reader("b"), 10), Some(content("new")));
         assert_eq!(reads.resume(&reader("c"), 10), None);
         reads.note(reader("a"), &content("old"), 10, 10, now);
-        // The same piece once more, since the answer was lost.
+        // The same chunk once more, since the answer was lost.
         assert_eq!(reads.resume(&reader("a"), 10), Some(content("old")));
         assert_eq!(reads.resume(&reader("a"), 20), Some(content("old")));
         assert_eq!(reads.resume(&reader("a"), 30), None);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn two_reads_of_one_minion_are_kept_apart() {
+    fn two_files_of_one_minion_are_independent() {
         let (mut reads, now) = (Reads::default(), Instant::now());
         reads.note(reader("a"), &content("old"), 0, 10, now);
         reads.note(reader("a"), &content("old"), 10, 10, now);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_never_end_are_forgotten() {
+    fn readers_that_never_finish_are_forgotten() {
         let (mut reads, now) = (Reads::default(), Instant::now());
         for number in 0..MAX * 2 {
             let later = now + Duration::from_millis(number as u64);

@@ -1,4 +1,4 @@
-//! The requests of the file server, as loads.
+//! The requests of the file server.
 
 use value::{Map, Value, list, map};
 
@@ -6,7 +6,7 @@ use super::{ChunkRequest, FileServer};
 use crate::{Result, server::Lists};
 
 impl FileServer {
-    /// Answers a request by its `cmd`; `None` when it is not one of the file server's.
+    /// Answers a request by its `cmd`; `None` if it is not one of the file server's.
     ///
     /// Missing fields and unknown environments give Salt's empty answers. An error means that the disk failed.
     pub fn request(&self, load: &Map) -> Result<Option<Value>> {
@@ -33,7 +33,7 @@ impl FileServer {
         Ok(found.map_or_else(|| map! { "path" => "", "rel" => "" }, |found| found.to_map()).into())
     }
 
-    /// Returns hash and `stat` of a file; no hash is an empty text, and a file that vanished meanwhile an empty map.
+    /// Returns hash and `stat` of a file: an empty string if it has no hash, an empty map if it vanished meanwhile.
     fn answer_hash(&self, load: &Map) -> Result<(Value, Value)> {
         let found = path(load).zip(env(load)).map_or(Ok(None), |(path, env)| self.find(&path, &env))?;
         let Some(found) = found else { return Ok(("".into(), Value::Null)) };
@@ -83,7 +83,7 @@ fn path(load: &Map) -> Option<String> {
     load.get("path").map(Value::to_string).filter(|path| !path.is_empty())
 }
 
-/// Environments that are not text, such as numbers, are turned to text.
+/// Returns the environment; other types, such as numbers, are converted to strings.
 fn env(load: &Map) -> Option<String> {
     load.get("saltenv").map(Value::to_string)
 }

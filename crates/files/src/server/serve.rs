@@ -1,4 +1,4 @@
-//! Reading files piece by piece.
+//! Serves files in chunks.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,37 +16,36 @@ use super::reads::{Content, Reader};
 use super::{FileServer, Found};
 use crate::{Error, Result};
 
-/// A piece of a file somebody asks for.
+/// A request for a chunk of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkRequest<'a> {
     /// The path in the environment.
     pub path: &'a str,
     /// The environment.
     pub env: &'a str,
-    /// Where the piece begins, in bytes.
+    /// The offset of the chunk in bytes.
     pub offset: u64,
-    /// The gzip level, 1 to 9, if the piece is to be compressed.
+    /// The gzip level, 1 to 9, if the chunk is to be compressed.
     pub gzip: Option<u32>,
-    /// Who asks, so that the pieces of a file in a repository are all of one content.
+    /// The reader, so that all chunks of a file in a repository are from one content.
     pub reader: Option<&'a str>,
 }
 
-/// A piece of a file.
+/// A chunk of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
-    /// The bytes; none at the end of the file.
+    /// The data; empty at the end of the file.
     pub data: Bytes,
-    /// The path in the environment; empty when there is no such file.
+    /// The path in the environment; empty if there is no such file.
     pub dest: String,
-    /// The gzip level, if the bytes are compressed.
+    /// The gzip level, if the data is compressed.
     pub gzip: Option<u32>,
 }
 
 impl FileServer {
-    /// Returns a piece of a file: as much as `file_buffer_size` allows. A file that does not exist is an empty piece of a
-    /// file without a name.
+    /// Returns a chunk of a file, of at most `file_buffer_size`. For a missing file it returns an empty chunk without a path.
     ///
-    /// # Errors
+    /// If the file cannot be read.
     /// When the file cannot be read.
     pub fn serve(&self, wanted: &ChunkRequest) -> Result<Chunk> {
         let Some(content) = self.content(wanted)? else { return Ok(Chunk::default()) };
@@ -62,7 +61,7 @@ impl FileServer {
         }
     }
 
-    /// Returns the content to read: the one the reader began with, or what is found now.
+    /// Returns the content to read: that of the reader's first chunk, or the current one.
     fn content(&self, wanted: &ChunkRequest) -> Result<Option<Opened>> {
         if wanted.offset != 0
             && let Some(reader) = reader(wanted)
@@ -81,19 +80,19 @@ impl FileServer {
     fn read(&self, path: &std::path::Path, offset: u64) -> Result<Vec<u8>> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let mut data = Vec::with_capacity(self.piece_size(&file, offset));
-        let mut reader = At { file, offset }.take(self.buffer_size as u64);
+        let mut reader = FileAtOffset { file, offset }.take(self.buffer_size as u64);
         reader.read_to_end(&mut data).map_err(Error::io("read", path))?;
         Ok(data)
     }
 
-    /// How much there is to read, so that the memory is right at once.
+    /// Returns the number of bytes to read, to allocate the right size at once.
     fn piece_size(&self, file: &File, offset: u64) -> usize {
         let rest = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(offset));
         usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffer_size) + 1
     }
 }
 
-/// A content that is about to be read.
+/// A content that is opened for reading.
 struct Opened {
     content: Content,
     is_git: bool,
@@ -123,12 +122,12 @@ impl Chunk {
 }
 
 /// A file read from a place on, without a shared position.
-struct At {
+struct FileAtOffset {
     file: File,
     offset: u64,
 }
 
-impl Read for At {
+impl Read for FileAtOffset {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let len = self.file.read_at(buffer, self.offset)?;
         self.offset += len as u64;

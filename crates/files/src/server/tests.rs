@@ -166,7 +166,7 @@ fn a_changed_file_gets_another_hash() {
 }
 
 #[test]
-fn updates_tell_what_changed_and_forget_what_is_gone() {
+fn updates_report_changes_and_remove_old_hashes() {
     let (dir, server) = small(&[("keep", "1"), ("change", "1"), ("go", "1")]);
     assert_eq!(server.update_roots().unwrap().unwrap().added.len(), 3);
     assert!(server.update_roots().unwrap().unwrap().is_empty());

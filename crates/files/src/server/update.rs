@@ -1,4 +1,4 @@
-//! Bringing backends up to date.
+//! Updates the backends.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use super::backends::{Backend, Chosen};
 use super::{FileServer, GitFs, Update};
 use crate::Result;
 
-/// When this process fetched a remote because it served itself.
+/// When this process fetched a remote because it runs without a master.
 static FETCHED: Mutex<BTreeMap<PathBuf, Instant>> = Mutex::new(BTreeMap::new());
 
-/// What came of bringing a backend up to date.
+/// The result of updating a backend.
 #[derive(Clone, Debug)]
 pub struct Updated {
     /// The backend.
@@ -34,11 +34,11 @@ impl Updated {
 }
 
 impl FileServer {
-    /// Looks at all files of `file_roots`, keeps their times of change for the next look, and forgets hashes of files
-    /// that are gone. Without the backend `roots` there is nothing to look at.
+    /// Checks all files of `file_roots`, stores their modification times for the next update, and removes the hashes of files that
+    /// are gone. Without the backend `roots` this does nothing.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk fails.
     pub fn update_roots(&self) -> Result<Option<Update>> {
         self.backends
             .iter()
@@ -56,25 +56,24 @@ impl FileServer {
         })
     }
 
-    /// Returns the remotes that are fetched now and then: how often each.
+    /// Returns the remotes that are fetched periodically, with their intervals.
     pub fn intervals(&self) -> Vec<Duration> {
         let repositories = self.git().map(|git| git.group().repositories()).unwrap_or_default();
         repositories.iter().map(|repository| Duration::from_secs(repository.remote.update_interval)).collect()
     }
 
-    /// Fetches one remote, by its place among [`FileServer::intervals`]. It waits for the network; what fails is in the
-    /// log.
+    /// Fetches one remote, by its index in [`FileServer::intervals`]. This waits for the network; failures are logged.
     pub fn fetch(&self, number: usize) -> Option<Updated> {
         let git = self.git()?;
         let repository = git.group().repositories().get(number)?;
         Some(of_git(git.update(repository)))
     }
 
-    /// Fetches remotes that this process has not fetched for their interval, for programs that run without a master. It
-    /// waits for the network; what fails is in the log.
+    /// Fetches the remotes that this process has not fetched for their interval, for programs that run without a master. This waits
+    /// for the network; failures are logged.
     pub fn fetch_due(&self) {
         let Some(git) = self.git() else { return };
-        // Whoever comes meanwhile waits, too, instead of finding nothing.
+        // Concurrent callers wait for the first fetch too, instead of finding nothing.
         let mut fetched = FETCHED.lock().unwrap_or_else(PoisonError::into_inner);
         for repository in git.group().repositories() {
             let place = repository.places().cachedir.clone();
@@ -86,10 +85,10 @@ impl FileServer {
         }
     }
 
-    /// Brings some backends up to date at once, of `gitfs` only the remotes with one of these names, or all.
+    /// Updates some backends at once; of `gitfs` only the remotes with one of these names, or all.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk fails.
     pub fn update(&self, chosen: &Chosen, remotes: &[String]) -> Result<Vec<Updated>> {
         let mut all = Vec::new();
         for (_, backend) in self.backends_of(chosen) {
@@ -117,7 +116,7 @@ fn of_git(changed: bool) -> Updated {
     Updated { backend: super::gitfs::NAME, changed, event: GitFs::event(changed) }
 }
 
-/// All remotes at once: one that does not answer holds up no other.
+/// Fetches all remotes in parallel: one that does not answer delays no other.
 fn update_all(git: &GitFs, wanted: &[&Repository]) -> bool {
     std::thread::scope(|scope| {
         let running: Vec<_> = wanted.iter().map(|repository| scope.spawn(|| git.update(repository))).collect();

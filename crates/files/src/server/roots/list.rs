@@ -9,7 +9,7 @@ use crate::server::Lists;
 use crate::{Result, path};
 
 impl RootsFs {
-    /// Returns what an environment holds; a list on disk is believed for `fileserver_list_cache_time`.
+    /// Returns the contents of an environment; a list on disk is valid for `fileserver_list_cache_time`.
     pub fn lists(&self, env: &str) -> Result<Lists> {
         let directories = self.directories(env);
         if directories.is_empty() {
@@ -29,7 +29,7 @@ impl RootsFs {
         Ok(lists)
     }
 
-    /// Forgets lists on disk, of one environment or of all, and returns which environments had one.
+    /// Removes the lists on disk of one environment or of all, and returns which environments had one.
     pub fn clear_lists(&self, env: Option<&str>) -> Result<Vec<String>> {
         Ok(self.cache.clear_lists(env)?)
     }
@@ -40,7 +40,7 @@ struct Walk<'a> {
     server: &'a RootsFs,
     root: &'a Path,
     lists: &'a mut Lists,
-    /// Device and number of the directories on the way, to notice links that lead in a circle.
+    /// Device and inode of the directories on the way, to detect circular links.
     open: Vec<(u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl Walk<'_> {
     fn entry(&mut self, full: &Path, relative: &str) {
         let (is_link, is_dir) = (full.is_symlink(), full.is_dir());
         self.note(full, relative, is_link, is_dir);
-        // What is ignored may still hold what is not.
+        // An ignored directory may contain files that are not ignored.
         if is_dir && (!is_link || self.server.follow_links) {
             self.directory(full, relative);
         }
@@ -89,10 +89,10 @@ impl Walk<'_> {
         }
     }
 
-    /// A link is listed when it stays inside, or when it is not followed.
+    /// Returns the target of a link that is listed: one that stays inside, or that is not followed.
     fn listed_target(&self, full: &Path) -> Option<String> {
         let target = std::fs::read_link(full).ok()?;
-        // Salt starts from the link itself, not from its directory, when the target goes upwards.
+        // As in Salt: if the target begins with `..`, it is joined to the link itself, not to its directory.
         let joined: PathBuf =
             if target.to_str()?.starts_with("..") { full.join(&target) } else { full.parent()?.join(&target) };
         let inside = path::resolve(&joined).starts_with(path::resolve(self.root));

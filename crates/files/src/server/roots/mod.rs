@@ -29,14 +29,14 @@ pub struct RootsFs {
     cache: FileServerCache,
 }
 
-/// The environment that stands for all that have no entry of their own.
+/// The environment that stands for all without an entry of their own.
 const ANY_ENV: &str = "__env__";
 
 /// The backend's name.
 pub const NAME: &str = "roots";
 
 impl RootsFs {
-    /// Serves these directories and keeps hashes and lists below `cachedir`.
+    /// Serves these directories, with caches of hashes and lists below `cachedir`.
     pub fn new(settings: &FileSettings, ignored: Arc<Ignored>, cachedir: &Path) -> Result<Self> {
         Ok(RootsFs {
             roots: settings.file_roots.clone(),
@@ -57,7 +57,7 @@ impl RootsFs {
         envs
     }
 
-    /// Finds a file: the first of the environment's directories that has it counts, or the one with a number.
+    /// Finds a file: in the first directory of the environment that has it, or in the one with a number.
     pub fn find(&self, path: &str, env: &str, index: Option<Option<usize>>) -> Option<Found> {
         let relative = path::normalise(Path::new(path));
         let directories = self.directories(env);
@@ -71,19 +71,19 @@ impl RootsFs {
             relative: relative.to_str()?.to_owned(),
             env: env.to_owned(),
             back: NAME,
-            source: Source::Disk { one_of_many: index.is_some() },
+            source: Source::Disk { by_index: index.is_some() },
         })
     }
 
-    /// Returns the hash of a file, remembered as long as its time of change stays.
+    /// Returns the hash of a file, which is cached until its modification time changes.
     pub fn hash(&self, found: &Found) -> Result<String> {
         cached_hash(&self.cache, found, self.hash)
     }
 
-    /// Returns the directories of an environment, in order; nothing for an unknown one.
+    /// Returns the directories of an environment in order; none for an unknown one.
     ///
-    /// Without an entry of its own an environment gets the directories of `__env__`, with its name in them. Such a name
-    /// comes from whoever asks, so it may not lead elsewhere.
+    /// Without an entry of its own, an environment gets the directories of `__env__`, with its name inserted. The name comes from
+    /// the requester, so it must not lead elsewhere.
     fn directories(&self, env: &str) -> Vec<PathBuf> {
         if let Some(directories) = self.roots.get(env) {
             return directories.to_vec();
@@ -92,7 +92,7 @@ impl RootsFs {
         template.iter().map(|directory| PathBuf::from(directory.to_string_lossy().replace(ANY_ENV, env))).collect()
     }
 
-    /// Returns the file if the directory has it and may serve it.
+    /// Returns the file, if the directory has it and may serve it.
     fn file_in(&self, directory: &Path, relative: &Path) -> Option<PathBuf> {
         let full = directory.join(relative);
         let inside = path::is_inside(directory, &full, !self.follow_links);

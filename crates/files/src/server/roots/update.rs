@@ -1,4 +1,4 @@
-//! Noticing what changed.
+//! Detects changed files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,19 +9,19 @@ use value::{Map, Value, map};
 use super::RootsFs;
 use crate::Result;
 
-/// What changed since the last look.
+/// The changes since the last update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// Files with another time of change.
+    /// Files whose modification time changed.
     pub changed: Vec<String>,
-    /// Files that were not there.
+    /// New files.
     pub added: Vec<String>,
-    /// Files that are gone.
+    /// Removed files.
     pub removed: Vec<String>,
 }
 
 impl Update {
-    /// Says whether anything changed.
+    /// Returns whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
@@ -40,7 +40,7 @@ impl Update {
 }
 
 impl RootsFs {
-    /// Looks at all files, keeps their times of change for the next look, and forgets hashes of files that are gone.
+    /// Checks all files, stores their modification times for the next update, and removes the hashes of files that are gone.
     pub fn update(&self) -> Result<Update> {
         let mut times = BTreeMap::new();
         for (_, directories) in self.roots.iter() {
@@ -54,7 +54,7 @@ impl RootsFs {
         Ok(update)
     }
 
-    /// Links to directories are not entered here, whatever the options say.
+    /// Collects modification times. As in Salt, links to directories are not followed here, whatever the options say.
     fn collect_times(&self, directory: &Path, times: &mut BTreeMap<String, String>) {
         for name in store::disk::text_names(directory).unwrap_or_default() {
             let full = directory.join(name);
