@@ -1,4 +1,4 @@
-//! Contents of files, taken out of repositories once and kept by their names.
+//! Contents of files, extracted from repositories once and stored by their object names.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -13,23 +13,23 @@ use crate::{Error, Oid, Repository, Result};
 /// A directory of contents. Several masters may share it.
 pub struct Blobs {
     directory: PathBuf,
-    /// Contents that this process has seen whole.
+    /// Contents that this process has verified.
     seen: Mutex<HashSet<Oid>>,
 }
 
-/// So many names are remembered.
+/// The number of names that are cached.
 const MAX_SEEN: usize = 200_000;
 
 impl Blobs {
-    /// Returns the contents kept in a directory.
+    /// Returns the contents stored in a directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Blobs { directory: directory.into(), seen: Mutex::default() }
     }
 
-    /// Returns the file with a content; the first time it is taken out of the repository.
+    /// Returns the file with a content. The first time it is extracted from the repository.
     ///
     /// # Errors
-    /// When the repository cannot be read or the disk refuses.
+    /// If the repository cannot be read or the disk fails.
     pub fn file(&self, repository: &Repository, oid: &Oid) -> Result<PathBuf> {
         let path = self.directory.join(&oid.as_str()[..2]).join(&oid.as_str()[2..]);
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(oid);
@@ -37,7 +37,7 @@ impl Blobs {
             self.see(oid);
             return Ok(path);
         }
-        self.take_out(repository, oid, &path)?;
+        self.extract(repository, oid, &path)?;
         self.see(oid);
         Ok(path)
     }
@@ -50,7 +50,7 @@ impl Blobs {
         seen.insert(oid.clone());
     }
 
-    fn take_out(&self, repository: &Repository, oid: &Oid, path: &Path) -> Result<()> {
+    fn extract(&self, repository: &Repository, oid: &Oid, path: &Path) -> Result<()> {
         let directory = path.parent().unwrap_or(&self.directory);
         store::disk::make_directories(directory).map_err(Error::io("make", directory))?;
         let mut file =
@@ -60,7 +60,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// Removes contents nobody serves any more and nobody has used for a while.
+    /// Removes contents that are no longer served and were not used for a while.
     pub fn remove_old(&self, keep: &HashSet<Oid>, age: Duration) {
         let now = SystemTime::now();
         for group in store::disk::text_names(&self.directory).unwrap_or_default() {
@@ -79,7 +79,7 @@ impl Blobs {
     }
 }
 
-/// Says whether a file holds what its name says: a crash of the machine may have cut it short.
+/// Returns whether a file has the content of its name: a power failure may have truncated it.
 fn is_whole(path: &Path, oid: &Oid) -> bool {
     let kind = if oid.as_str().len() == 40 { HashType::Sha1 } else { HashType::Sha256 };
     let hash = || -> std::io::Result<String> {

@@ -1,4 +1,4 @@
-//! Directories with the files of a commit. They are made once and never change; another commit is another directory.
+//! Directories with the files of a commit. They are created once and never change; another commit is another directory.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
@@ -10,13 +10,13 @@ use store::disk;
 use crate::tree::{Entry, Tree};
 use crate::{Error, Repository, Result};
 
-/// A directory is used so long before its time is renewed.
-const RENEWED: Duration = Duration::from_secs(600);
+/// How often the modification time of a directory in use is renewed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Returns the directory with the files of a tree below `checkouts`; the first time it is made.
+/// Returns the directory with the files of a tree below `checkouts`. The first time it is created.
 ///
 /// # Errors
-/// When the repository cannot be read or the disk refuses.
+/// If the repository cannot be read or the disk fails.
 pub fn directory(checkouts: &Path, repository: &Repository, tree: &Tree) -> Result<PathBuf> {
     let place = checkouts.join(tree.oid.as_str());
     if place.is_dir() {
@@ -43,20 +43,20 @@ pub fn directory(checkouts: &Path, repository: &Repository, tree: &Tree) -> Resu
     Ok(place)
 }
 
-/// Notes that the directory is in use, if that was not noted lately.
+/// Renews the modification time of a directory in use, unless that was done lately.
 pub(crate) fn renew(place: &Path) {
     let noted = std::fs::metadata(place).and_then(|state| state.modified()).ok();
     let age = noted.and_then(|time| SystemTime::now().duration_since(time).ok());
-    if age.is_some_and(|age| age <= RENEWED) {
+    if age.is_some_and(|age| age <= RENEWAL_INTERVAL) {
         return;
     }
     let renewed = std::fs::File::open(place).and_then(|directory| directory.set_modified(SystemTime::now()));
     if let Err(error) = renewed {
-        tracing::debug!("failed to note the use of {}: {error}", place.display());
+        tracing::debug!("failed to renew the modification time of {}: {error}", place.display());
     }
 }
 
-/// Nothing that is there already is written through, so that no link can lead elsewhere.
+/// Fails if a file exists already, so that no link can redirect a write.
 fn fill(directory: &Path, repository: &Repository, tree: &Tree) -> Result<()> {
     for (name, entry) in tree.entries() {
         let path = directory.join(name);
@@ -79,7 +79,7 @@ fn fill(directory: &Path, repository: &Repository, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Removes directories nobody has used for a while, and what was left half made.
+/// Removes directories that were not used for a while, and incomplete ones.
 pub fn remove_old(checkouts: &Path, age: Duration) {
     let now = SystemTime::now();
     for name in disk::text_names(checkouts).unwrap_or_default() {

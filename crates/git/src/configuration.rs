@@ -1,4 +1,4 @@
-//! What `git` is told about a remote: a configuration file without secrets, and variables with them.
+//! The configuration of a remote for `git`: a file without secrets, and environment variables with them.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use store::disk::{self, Writing};
 use crate::url::{self, Transport};
 use crate::{Remote, Result, Secret};
 
-/// The file that tells a complete copy of ours from others.
+/// The file that marks a complete copy made by Saltern.
 pub(crate) const MARK: &str = "saltern";
 
-/// Gives name and password to whoever asks for this address; they come from variables.
+/// A credential helper that answers with user and password from environment variables.
 const HELPER: &str = "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \"$SALTERN_GIT_USER\" \
                       \"$SALTERN_GIT_PASSWORD\"; }; f";
 
@@ -70,8 +70,8 @@ fn quoted(value: &str) -> String {
     out
 }
 
-/// What ssh asks for the passphrase. It asks other things the same way, and whether a host is to be trusted again and again until
-/// it is told yes or no.
+/// Answers ssh's question for the passphrase, and no other: ssh asks the same way whether to trust a host, and repeats that
+/// until it gets yes or no.
 const PASSPHRASE_HELPER: &str = "#!/bin/sh
 case $1 in
     *assphrase*) printf '%s\\n' \"$SALTERN_GIT_PASSPHRASE\" ;;
@@ -79,7 +79,7 @@ case $1 in
 esac
 ";
 
-/// Returns the variables a fetch needs.
+/// Returns the environment variables of a fetch.
 pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static str, Secret)>> {
     let login = &remote.login;
     let mut variables = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static 
     Ok(variables)
 }
 
-/// The host has to be among those the user knows: nobody could be asked about it.
+/// The host must be in `known_hosts`, because nobody could be asked about it.
 fn ssh(key: &str) -> String {
     let key = key.replace('\'', "'\\''");
     format!("ssh -o ConnectTimeout=30 -o NumberOfPasswordPrompts=1 -o IdentitiesOnly=yes -i '{key}'")
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn no_password_stands_in_the_file() {
+    fn the_configuration_file_has_no_password() {
         let options = map! { "gitfs_refspecs" => list!["+refs/heads/*:refs/remotes/origin/*"] };
         let remote = remote("https://me:geheim@example.org/a.git", options);
         let text = text(&remote);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_question_for_the_passphrase_is_answered() {
+    fn only_the_passphrase_prompt_is_answered() {
         let asked = |question: &str| {
             let mut shell = std::process::Command::new("sh");
             shell.args(["-c", PASSPHRASE_HELPER, "sh", question]).env("SALTERN_GIT_PASSPHRASE", "a 'b\\n");

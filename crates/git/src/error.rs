@@ -1,50 +1,50 @@
-//! What can go wrong with repositories.
+//! Errors of repositories.
 
 use std::path::{Path, PathBuf};
 
 use crate::Role;
 
-/// The result of anything here.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A repository that could not be configured, fetched or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options make no sense; the reason is in Salt's words.
+    /// The options are invalid; the reason is in Salt's words.
     #[error("Failed to load {role}: {reason}")]
     Config {
-        /// Whose options.
+        /// The role of the remote.
         role: Role,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The system refused.
+    /// The system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was attempted.
+        /// What was attempted: `read`, `write`, …
         action: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The program `git` said no. Its words are free of passwords.
-    #[error("git {command} failed: {said}")]
+    /// The program `git` failed. Its message is free of passwords.
+    #[error("git {command} failed: {message}")]
     Git {
-        /// What it should have done.
+        /// The subcommand.
         command: &'static str,
-        /// What it said.
-        said: String,
+        /// The message.
+        message: String,
     },
-    /// The program `git` took too long and was ended.
-    #[error("git {command} took longer than {seconds} seconds and was ended")]
+    /// The program `git` timed out and was killed.
+    #[error("git {command} took longer than {seconds} seconds and was killed")]
     Timeout {
-        /// What it should have done.
+        /// The subcommand.
         command: &'static str,
-        /// How long it had.
+        /// The timeout.
         seconds: u64,
     },
-    /// An object that must be there is not, or makes no sense.
+    /// A required object is missing or malformed.
     #[error("repository {} is damaged: {reason}", path.display())]
     Damaged {
         /// The repository.
@@ -52,7 +52,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A cache on the disk could not be used.
+    /// The cache on disk could not be used.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -62,7 +62,7 @@ impl Error {
         move |source| Error::Io { action, path: path.to_owned(), source }
     }
 
-    /// Returns the error with all its causes.
+    /// Returns the error with its causes.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);

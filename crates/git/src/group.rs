@@ -1,4 +1,4 @@
-//! All remotes of one kind: what is done with them together, and their directory below the cache.
+//! All remotes of one role, and their directory in the cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use value::{Map, Value};
 
 use crate::lock::{self, LockType};
 use crate::program::{Git, Program};
-use crate::repository::{Fetched, Places, Repository, Surroundings};
+use crate::repository::{Fetched, Places, Repository, SharedOptions};
 use crate::{Remote, Result, Role, values};
 
 /// The remotes of the file server, or of one external pillar.
@@ -24,29 +24,29 @@ pub struct Group {
     repositories: Vec<Repository>,
 }
 
-/// Which layout of the directory this is; a directory with another one is emptied.
+/// The version of the directory's layout; a directory with another one is emptied.
 const LAYOUT: &str = "saltern 1";
-/// Directories that belong to no remote.
+/// Names of directories that do not belong to a remote.
 const COMMON: [&str; 7] = ["hash", "refs", "links", "work", "blobs", "checkouts", "mounts"];
 
 impl Group {
-    /// Reads the remotes in a list; nothing is fetched, and nothing on the disk is touched.
+    /// Reads the remotes in a list. This fetches nothing and does not touch the disk.
     ///
     /// # Errors
-    /// In Salt's words, when something about them is wrong.
+    /// If something about them is wrong, in Salt's words.
     pub fn new(role: Role, remotes: &[Value], options: &Map, cachedir: &Path) -> Result<Self> {
         Self::with_git(role, remotes, options, cachedir, Arc::new(Program))
     }
 
-    /// As [`Group::new`], with another way to git.
+    /// Like [`Group::new`], with another implementation of [`Git`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Group::new`].
     pub fn with_git(role: Role, remotes: &[Value], options: &Map, cachedir: &Path, git: Arc<dyn Git>) -> Result<Self> {
         check_provider(role, options)?;
         let root = cachedir.join(role.name());
         let lists = cachedir.join("file_lists").join(role.name());
-        let around = Surroundings {
+        let around = SharedOptions {
             global_lock: options.get(&format!("{role}_global_lock")).is_none_or(Value::truthy),
             machine: lock::machine_id(),
             timeout: timeout(options),
@@ -79,26 +79,26 @@ impl Group {
         Ok(())
     }
 
-    /// Whose remotes they are.
+    /// Returns the role of the remotes.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Their directory below the cache.
+    /// Returns their directory in the cache.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The remotes in the order of the configuration.
+    /// Returns the remotes in the order of the configuration.
     pub fn repositories(&self) -> &[Repository] {
         &self.repositories
     }
 
-    /// Prepares the directory: what another program or layout left there is removed, and so are remotes of the file server
-    /// that are not configured any more. Says whether any were.
+    /// Prepares the directory: removes what another program or layout left there, and file server remotes that are no longer
+    /// configured. Returns whether there were any.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk fails.
     pub fn prepare(&self) -> Result<bool> {
         disk::make_directory(&self.root)?;
         let version = self.root.join("cache_version");
@@ -106,7 +106,7 @@ impl Group {
         if found.as_deref().map(str::trim) != Some(LAYOUT) {
             if found.is_some() {
                 tracing::info!(
-                    "the {} cache in {} is of another program and is made anew",
+                    "the {} cache in {} was made by another program and is rebuilt",
                     self.role,
                     self.root.display()
                 );
@@ -114,7 +114,7 @@ impl Group {
             }
             disk::write(&version, LAYOUT.as_bytes(), Writing::SHARED)?;
         }
-        // Several external pillars share the directory, and know only their own remotes.
+        // Several external pillars share the directory, and each knows only its own remotes.
         let removed = self.role == Role::GitFs && self.remove_old()?;
         self.write_map()?;
         Ok(removed)
@@ -155,7 +155,7 @@ impl Group {
         Ok(removed)
     }
 
-    /// A remote that somebody fetches just now is of a master that shares the directory and knows it.
+    /// A remote that is being fetched belongs to another master that shares the directory.
     fn is_busy(&self, name: &str) -> bool {
         let list = self.root.join("work").join(name).join("_");
         let fresh = |path: PathBuf| {
@@ -166,7 +166,7 @@ impl Group {
         fresh(list.join("update.lk"))
     }
 
-    /// Notes which directory is which remote.
+    /// Writes which directory belongs to which remote.
     fn write_map(&self) -> Result<()> {
         let path = self.root.join("remote_map.txt");
         let line = |repository: &Repository| format!("{} = {}", repository.places().basehash, repository.id());
@@ -184,7 +184,7 @@ impl Group {
         Ok(())
     }
 
-    /// Fetches one remote; what goes wrong harms only that one, and the log tells it in Salt's words.
+    /// Fetches one remote. A failure affects only this remote, and is logged in Salt's words.
     pub fn fetch(&self, repository: &Repository) -> Option<Fetched> {
         match repository.fetch() {
             Ok(fetched) => Some(fetched),
@@ -196,7 +196,7 @@ impl Group {
         }
     }
 
-    /// Returns the remotes with one of these names or addresses; all for an empty list.
+    /// Returns the remotes with one of these names or URLs; all for an empty list.
     pub fn named<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Repository> {
         let wanted = move |repository: &&Repository| {
             let own = repository.remote.name.as_deref();
@@ -205,7 +205,7 @@ impl Group {
         self.repositories.iter().filter(wanted)
     }
 
-    /// Removes everything below the cache, and says what could not be removed.
+    /// Removes everything in the cache, and returns what could not be removed.
     pub fn clear_cache(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for directory in [&self.root, &self.lists] {
@@ -217,24 +217,24 @@ impl Group {
         failures
     }
 
-    /// Removes locks of remotes whose address fits the pattern; returns what Salt says: done, and failed.
+    /// Removes the locks of remotes whose URL matches the pattern; returns Salt's messages of success and failure.
     pub fn clear_lock(&self, pattern: Option<&str>, kind: LockType) -> (Vec<String>, Vec<String>) {
         let (mut cleared, mut failed) = (Vec::new(), Vec::new());
         for repository in self.fitting(pattern) {
             match repository.lock(kind).clear() {
-                Ok(said) => cleared.extend(said),
-                Err(said) => failed.push(said),
+                Ok(message) => cleared.extend(message),
+                Err(message) => failed.push(message),
             }
         }
         (cleared, failed)
     }
 
-    /// Locks remotes whose address fits the pattern until they are unlocked; returns what Salt says: done, and failed.
+    /// Locks the remotes whose URL matches the pattern until they are unlocked; returns Salt's messages of success and failure.
     pub fn set_lock(&self, pattern: Option<&str>) -> (Vec<String>, Vec<String>) {
         let (mut locked, mut failed) = (Vec::new(), Vec::new());
         for repository in self.fitting(pattern) {
             match repository.lock(LockType::Update).set() {
-                Ok(said) => locked.extend(said),
+                Ok(message) => locked.extend(message),
                 Err(error) => failed.push(error.chain()),
             }
         }
@@ -268,7 +268,7 @@ fn places(root: &Path, remote: &Remote, hash: HashType) -> Result<Places> {
     Ok(Places { cachedir: root.join(&basehash).join("_"), work: root.join("work").join(&basehash).join("_"), basehash })
 }
 
-/// The names of Salt's ways to git are taken, and all mean the program.
+/// Accepts the names of Salt's git providers, all of which mean the program `git`.
 fn check_provider(role: Role, options: &Map) -> Result<()> {
     let Some(provider) = options.get(&format!("{role}_provider")).filter(|value| value.truthy()) else { return Ok(()) };
     let provider = values::text(provider).to_lowercase();
@@ -278,7 +278,7 @@ fn check_provider(role: Role, options: &Map) -> Result<()> {
     Err(role.wrong(format!("Invalid {role}_provider '{provider}'. Valid choices are: pygit2, gitpython, gitcli")))
 }
 
-/// How long a fetch may take (`git_timeout`, in seconds).
+/// Returns the timeout of a fetch (`git_timeout`, in seconds).
 fn timeout(options: &Map) -> Duration {
     const DEFAULT: u64 = 600;
     let seconds = options.get("git_timeout").and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());

@@ -1,13 +1,13 @@
-//! Repositories that a master serves files and pillar from.
+//! The git repositories from which a master serves files and pillar.
 //!
-//! A [`Group`] is what `gitfs_remotes` or a `git` in `ext_pillar` names. Each of its [`Repository`]s is fetched now and
-//! then by the program `git` (behind the trait [`Git`]) into a bare copy below the cache directory, under a lock file
-//! that masters which share the directory respect. After a fetch all references are published as one [`Snapshot`]; whoever
-//! reads takes one and stays with it, so nobody sees half a commit. Directories are held as [`Tree`]s in memory, contents
-//! are taken out once ([`Blobs`], [`checkout`]), so that serving starts no program.
+//! A [`Group`] is the list `gitfs_remotes`, or one `git` in `ext_pillar`. The program `git` (behind the trait [`Git`]) fetches
+//! each of its [`Repository`]s periodically into a bare copy in the cache directory, under a lock file that masters which share
+//! the directory respect. After a fetch all references are published as one [`Snapshot`]. A reader keeps one snapshot, so it never
+//! sees a mixture of commits. Directories are [`Tree`]s in memory, and contents are extracted once ([`Blobs`], [`checkout`]), so
+//! serving starts no program.
 //!
-//! [`GitPillar`] gives the directories pillar is made from. Nothing here is asynchronous: fetching waits for the network,
-//! reading for the disk.
+//! [`GitPillar`] returns the directories of a pillar. Nothing here is asynchronous: fetching waits for the network, reading for
+//! the disk.
 
 mod blobs;
 pub mod checkout;
@@ -35,26 +35,26 @@ pub use group::Group;
 pub use lock::{Held, Lock, LockType, machine_id};
 pub use mapping::is_listed;
 pub use object::{Kind, Object, Objects, Oid};
-pub use pillar::{GitPillar, PillarDir, Wanted};
+pub use pillar::{GitPillar, PillarDir, RequestedEnvs};
 pub use program::{Fetch, Git, Program, end_all};
 pub use remote::{Login, RefType, Remote, SaltEnv};
-pub use repository::{Fetched, Places, Repository, Surroundings};
+pub use repository::{Fetched, Places, Repository, SharedOptions};
 pub use secret::Secret;
 pub use snapshot::Snapshot;
 pub use tree::{Entry, Tree, Visited, normalise};
 pub use values::is_hex;
 
-/// What repositories are for.
+/// The use of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The file server.
+    /// For the file server.
     GitFs,
-    /// Pillar.
+    /// For pillar.
     GitPillar,
 }
 
 impl Role {
-    /// Returns Salt's name, which options begin with.
+    /// Returns Salt's name, the prefix of its options.
     pub fn name(self) -> &'static str {
         match self {
             Role::GitFs => "gitfs",

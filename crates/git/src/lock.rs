@@ -1,4 +1,4 @@
-//! Lock files, as Salt's masters understand them: the process and the machine that hold it, a line each.
+//! Lock files in the form of Salt's masters: the process and the machine that hold the lock, one line each.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Write};
@@ -8,19 +8,19 @@ use std::time::{Duration, SystemTime};
 
 use crate::{Error, Result, Role};
 
-/// What is locked.
+/// The operation that a lock protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockType {
     /// Fetching.
     Update,
     /// Checking out.
     Checkout,
-    /// Mounting below another path.
+    /// Mounting at another path.
     Mountpoint,
 }
 
 impl LockType {
-    /// All of them.
+    /// All operations.
     pub const ALL: [LockType; 3] = [LockType::Update, LockType::Checkout, LockType::Mountpoint];
 
     /// Returns Salt's name.
@@ -32,28 +32,28 @@ impl LockType {
         }
     }
 
-    /// Returns the kind with this name.
+    /// Returns the operation with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// A lock of one remote that may be taken.
+/// A lock of one remote, not yet taken.
 #[derive(Clone, Debug)]
 pub struct Lock<'a> {
-    /// The file.
+    /// The lock file.
     pub path: PathBuf,
-    /// What it locks.
+    /// The protected operation.
     pub kind: LockType,
-    /// Whose remote.
+    /// The role of the remote.
     pub role: Role,
-    /// The remote, without its password.
+    /// The id of the remote, without its password.
     pub id: &'a str,
-    /// Its address, without its password.
+    /// Its URL, without its password.
     pub url: &'a str,
-    /// Whether a lock of another machine counts (`gitfs_global_lock`).
+    /// Whether locks of other machines are respected (`gitfs_global_lock`).
     pub global: bool,
-    /// The machine.
+    /// The id of this machine.
     pub machine: &'a str,
 }
 
@@ -61,16 +61,16 @@ pub struct Lock<'a> {
 #[derive(Debug)]
 pub struct Held(PathBuf);
 
-/// A lock of another machine older than this is left from a master that is gone.
+/// A lock of another machine that is older was left by a master that is gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// The third line of a lock that a person has set.
+/// The third line of a lock that a person set.
 const BY_HAND: &str = "manual";
 
-/// Locks this process holds, so that one of an earlier process with the same number is not taken for ours.
-static OURS: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
+/// Locks that this process holds, to recognise those that an earlier process with the same pid left.
+static OWN_LOCKS: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 
 fn ours<T>(with: impl FnOnce(&mut HashSet<PathBuf>) -> T) -> T {
-    with(OURS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+    with(OWN_LOCKS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
 impl Drop for Held {
@@ -84,7 +84,7 @@ impl Drop for Held {
     }
 }
 
-/// What stands in a lock file.
+/// The content of a lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Holder {
     process: i32,
@@ -103,24 +103,24 @@ impl Holder {
     }
 }
 
-/// What is known about a lock that is there.
+/// Facts about an existing lock.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
-    /// The process runs on this machine.
+    /// Whether its process runs on this machine.
     runs: bool,
     same_machine: bool,
     age: Duration,
 }
 
-/// What to do about a lock that is there.
+/// What to do about an existing lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Respect,
     Break,
 }
 
-/// Decides about a lock that is there. With a global lock only one of a dead process of this machine, or one that no
-/// machine can still hold, is broken; without it every one whose process does not run here.
+/// Decides about an existing lock. A global lock is broken only if a dead process of this machine holds it, or if it is so old
+/// that no machine can still hold it; another lock, if its process does not run on this machine.
 fn judge(holder: &Holder, facts: Facts, global: bool) -> Verdict {
     let abandoned = facts.age > ABANDONED && !facts.runs;
     let broken = if holder.by_hand {
@@ -136,10 +136,10 @@ fn judge(holder: &Holder, facts: Facts, global: bool) -> Verdict {
 }
 
 impl Lock<'_> {
-    /// Takes the lock; `None` when somebody holds it, which the log tells.
+    /// Takes the lock. Returns `None` if somebody else holds it, which is logged.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn take(&self) -> Result<Option<Held>> {
         let held = self.place(false)?.then(|| Held(self.path.clone()));
         if held.is_some() {
@@ -148,11 +148,11 @@ impl Lock<'_> {
         Ok(held)
     }
 
-    /// Sets the lock for a person: it stays until it is cleared. Returns what Salt says about it, or nothing when
-    /// somebody holds it.
+    /// Sets the lock for a person: it stays until it is cleared. Returns Salt's message, or `None` if somebody holds the
+    /// lock.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn set(&self) -> Result<Option<String>> {
         Ok(self.place(true)?.then(|| {
             format!(
@@ -165,10 +165,10 @@ impl Lock<'_> {
         }))
     }
 
-    /// Removes the lock, whoever holds it. Returns what Salt says about it, or nothing when there was none.
+    /// Removes the lock, whoever holds it. Returns Salt's message, or `None` if there was none.
     ///
     /// # Errors
-    /// What Salt says when the file cannot be removed.
+    /// Salt's message, if the file cannot be removed.
     pub fn clear(&self) -> std::result::Result<Option<String>, String> {
         let outcome = match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() == ErrorKind::IsADirectory => std::fs::remove_dir_all(&self.path),
@@ -189,7 +189,7 @@ impl Lock<'_> {
         }
     }
 
-    /// Says why a fetch is left out because of this lock.
+    /// Logs why a fetch is skipped because of this lock.
     pub fn tell_skipped(&self) {
         tracing::warn!(
             "Update lock file is present for {role} remote '{}', skipping. If this warning persists, it is possible that \
@@ -202,7 +202,7 @@ impl Lock<'_> {
     }
 
     fn place(&self, by_hand: bool) -> Result<bool> {
-        // Whoever breaks a lock may lose the race for the next one.
+        // After breaking a lock, another process may take it first.
         for _ in 0..3 {
             match self.create(by_hand) {
                 Ok(()) => return Ok(true),
@@ -225,7 +225,7 @@ impl Lock<'_> {
         file.write_all(format!("{}\n{}\n{note}", std::process::id(), self.machine).as_bytes())
     }
 
-    /// Breaks the lock that is there, if it may be.
+    /// Breaks the existing lock, if that is allowed.
     fn broken(&self) -> Result<bool> {
         let content = match std::fs::read_to_string(&self.path) {
             Ok(content) => content,
@@ -283,7 +283,7 @@ impl Lock<'_> {
     }
 }
 
-/// Says whether a process of this machine runs and can hold the lock.
+/// Returns whether a process of this machine runs and may hold the lock.
 fn runs(process: i32, path: &Path) -> bool {
     if process <= 0 {
         return false;
@@ -295,7 +295,7 @@ fn runs(process: i32, path: &Path) -> bool {
     !matches!(probe, Err(nix::errno::Errno::ESRCH))
 }
 
-/// Returns the id of this machine, which masters that share a cache are told apart by.
+/// Returns the id of this machine, by which masters that share a cache are distinguished.
 pub fn machine_id() -> String {
     let places = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let id = places.iter().find_map(|place| std::fs::read_to_string(place).ok());
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_judged() {
+    fn existing_locks_are_judged() {
         let dead = Holder { process: 7, machine: "there".into(), by_hand: false };
         let facts =
             |runs, same_machine, hours: u64| Facts { runs, same_machine, age: Duration::from_secs(3600 * hours + 1) };
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn one_holds_it_until_it_is_dropped() {
+    fn a_lock_is_held_until_it_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("work/update.lk");
         let held = lock(&path, true).take().unwrap().unwrap();
@@ -350,7 +350,7 @@ mod tests {
         assert!(lock(&path, false).take().unwrap().is_none());
         drop(held);
         assert!(!path.exists());
-        // One of an earlier process with our number.
+        // A lock of an earlier process with our pid.
         std::fs::write(&path, content).unwrap();
         assert!(lock(&path, true).take().unwrap().is_some());
     }
@@ -359,11 +359,11 @@ mod tests {
     fn a_lock_set_by_hand_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("update.lk");
-        let said = lock(&path, true).set().unwrap().unwrap();
-        assert_eq!(said, "Set update lock for gitfs remote 'file:///r' on machine_id 'here'");
+        let message = lock(&path, true).set().unwrap().unwrap();
+        assert_eq!(message, "Set update lock for gitfs remote 'file:///r' on machine_id 'here'");
         assert!(lock(&path, true).take().unwrap().is_none());
-        let said = lock(&path, true).clear().unwrap().unwrap();
-        assert_eq!(said, "Removed update lock for gitfs remote 'file:///r' on machine_id 'here'");
+        let message = lock(&path, true).clear().unwrap().unwrap();
+        assert_eq!(message, "Removed update lock for gitfs remote 'file:///r' on machine_id 'here'");
         assert_eq!(lock(&path, true).clear(), Ok(None));
     }
 

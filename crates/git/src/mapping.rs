@@ -1,4 +1,4 @@
-//! Which reference of a remote is which environment, and where its files appear.
+//! Maps references of a remote to environments, and environments to paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::remote::RefType;
 use crate::{Remote, Role, values};
 
 impl Remote {
-    /// Returns the branch, tag or commit an environment means; `None` when the environment is not to be served.
+    /// Returns the branch, tag or commit of an environment; `None` if the environment is not served.
     pub fn reference<'a>(&'a self, env: &'a str) -> Option<&'a str> {
         if let Some(reference) = &self.all_saltenvs {
             return Some(reference);
@@ -20,18 +20,19 @@ impl Remote {
         if self.disable_saltenv_mapping { own } else { own.or(Some(env)) }
     }
 
-    /// Returns the directory of the repository that is served in an environment.
+    /// Returns the directory of the repository that an environment serves.
     pub fn root_in(&self, env: &str) -> &str {
         self.of_env(env, |env| env.root.as_deref()).unwrap_or(&self.root).trim_end_matches('/')
     }
 
-    /// Returns where the files appear in an environment.
+    /// Returns the mountpoint of an environment.
     pub fn mountpoint_in(&self, env: &str) -> &str {
         self.of_env(env, |env| env.mountpoint.as_deref()).unwrap_or(&self.mountpoint).trim_end_matches('/')
     }
 
-    /// What is said about an environment, by the remote or else for all remotes.
+    /// Returns an option of an environment, from the remote or else from the options for all remotes.
     fn of_env<'a, T: ?Sized>(&'a self, env: &str, pick: impl Fn(&'a crate::SaltEnv) -> Option<&'a T>) -> Option<&'a T> {
+        // Only gitfs has options per environment.
         if self.role != Role::GitFs {
             return None;
         }
@@ -39,15 +40,16 @@ impl Remote {
         own.or_else(|| self.global_saltenv.get(env).and_then(&pick))
     }
 
-    /// Says whether an environment is served at all.
+    /// Returns whether an environment is served at all.
     pub fn is_exposed(&self, env: &str) -> bool {
         is_listed(env, &self.saltenv_whitelist, &self.saltenv_blacklist)
     }
 
-    /// Returns the names of the environments these references are.
+    /// Returns the names of the environments that these references stand for.
     pub fn envs<'a>(&self, refs: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
         let mapped = self.mapped();
         let mut envs = BTreeSet::new();
+        // A commit is not among the references, so its environment is added here.
         if values::is_hex(&self.base) {
             envs.insert("base".to_owned());
         }
@@ -55,6 +57,7 @@ impl Remote {
             let name = name.strip_prefix("refs/").unwrap_or(name);
             let Some((kind, name)) = name.split_once('/') else { continue };
             let name = match kind {
+                // In `remotes/origin/main` the remote's name is not part of the branch.
                 "remotes" if self.ref_types.contains(&RefType::Branch) => {
                     name.split_once('/').map_or(name, |(_, name)| name)
                 }
@@ -73,7 +76,7 @@ impl Remote {
         envs
     }
 
-    /// Returns environments by the reference they are mapped to.
+    /// Returns the environments by the reference that they are mapped to.
     fn mapped(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut mapped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let own = |env: &String| self.saltenv.get(env).is_some_and(|own| own.reference.is_some());
@@ -87,13 +90,13 @@ impl Remote {
     }
 }
 
-/// Says whether a name is wanted: matched by the first list if it has entries, and not by the second.
+/// Returns whether a name is allowed: by the first list, if it has entries, and not by the second.
 pub fn is_listed(name: &str, whitelist: &[String], blacklist: &[String]) -> bool {
     let matches = |patterns: &[String]| patterns.iter().any(|pattern| matches(name, pattern));
     (whitelist.is_empty() || matches(whitelist)) && !matches(blacklist)
 }
 
-/// A pattern is a glob or a regular expression.
+/// Returns whether a name matches a glob or a regular expression.
 fn matches(name: &str, pattern: &str) -> bool {
     Glob::new(pattern).matches(name) || PyRegex::whole(pattern).is_ok_and(|regex| regex.is_match(name))
 }

@@ -1,4 +1,4 @@
-//! Names of objects, and reading objects out of a repository.
+//! Object names, and reading objects from a repository.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use crate::{Error, Result, program};
 
-/// The name of an object: its hash in hex digits.
+/// The name of an object: its hash in hex.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Oid(Box<str>);
 
 impl Oid {
-    /// Reads a whole name, of 40 or 64 hex digits.
+    /// Parses a full name of 40 or 64 hex digits.
     pub fn new(text: &str) -> Option<Self> {
         let whole = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         whole.then(|| Oid(text.to_ascii_lowercase().into()))
@@ -27,7 +27,7 @@ impl Oid {
         Oid(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
     }
 
-    /// How many bytes a hash has in this repository.
+    /// Returns the number of bytes of a hash in this repository.
     pub(crate) fn size(&self) -> usize {
         self.0.len() / 2
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Oid {
     }
 }
 
-/// What kind of object it is.
+/// The type of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The content of a file or a link.
@@ -63,31 +63,31 @@ pub enum Kind {
 pub struct Object {
     /// Its name.
     pub oid: Oid,
-    /// Its kind.
+    /// Its type.
     pub kind: Kind,
     /// Its content.
     pub data: Vec<u8>,
 }
 
-/// Reads objects of one repository, one after another.
+/// A reader of the objects of one repository.
 pub trait Objects: Send {
-    /// Returns an object by its name or the beginning of it, `None` when there is no such object or more than one.
+    /// Returns an object by its name or a prefix of it; `None` if there is no such object or more than one.
     ///
     /// # Errors
-    /// When the repository cannot be read; the reader is of no use then.
+    /// If the repository cannot be read. The reader is unusable then.
     fn read(&mut self, name: &str) -> Result<Option<Object>>;
 
-    /// Writes the content of a blob, and says whether there is one.
+    /// Writes the content of a blob, and returns whether it exists.
     ///
     /// # Errors
-    /// When the repository cannot be read or the content not be written; the reader is of no use then.
+    /// If the repository cannot be read or the content cannot be written. The reader is unusable then.
     fn copy(&mut self, oid: &Oid, out: &mut dyn Write) -> Result<bool>;
 }
 
-/// Objects other than blobs that are larger than this are not believed.
+/// The maximum size of objects other than blobs.
 const MAX_SIZE: u64 = 256 << 20;
 
-/// `git cat-file --batch`, which goes on running and answers one name after another.
+/// `git cat-file --batch`, which keeps running and answers one request after the other.
 pub(crate) struct CatFile {
     repository: PathBuf,
     child: Child,
@@ -111,7 +111,7 @@ impl CatFile {
         })
     }
 
-    /// Asks for an object; returns its head, after which the content follows.
+    /// Requests an object, and returns its header; the content follows.
     fn ask(&mut self, name: &str) -> Result<Option<(Oid, Kind, u64)>> {
         let path = &self.repository;
         let input = self.input.as_mut().expect("it is closed only at the end");
@@ -170,7 +170,7 @@ impl Objects for CatFile {
 
 impl Drop for CatFile {
     fn drop(&mut self) {
-        // It ends when there is nothing more to answer.
+        // The program ends at the end of its input.
         self.input = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

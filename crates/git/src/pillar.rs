@@ -1,4 +1,4 @@
-//! Pillar out of repositories (`git_pillar`).
+//! Pillar from repositories (`git_pillar`).
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use value::{Map, Value};
 
 use crate::{Error, Fetched, Group, Repository, Result, Role, checkout};
 
-/// The branch that stands for the environment that is asked for.
+/// The branch name that stands for the requested environment.
 const ANY: &str = "__env__";
-/// Directories nobody has used for so long are removed.
+/// Directories that were not used for this time are removed.
 const UNUSED: Duration = Duration::from_secs(24 * 3600);
 
 /// The repositories of one external pillar `git`.
@@ -23,37 +23,37 @@ pub struct GitPillar {
     pub includes: bool,
 }
 
-/// A directory pillar is made from. It holds one commit and never changes.
+/// A directory of pillar files. It has one commit and never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PillarDir {
     /// The directory.
     pub path: PathBuf,
     /// Its environment.
     pub env: String,
-    /// It appears below another path, so it has no top file of its own.
+    /// Whether it is mounted at another path, so it has no top file of its own.
     pub mounted: bool,
 }
 
-/// Which environments are asked for.
+/// The requested environments.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
-    /// The one of pillar.
+pub struct RequestedEnvs<'a> {
+    /// The environment of pillar.
     pub pillarenv: Option<&'a str>,
-    /// The one of states.
+    /// The environment of states.
     pub saltenv: Option<&'a str>,
 }
 
-impl Wanted<'_> {
+impl RequestedEnvs<'_> {
     fn env(&self) -> Option<&str> {
         self.pillarenv.filter(|env| !env.is_empty()).or(self.saltenv.filter(|env| !env.is_empty()))
     }
 }
 
 impl GitPillar {
-    /// Reads the remotes below `git` in `ext_pillar`.
+    /// Reads the remotes of a `git` in `ext_pillar`.
     ///
     /// # Errors
-    /// In Salt's words, when something about them is wrong.
+    /// If something about them is wrong, in Salt's words.
     pub fn new(remotes: &Value, options: &Map, cachedir: &Path) -> Result<Self> {
         let remotes = match remotes {
             Value::List(remotes) => remotes.clone(),
@@ -65,7 +65,7 @@ impl GitPillar {
         Ok(GitPillar { group, base, includes })
     }
 
-    /// The remotes.
+    /// Returns the remotes.
     pub fn group(&self) -> &Group {
         &self.group
     }
@@ -90,9 +90,9 @@ impl GitPillar {
         self.group.root().join("mounts")
     }
 
-    /// Returns the directories for a request, in the order of the remotes, each with the environment it serves. A remote
-    /// that cannot be used is left out, and the log says why.
-    pub fn directories(&self, wanted: &Wanted) -> Vec<PillarDir> {
+    /// Returns the directories for a request, in the order of the remotes, each with its environment. A remote that cannot be used
+    /// is left out, and the reason is logged.
+    pub fn directories(&self, wanted: &RequestedEnvs) -> Vec<PillarDir> {
         let mut directories = Vec::new();
         for repository in self.group.repositories() {
             match self.directory(repository, wanted) {
@@ -105,7 +105,7 @@ impl GitPillar {
         directories
     }
 
-    fn directory(&self, repository: &Repository, wanted: &Wanted) -> Result<Option<PillarDir>> {
+    fn directory(&self, repository: &Repository, wanted: &RequestedEnvs) -> Result<Option<PillarDir>> {
         let remote = &repository.remote;
         let target = self.target(repository, wanted);
         let Some(tree) = find(repository, &target)? else {
@@ -134,8 +134,8 @@ impl GitPillar {
         Ok(Some(PillarDir { path, env, mounted: true }))
     }
 
-    /// Returns the branch or tag that is checked out.
-    fn target(&self, repository: &Repository, wanted: &Wanted) -> String {
+    /// Returns the branch or tag to check out.
+    fn target(&self, repository: &Repository, wanted: &RequestedEnvs) -> String {
         let remote = &repository.remote;
         if remote.branch != ANY {
             return remote.branch.clone();
@@ -149,8 +149,8 @@ impl GitPillar {
         }
     }
 
-    /// Returns the environment a remote serves.
-    fn env(&self, repository: &Repository, target: &str, wanted: &Wanted) -> String {
+    /// Returns the environment that a remote serves.
+    fn env(&self, repository: &Repository, target: &str, wanted: &RequestedEnvs) -> String {
         let remote = &repository.remote;
         if remote.branch == ANY && remote.all_saltenvs.is_some() {
             return wanted.env().unwrap_or("base").to_owned();
@@ -163,7 +163,7 @@ impl GitPillar {
         }
     }
 
-    /// Returns a directory in which the files appear below the mountpoint.
+    /// Returns a directory with the files at the mountpoint.
     fn mount(&self, served: &Path, tree: &str, root: &str, mountpoint: &str) -> Result<PathBuf> {
         let parts: Vec<&str> = mountpoint.split('/').filter(|part| !part.is_empty()).collect();
         if parts.iter().any(|part| matches!(*part, "." | "..")) || mountpoint.contains('\0') {
@@ -184,7 +184,7 @@ impl GitPillar {
     }
 }
 
-/// A branch comes before a tag; what neither is may be what the remote falls back to.
+/// Looks for a branch, then for a tag, then for the fallback.
 fn find(repository: &Repository, target: &str) -> Result<Option<std::sync::Arc<crate::Tree>>> {
     let fallback = Some(repository.remote.fallback.as_str()).filter(|name| !name.is_empty());
     for name in [Some(target), fallback].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The program `git`, which fetches and reads repositories.
+//! Runs the program `git` to fetch and read repositories.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -16,15 +16,15 @@ use nix::unistd::Pid;
 use crate::object::{CatFile, Objects, Oid};
 use crate::{Error, Result, Secret};
 
-/// What is done with repositories. The program is one way to do it.
+/// Operations on repositories. The program is one implementation.
 pub trait Git: Send + Sync {
-    /// Makes an empty bare repository.
+    /// Creates an empty bare repository.
     fn create(&self, repository: &Path) -> Result<()>;
 
-    /// Fetches what the configuration in the repository says, and forgets what the remote has no more.
+    /// Fetches as the repository's configuration says, and removes what the remote no longer has.
     fn fetch(&self, fetch: &Fetch) -> Result<()>;
 
-    /// Returns all references with what they point to.
+    /// Returns all references with their objects.
     fn refs(&self, repository: &Path) -> Result<Vec<(String, Oid)>>;
 
     /// Returns a reader of objects.
@@ -36,16 +36,16 @@ pub trait Git: Send + Sync {
 pub struct Fetch {
     /// The repository.
     pub repository: PathBuf,
-    /// How many commits of each branch are wanted; all when there is none.
+    /// The number of commits of each branch to fetch; all if `None`.
     pub depth: Option<u32>,
-    /// Variables of the environment. Passwords stand here and nowhere else.
+    /// Environment variables. Passwords are nowhere else.
     pub environment: Vec<(&'static str, Secret)>,
-    /// How long it may take.
+    /// The timeout.
     pub timeout: Duration,
 }
 
-/// Variables that `git` and what it starts may need of ours. All others, above all its own, are left out.
-const KEPT: [&str; 23] = [
+/// Variables that `git` and its child programs may need. All others, above all git's own, are removed.
+const PASSED_VARIABLES: [&str; 23] = [
     "PATH",
     "HOME",
     "USER",
@@ -71,11 +71,11 @@ const KEPT: [&str; 23] = [
     "GIT_EXEC_PATH",
 ];
 
-/// Returns the program, about to work in a repository, in an environment without surprises and without a terminal.
+/// Returns the program for a repository, in a clean environment and without a terminal.
 pub(crate) fn command(repository: &Path) -> Command {
     let mut command = Command::new("git");
     command.env_clear();
-    for name in KEPT {
+    for name in PASSED_VARIABLES {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
@@ -101,7 +101,7 @@ pub(crate) fn command(repository: &Path) -> Command {
     command
 }
 
-/// Says whether `HOME` is of this user: a daemon that became another one must not read the first one's settings.
+/// Returns whether `HOME` belongs to this user: a daemon that has switched users must not read the first user's settings.
 fn is_home_of(user: u32) -> bool {
     let home = std::env::var_os("HOME").and_then(|home| std::fs::metadata(home).ok());
     home.is_some_and(|home| user == 0 || home.uid() == user)
@@ -111,7 +111,7 @@ fn is_home_of(user: u32) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Program;
 
-/// How long work on the own disk may take.
+/// The timeout of work on the local disk.
 const LOCAL: Duration = Duration::from_secs(300);
 
 impl Git for Program {
@@ -134,12 +134,12 @@ impl Git for Program {
         command.envs(fetch.environment.iter().map(|(name, value)| (name, value.reveal())));
         let outcome = run(command, "fetch", fetch.timeout).map(drop);
         outcome.map_err(|error| match error {
-            Error::Git { command, said } => {
-                let hidden = fetch.environment.iter().fold(said, |said, (name, value)| {
-                    // Short words such as a user's name are not secret, and would tear holes into the text.
-                    if name.starts_with("SALTERN_GIT_PASS") { value.hide_in(&said) } else { said }
+            Error::Git { command, message } => {
+                let hidden = fetch.environment.iter().fold(message, |message, (name, value)| {
+                    // Short strings such as a user's name are not secret, and replacing them would garble the message.
+                    if name.starts_with("SALTERN_GIT_PASS") { value.hide_in(&message) } else { message }
                 });
-                Error::Git { command, said: hidden }
+                Error::Git { command, message: hidden }
             }
             other => other,
         })
@@ -159,21 +159,21 @@ impl Git for Program {
     }
 }
 
-/// Process groups of programs that are running.
+/// Process groups of running programs.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// Ends all fetches of this process, for a daemon that stops.
+/// Kills all fetches of this process, for a daemon that stops.
 pub fn end_all() {
     for group in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = killpg(Pid::from_raw(*group), Signal::SIGTERM);
     }
 }
 
-/// The most that is kept of what a program says.
+/// The maximum output that is kept.
 const MAX_OUTPUT: u64 = 64 << 20;
 const MAX_ERRORS: u64 = 64 << 10;
 
-/// Runs a program to its end or the end of its time, and returns what it printed.
+/// Runs a program until it ends or times out, and returns its output.
 fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Vec<u8>> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(Error::io("start", Path::new("git")))?;
@@ -195,9 +195,9 @@ fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Ve
     if status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(&errors).trim().to_owned();
-    let said = if said.is_empty() { status.to_string() } else { said };
-    Err(Error::Git { command: name, said: said.lines().map(crate::url::hidden).collect::<Vec<_>>().join("\n") })
+    let message = String::from_utf8_lossy(&errors).trim().to_owned();
+    let message = if message.is_empty() { status.to_string() } else { message };
+    Err(Error::Git { command: name, message: message.lines().map(crate::url::hidden).collect::<Vec<_>>().join("\n") })
 }
 
 fn collect(from: &mpsc::Receiver<Vec<u8>>, deadline: Instant) -> Option<Vec<u8>> {
@@ -208,7 +208,7 @@ fn collect(from: &mpsc::Receiver<Vec<u8>>, deadline: Instant) -> Option<Vec<u8>>
     }
 }
 
-/// Reads a pipe to its end in a thread of its own; what is too much is thrown away.
+/// Reads a pipe to its end in a thread of its own, and discards what exceeds the limit.
 fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hangs_is_ended() {
+    fn a_hanging_program_is_killed() {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & sleep 600"]).process_group(0);
         let begun = Instant::now();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_tells_why_without_passwords() {
+    fn errors_of_git_hide_passwords() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo fatal: https://me:secret@h/x not found >&2; exit 3"]).process_group(0);
         let error = run(command, "fetch", LOCAL).unwrap_err().to_string();

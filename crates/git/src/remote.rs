@@ -1,13 +1,13 @@
-//! What is configured for one remote.
+//! The configuration of a remote.
 
 use std::collections::BTreeMap;
 
 use value::{Map, Value};
 
-use crate::url::Bare;
+use crate::url::BareUrl;
 use crate::{Error, Result, Role, Secret, url, values};
 
-/// The kinds of references that may become environments.
+/// The types of references that can become environments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefType {
     /// A branch.
@@ -23,89 +23,89 @@ impl RefType {
         [(RefType::Branch, "branch"), (RefType::Tag, "tag"), (RefType::Sha, "sha")];
 }
 
-/// What counts for one environment only (`gitfs_saltenv`, or `saltenv` of a remote).
+/// Options of a single environment (`gitfs_saltenv`, or `saltenv` of a remote).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaltEnv {
-    /// Where in the environment the files appear.
+    /// The mountpoint.
     pub mountpoint: Option<String>,
-    /// Which directory of the repository is served.
+    /// The directory of the repository that is served.
     pub root: Option<String>,
-    /// Which branch, tag or commit it is.
+    /// The branch, tag or commit.
     pub reference: Option<String>,
 }
 
-/// How the other side is convinced.
+/// The credentials of a remote.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
-    /// Name of the user.
+    /// The user.
     pub user: String,
-    /// Password for the web.
+    /// The password for http.
     pub password: Secret,
-    /// File of the public key for ssh.
+    /// The file of the public key for ssh.
     pub pubkey: String,
-    /// File of the private key for ssh.
+    /// The file of the private key for ssh.
     pub privkey: String,
-    /// What the private key is sealed with.
+    /// The passphrase of the private key.
     pub passphrase: Secret,
-    /// Whether a password may go over `http`.
+    /// Whether a password may be sent over `http`.
     pub insecure_auth: bool,
 }
 
-/// A remote and all that is configured for it. Fields carry the names of Salt's options.
+/// A remote with its options. The fields have the names of Salt's options.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    /// Whose it is.
+    /// Its role.
     pub role: Role,
-    /// What stands in the configuration; it may hold a password, so use [`Remote::id`].
+    /// The configured URL. It may contain a password, so use [`Remote::id`].
     pub(crate) raw_id: String,
-    /// Its address, without name and password.
+    /// Its URL, without user and password.
     pub(crate) address: String,
     /// The branch of a pillar.
     pub branch: String,
-    /// Its own name, instead of one made from the address.
+    /// Its configured name, instead of one derived from the URL.
     pub name: Option<String>,
     /// The branch that is the environment `base`.
     pub base: String,
-    /// The branch that is every environment there is no branch for.
+    /// The branch for every environment without a branch of its own.
     pub fallback: String,
-    /// Where the files appear.
+    /// The mountpoint.
     pub mountpoint: String,
-    /// Which directory is served.
+    /// The directory that is served.
     pub root: String,
     /// The environment of a pillar.
     pub env: String,
     /// Whether certificates are checked.
     pub ssl_verify: bool,
-    /// Environments that are served, if not all.
+    /// The environments that are served; all if empty.
     pub saltenv_whitelist: Vec<String>,
     /// Environments that are not served.
     pub saltenv_blacklist: Vec<String>,
-    /// What is fetched.
+    /// The refspecs to fetch.
     pub refspecs: Vec<String>,
-    /// Whether only environments that are named are served.
+    /// Whether only configured environments are served.
     pub disable_saltenv_mapping: bool,
-    /// Which references become environments, in the order they are looked for.
+    /// The types of references that become environments, in the order of look-up.
     pub ref_types: Vec<RefType>,
-    /// Seconds between updates.
+    /// The interval between updates in seconds.
     pub update_interval: u64,
-    /// Proxy for the web.
+    /// The http proxy.
     pub proxy: String,
-    /// How many commits of each branch are fetched; all if there is none.
+    /// The number of commits of each branch to fetch; all if `None`.
     pub depth: Option<u32>,
-    /// The one branch that is every environment.
+    /// The branch for every environment.
     pub all_saltenvs: Option<String>,
-    /// What counts for single environments of this remote.
+    /// Options of single environments of this remote.
     pub saltenv: BTreeMap<String, SaltEnv>,
-    /// What counts for single environments of all remotes.
+    /// Options of single environments of all remotes.
     pub global_saltenv: BTreeMap<String, SaltEnv>,
-    /// How to log in.
+    /// The credentials.
     pub login: Login,
 }
 
 const AUTH: [&str; 6] = ["user", "password", "pubkey", "privkey", "passphrase", "insecure_auth"];
 
 impl Role {
-    /// Options that may stand in a remote and have a value for all remotes beside it.
+    /// Options that a remote can have and that also have a value for all remotes.
     fn overrides(self) -> &'static [&'static str] {
         match self {
             Role::GitFs => &[
@@ -138,7 +138,7 @@ impl Role {
         }
     }
 
-    /// Options that stand in remotes only.
+    /// Options that only remotes have.
     fn only(self) -> &'static [&'static str] {
         match self {
             Role::GitFs => &["all_saltenvs", "name", "saltenv"],
@@ -151,13 +151,13 @@ impl Role {
         self.overrides().iter().chain(&AUTH).chain(self.only()).copied()
     }
 
-    /// Makes the error of options that make no sense.
+    /// Builds the error of an invalid option.
     pub(crate) fn wrong(self, reason: impl Into<String>) -> Error {
         Error::Config { role: self, reason: reason.into() }
     }
 }
 
-/// Where values are looked for: in the remote, then in the options for all.
+/// Looks values up in the remote, then in the options for all remotes.
 struct Chosen<'a> {
     role: Role,
     own: &'a Map,
@@ -202,10 +202,10 @@ impl Chosen<'_> {
 }
 
 impl Remote {
-    /// Reads one entry of `gitfs_remotes`, or of `git` in `ext_pillar`. An address Salt does not take is only warned of.
+    /// Reads one entry of `gitfs_remotes`, or of `git` in `ext_pillar`. A URL that Salt rejects only causes a warning.
     ///
     /// # Errors
-    /// In Salt's words, when something in the entry is wrong.
+    /// If something in the entry is wrong, in Salt's words.
     pub fn read(role: Role, entry: &Value, options: &Map) -> Result<Option<Self>> {
         let (id, own) = match entry {
             Value::Map(map) => {
@@ -238,7 +238,7 @@ impl Remote {
             (Role::GitPillar, Some((branch, url))) => (branch.to_owned(), url.trim_start().to_owned()),
             _ => (chosen.text("branch"), id.clone()),
         };
-        let Bare { url: address, user, password } = url::bare(&url);
+        let BareUrl { url: address, user, password } = url::bare(&url);
         let mut login = Login {
             user: chosen.text("user"),
             password: Secret::new(chosen.text("password")),
@@ -248,7 +248,7 @@ impl Remote {
             insecure_auth: chosen.flag("insecure_auth"),
         };
         if let Some(user) = user {
-            // What stands in the address was meant for it, and needs no leave to go over http.
+            // Credentials in the URL were meant for it, and may be sent over http.
             login = Login { user, password: password.unwrap_or_default(), insecure_auth: true, ..login };
         }
         let mut remote = Remote {
@@ -313,12 +313,12 @@ impl Remote {
         Ok(names.iter().filter_map(find).map(|(kind, _)| *kind).collect())
     }
 
-    /// Returns what stands in the configuration, without the password.
+    /// Returns the configured URL without the password.
     pub fn id(&self) -> String {
         url::hidden(&self.raw_id)
     }
 
-    /// Returns the address, without the password.
+    /// Returns the URL without the password.
     pub fn url(&self) -> String {
         let url = match (self.role, self.raw_id.split_once(char::is_whitespace)) {
             (Role::GitPillar, Some((_, url))) => url.trim_start(),
@@ -378,7 +378,7 @@ impl Remote {
                     .collect();
                 match missing.len() {
                     2 => Ok(()),
-                    // A token may stand in the address as the user's name alone.
+                    // The URL may contain a token as the user name alone.
                     1 if !login.insecure_auth || login.user.is_empty() => Err(role.wrong(format!(
                         "Incomplete authentication information for {role} remote '{id}'. Missing parameters: {}",
                         missing.join(", ")
@@ -435,7 +435,7 @@ fn valid(id: &str) -> bool {
     valid
 }
 
-/// An interval of 0 means Salt's default.
+/// Returns the update interval. As in Salt, 0 means the default.
 fn interval(chosen: &Chosen) -> u64 {
     const DEFAULT: u64 = 60;
     let number = match chosen.role {
@@ -445,7 +445,7 @@ fn interval(chosen: &Chosen) -> u64 {
     number.and_then(|number| u64::try_from(number).ok()).filter(|number| *number > 0).unwrap_or(DEFAULT)
 }
 
-/// Of Salt's three ways to git, only the one through the program limits how much is fetched.
+/// As in Salt, only the provider `gitcli` limits the depth for all remotes.
 fn depth(chosen: &Chosen) -> Option<u32> {
     let provider = chosen.options.get(&format!("{}_provider", chosen.role)).map(values::text).unwrap_or_default();
     let limited = provider.eq_ignore_ascii_case("gitcli") || chosen.own.contains_key("depth");

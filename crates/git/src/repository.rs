@@ -1,4 +1,4 @@
-//! The copy of one remote below the cache directory.
+//! The local copy of a remote.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -14,54 +14,54 @@ use crate::snapshot::Stamp;
 use crate::tree::Trees;
 use crate::{Error, Oid, Remote, Result, Snapshot, Tree, configuration};
 
-/// What came of a fetch.
+/// The result of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetched {
-    /// Something is new.
+    /// There are new references.
     Changed,
-    /// Nothing is.
+    /// Nothing has changed.
     Same,
-    /// Somebody else fetches.
+    /// Another process is fetching.
     Locked,
 }
 
-/// Where things of a remote lie. The names are Salt's.
+/// The paths of a remote, with Salt's names.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Name of the remote's directory.
+    /// The name of the remote's directory.
     pub basehash: String,
     /// The repository.
     pub cachedir: PathBuf,
-    /// Locks, and the list of references.
+    /// The directory of the locks and the list of references.
     pub work: PathBuf,
 }
 
-/// What all remotes of one kind share.
+/// Options that all remotes of a role share.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// Whether locks of other machines count.
+pub struct SharedOptions {
+    /// Whether locks of other machines are respected.
     pub global_lock: bool,
-    /// This machine.
+    /// The id of this machine.
     pub machine: String,
-    /// How long a fetch may take.
+    /// The timeout of a fetch.
     pub timeout: Duration,
 }
 
-/// The copy of a remote: fetched now and then, read all the time.
+/// The local copy of a remote.
 pub struct Repository {
-    /// What is configured.
+    /// The remote's configuration.
     pub remote: Remote,
     places: Places,
-    around: Surroundings,
+    around: SharedOptions,
     git: Arc<dyn Git>,
     id: String,
     url: String,
     current: RwLock<Current>,
     readers: Mutex<Readers>,
-    /// Tells who waits for a reader that one is free.
+    /// Signals that a reader is free.
     free: Condvar,
     trees: Trees,
-    /// Trees of the commits that were asked for last.
+    /// The trees of the commits that were requested last.
     recent: Mutex<VecDeque<(Oid, Option<Arc<Tree>>)>>,
     damaged: AtomicBool,
 }
@@ -72,20 +72,20 @@ struct Current {
     snapshot: Arc<Snapshot>,
 }
 
-/// Readers of objects that wait for the next question.
+/// Idle readers of objects.
 #[derive(Default)]
 struct Readers {
     idle: Vec<(Box<dyn Objects>, Instant)>,
-    /// How many are at work.
+    /// The number of readers in use.
     busy: usize,
-    /// Readers of before a new copy are of no use.
+    /// Incremented with each new copy: older readers are useless.
     generation: u64,
 }
 
 /// The right to use a reader.
 struct Turn<'a> {
     repository: &'a Repository,
-    /// Which readers were there when it began.
+    /// The generation of the readers when it began.
     generation: u64,
 }
 
@@ -96,22 +96,22 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// So many readers work at once; who needs another one waits.
+/// The maximum number of readers in use; further users wait.
 const MAX_BUSY: usize = 4;
-/// So many readers wait; more are ended after use.
+/// The maximum number of idle readers; more are stopped after use.
 const MAX_IDLE: usize = 2;
-/// A reader that nobody needed for so long is ended.
+/// A reader that is idle for longer is stopped.
 const IDLE: Duration = Duration::from_secs(300);
-/// So many commits are kept in memory.
+/// The number of commits that are kept in memory.
 const MAX_RECENT: usize = 64;
-/// Copies that are not complete yet have names that begin so.
+/// The prefix of incomplete copies.
 const FRESH: &str = ".new";
-/// A lock of git's own that is older was left by a fetch that died.
+/// An older lock of git's own was left by a fetch that died.
 const DEAD_LOCK: Duration = Duration::from_secs(60);
 
 impl Repository {
-    /// Returns the copy of a remote at its place; nothing is fetched.
-    pub fn new(remote: Remote, places: Places, around: Surroundings, git: Arc<dyn Git>) -> Self {
+    /// Returns the local copy of a remote, without fetching.
+    pub fn new(remote: Remote, places: Places, around: SharedOptions, git: Arc<dyn Git>) -> Self {
         Repository {
             id: remote.id(),
             url: remote.url(),
@@ -128,17 +128,17 @@ impl Repository {
         }
     }
 
-    /// What stands in the configuration, without the password.
+    /// Returns the configured URL without the password.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The address, without the password.
+    /// Returns the URL without the password.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where things lie.
+    /// Returns the paths.
     pub fn places(&self) -> &Places {
         &self.places
     }
@@ -156,7 +156,7 @@ impl Repository {
         }
     }
 
-    /// Returns the references as the last fetch of any process left them.
+    /// Returns the references after the last fetch of any process.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         let path = self.list();
         let stamp = Stamp::of(&path);
@@ -178,10 +178,10 @@ impl Repository {
         self.places.work.join("refs")
     }
 
-    /// Fetches, and lets everybody see the new references at once.
+    /// Fetches, and publishes all new references at once.
     ///
     /// # Errors
-    /// When the remote cannot be reached or the disk refuses; what was there before is served on.
+    /// If the remote cannot be reached or the disk fails; the old references are still served.
     pub fn fetch(&self) -> Result<Fetched> {
         let lock = self.lock(LockType::Update);
         let Some(_held) = lock.take()? else {
@@ -222,23 +222,23 @@ impl Repository {
         }
     }
 
-    /// Fetches into the copy that is there; one that is of no use any more is made anew beside it and takes its place
-    /// only when it is complete.
+    /// Fetches into the existing copy. A damaged copy is rebuilt beside it, and replaced only when the new one is
+    /// complete.
     fn fetch_or_repair(&self) -> Result<()> {
         let place = &self.places.cachedir;
         if self.damaged.load(Ordering::Acquire) || !self.is_usable() {
-            return self.make_anew();
+            return self.rebuild();
         }
         match self.fetch_into(place) {
-            Err(Error::Git { said, .. }) if remove_dead_locks(place, &said) => self.fetch_into(place),
-            Err(Error::Git { said, .. }) if tells_of_damage(&said) => {
+            Err(Error::Git { message, .. }) if remove_dead_locks(place, &message) => self.fetch_into(place),
+            Err(Error::Git { message, .. }) if tells_of_damage(&message) => {
                 tracing::error!(
-                    "The copy of {} remote '{}' in {} is damaged and is fetched anew: {said}",
+                    "The copy of {} remote '{}' in {} is damaged and is fetched again: {message}",
                     self.remote.role,
                     self.id,
                     place.display()
                 );
-                self.make_anew()
+                self.rebuild()
             }
             outcome => outcome,
         }
@@ -249,7 +249,7 @@ impl Repository {
         ["HEAD", "objects", "refs", configuration::MARK].iter().all(|name| place.join(name).exists())
     }
 
-    fn make_anew(&self) -> Result<()> {
+    fn rebuild(&self) -> Result<()> {
         let place = &self.places.cachedir;
         let parent = place.parent().unwrap_or(Path::new("/"));
         let old = std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some());
@@ -287,11 +287,11 @@ impl Repository {
         })
     }
 
-    /// Returns the tree of a branch, tag or commit in a list of references; the first kind of reference that has it
-    /// counts.
+    /// Returns the tree of a branch, tag or commit in a list of references. The first type of reference that has it
+    /// wins.
     ///
     /// # Errors
-    /// When the repository cannot be read.
+    /// If the repository cannot be read.
     pub fn tree_of(&self, snapshot: &Snapshot, reference: &str) -> Result<Option<Arc<Tree>>> {
         for kind in &self.remote.ref_types {
             let found = match kind {
@@ -318,7 +318,7 @@ impl Repository {
         self.tree_of_object(name)
     }
 
-    /// Returns the tree of a commit, or of the commit a tag stands for.
+    /// Returns the tree of a commit, or of the commit that a tag points to.
     fn tree_of_object(&self, name: &str) -> Result<Option<Arc<Tree>>> {
         let whole = Oid::new(name);
         if let Some(known) = whole.as_ref().and_then(|oid| self.recent_tree(oid)) {
@@ -328,7 +328,7 @@ impl Repository {
             let Some(oid) = tree_name(objects, name)? else { return Ok(None) };
             self.trees.load(objects, &oid).map(Some)
         })?;
-        // What is not there may come with the next fetch.
+        // A missing object may arrive with the next fetch, so it is not cached.
         if let Some(oid) = whole
             && tree.is_some()
         {
@@ -354,10 +354,10 @@ impl Repository {
         recent.truncate(MAX_RECENT);
     }
 
-    /// Writes the content of a file to the beginning of another.
+    /// Writes the content of a blob to the beginning of a file.
     ///
     /// # Errors
-    /// When the repository cannot be read or the content not be written.
+    /// If the repository cannot be read or the content cannot be written.
     pub fn copy(&self, oid: &Oid, file: &mut std::fs::File) -> Result<()> {
         use std::io::{Seek, SeekFrom, Write};
         self.read(|objects| {
@@ -375,8 +375,8 @@ impl Repository {
         Error::Damaged { path: self.places.cachedir.clone(), reason }
     }
 
-    /// Lends a reader. One that fails is not used again; if it was an old one, a new one is tried, since another process
-    /// may have replaced the copy. The next fetch makes a damaged copy anew.
+    /// Lends a reader. One that fails is not used again. If it was an old one, a new one is tried, since another process may have
+    /// replaced the copy. The next fetch rebuilds a damaged copy.
     fn read<T>(&self, mut work: impl FnMut(&mut dyn Objects) -> Result<T>) -> Result<T> {
         let turn = self.wait_for_turn();
         if let Some(mut reader) = self.idle_reader() {
@@ -385,7 +385,7 @@ impl Repository {
                     self.give_back(reader, turn.generation);
                     return Ok(done);
                 }
-                Err(error) => tracing::debug!("failed to read '{}', trying once more: {error}", self.id),
+                Err(error) => tracing::debug!("failed to read '{}', retrying: {error}", self.id),
             }
             self.forget_readers();
         }
@@ -434,11 +434,11 @@ impl Repository {
         readers.generation += 1;
         let old = std::mem::take(&mut readers.idle);
         drop(readers);
-        // Ending them takes a moment.
+        // Stopping them takes a moment.
         drop(old);
     }
 
-    /// Ends readers that nobody needs, and forgets trees of old commits.
+    /// Stops idle readers, and forgets the trees of old commits.
     fn tidy(&self) {
         let mut readers = self.readers();
         readers.idle.retain(|(_, since)| since.elapsed() < IDLE);
@@ -447,7 +447,7 @@ impl Repository {
     }
 }
 
-/// Returns the name of a commit's tree, through tags that stand for it.
+/// Returns the name of a commit's tree, following tags.
 fn tree_name(objects: &mut dyn Objects, name: &str) -> Result<Option<Oid>> {
     let mut name = name.to_owned();
     for _ in 0..16 {
@@ -469,26 +469,26 @@ fn tree_name(objects: &mut dyn Objects, name: &str) -> Result<Option<Oid>> {
     Ok(None)
 }
 
-/// Removes locks git left when it was killed; says whether there were any.
-fn remove_dead_locks(repository: &Path, said: &str) -> bool {
-    if !said.contains(".lock': File exists") {
+/// Removes locks that git left when it was killed, and returns whether there were any.
+fn remove_dead_locks(repository: &Path, message: &str) -> bool {
+    if !message.contains(".lock': File exists") {
         return false;
     }
     let mut removed = false;
-    for path in said.split('\'').filter(|word| word.ends_with(".lock")).map(Path::new) {
+    for path in message.split('\'').filter(|word| word.ends_with(".lock")).map(Path::new) {
         let age = std::fs::metadata(path).and_then(|state| state.modified()).ok();
         let dead = age.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age > DEAD_LOCK);
         if path.starts_with(repository) && dead && std::fs::remove_file(path).is_ok() {
-            tracing::warn!("removed {}, which a fetch that was interrupted has left", path.display());
+            tracing::warn!("removed {}, which an interrupted fetch has left", path.display());
             removed = true;
         }
     }
     removed
 }
 
-/// Says whether git speaks of a damaged copy, not of the remote.
-fn tells_of_damage(said: &str) -> bool {
-    let own = said.lines().filter(|line| !line.starts_with("remote:"));
+/// Returns whether git reports a damaged copy, and not a problem of the remote.
+fn tells_of_damage(message: &str) -> bool {
+    let own = message.lines().filter(|line| !line.starts_with("remote:"));
     let signs = [
         "not a git repository",
         "is corrupt",

@@ -1,28 +1,28 @@
-//! Words that are never printed.
+//! Strings that are never printed.
 
 use std::fmt;
 
-/// A password or passphrase. It shows itself to nobody but who asks for it.
+/// A password or passphrase. `Debug` does not show it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a word.
+    /// Wraps a string.
     pub fn new(word: impl Into<String>) -> Self {
         Secret(word.into())
     }
 
-    /// Returns the word.
+    /// Returns the string.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Says whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Replaces the word in a text by stars.
+    /// Replaces the string in a text by asterisks.
     pub fn hide_in(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "***") }
     }

@@ -1,7 +1,7 @@
-//! The references of a remote as they were at one moment.
+//! The references of a remote at one moment.
 //!
-//! A fetch changes references one after another. What is served is a list of all of them, written aside and renamed, so
-//! that every process and every master that shares the cache switches from one commit to the next in one step.
+//! A fetch changes references one after the other. What is served is a list of all of them, written under a temporary name and
+//! renamed, so that every process and master that shares the cache switches to the new commits in one step.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -11,13 +11,13 @@ use store::disk::{self, Writing};
 
 use crate::{Oid, Result};
 
-/// All references of a remote with what they point to. It never changes.
+/// All references of a remote with their objects. It never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     refs: BTreeMap<String, Oid>,
 }
 
-/// Tells one list on the disk from the next.
+/// Distinguishes one list on disk from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of a file, `None` when there is none.
+    /// Returns the stamp of a file; `None` if there is no file.
     pub fn of(path: &Path) -> Option<Self> {
         let state = std::fs::metadata(path).ok()?;
         Some(Stamp { inode: state.ino(), size: state.size(), modified: (state.mtime(), state.mtime_nsec()) })
@@ -34,12 +34,12 @@ impl Stamp {
 }
 
 impl Snapshot {
-    /// Makes a list of references.
+    /// Creates a list of references.
     pub fn new(refs: impl IntoIterator<Item = (String, Oid)>) -> Self {
         Snapshot { refs: refs.into_iter().collect() }
     }
 
-    /// Returns what a reference, named in full, points to.
+    /// Returns the object of a reference, by its full name.
     pub fn get(&self, name: &str) -> Option<&Oid> {
         self.refs.get(name)
     }
@@ -54,7 +54,7 @@ impl Snapshot {
         self.refs.iter().map(|(name, oid)| (name.as_str(), oid))
     }
 
-    /// Reads a list; one that is not there is empty, and lines without sense are skipped.
+    /// Reads a list. A missing one is empty, and malformed lines are skipped.
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let content = disk::read_text(path)?.unwrap_or_default();
         let line = |line: &str| {

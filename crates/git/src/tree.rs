@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::object::{Kind, Objects, Oid};
 use crate::{Error, Result};
 
-/// A directory of a commit with everything below it. It never changes; commits share what they have in common.
+/// A directory of a commit with its contents. It never changes, and commits share equal directories.
 #[derive(Debug)]
 pub struct Tree {
     /// Its name.
     pub oid: Oid,
-    /// By name, in order of the bytes.
+    /// The entries, sorted by the bytes of their names.
     entries: Vec<(Box<str>, Entry)>,
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// A file.
@@ -27,7 +27,7 @@ pub enum Entry {
     },
     /// A symbolic link.
     Link {
-        /// What it points to.
+        /// Its target.
         target: String,
     },
     /// A directory.
@@ -36,18 +36,18 @@ pub enum Entry {
     Module,
 }
 
-/// A file or link in a walk, with its path from where the walk began.
+/// An entry found by a walk, with its path from the start of the walk.
 pub type Visited<'a> = (String, &'a Entry);
 
-/// Directories deeper than this are refused.
+/// The maximum depth of directories; deeper ones are refused.
 const MAX_DEPTH: usize = 256;
-/// Links that lead to links further than this lead nowhere.
+/// The maximum number of links in a chain; longer chains lead nowhere.
 const MAX_LINKS: usize = 100;
-/// Links to longer texts lead nowhere.
+/// The maximum length of a link's target; longer ones lead nowhere.
 const MAX_TARGET: usize = 4096;
 
 impl Tree {
-    /// Returns what lies at a path of plain names; links on the way are not followed.
+    /// Returns the entry at a path of plain names. Links in directories of the path are not followed.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
         let at = self.entries.binary_search_by(|(name, _)| (**name).cmp(first)).ok()?;
@@ -58,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// Returns the directory at a path; an empty path is this one.
+    /// Returns the directory at a path; an empty path is this directory.
     pub fn directory(self: &Arc<Self>, path: &str) -> Option<Arc<Tree>> {
         if path.is_empty() {
             return Some(Arc::clone(self));
@@ -69,8 +69,8 @@ impl Tree {
         }
     }
 
-    /// Returns mode and content of the file at a path of plain names, at the end of all links. A link to an absolute path is read from
-    /// its own directory on, as Salt does; links in directories on the way are not followed, also as in Salt.
+    /// Returns mode and content of the file at a path of plain names, following links at its end. As in Salt, an absolute target is
+    /// read relative to the link's own directory, and links in directories of the path are not followed.
     pub fn file(&self, path: &str) -> Option<(u32, &Oid)> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
@@ -86,7 +86,7 @@ impl Tree {
         None
     }
 
-    /// Calls for everything below, directories before what they hold, with the path from here.
+    /// Visits everything below, directories before their entries, with the path from here.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(Visited<'a>)) {
         self.walk_from("", visit);
     }
@@ -103,13 +103,13 @@ impl Tree {
         }
     }
 
-    /// What is directly in this directory.
+    /// Returns the entries of this directory.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.entries.iter().map(|(name, entry)| (&**name, entry))
     }
 }
 
-/// Removes `.`, `..` and doubled slashes from a path in a repository; `None` when the path leads out of the repository or is empty.
+/// Removes `.`, `..` and double slashes from a path in a repository; `None` if the path leads out of it or is empty.
 pub fn normalise(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -124,17 +124,17 @@ pub fn normalise(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// Trees that somebody still uses, by name.
+/// Trees that are still in use, by name.
 #[derive(Default)]
 pub(crate) struct Trees(Mutex<HashMap<Oid, Weak<Tree>>>);
 
 impl Trees {
-    /// Returns a directory with everything below it.
+    /// Returns a directory with its contents.
     pub fn load(&self, objects: &mut dyn Objects, oid: &Oid) -> Result<Arc<Tree>> {
         self.load_at(objects, oid, 0)
     }
 
-    /// Forgets trees nobody uses any more.
+    /// Forgets trees that are no longer in use.
     pub fn tidy(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, tree| tree.strong_count() > 0);
     }
@@ -189,7 +189,7 @@ struct Raw<'a> {
     oid: Oid,
 }
 
-/// Reads the entries of a tree object. Names that are not UTF-8 are left out.
+/// Parses the entries of a tree object. Names that are not UTF-8 are left out.
 fn parse(mut data: &[u8], hash: usize) -> Option<Vec<Raw<'_>>> {
     let mut entries = Vec::new();
     while !data.is_empty() {
@@ -200,7 +200,7 @@ fn parse(mut data: &[u8], hash: usize) -> Option<Vec<Raw<'_>>> {
         let oid = Oid::from_bytes(data.get(end + 1..end + 1 + hash)?);
         match std::str::from_utf8(name) {
             Ok(name) => entries.push(Raw { mode, name, oid }),
-            Err(_) => tracing::debug!("left out {:?}: its name is not UTF-8", String::from_utf8_lossy(name)),
+            Err(_) => tracing::debug!("skipped {:?}: its name is not UTF-8", String::from_utf8_lossy(name)),
         }
         data = &data[end + 1 + hash..];
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_tree() {
+    fn a_malformed_tree_is_an_error() {
         for garbage in [&b"100644"[..], b"100644 a", b"100644 a\0short", b"9 a\0", b"\0\0\0"] {
             assert!(parse(garbage, 20).is_none(), "{garbage:?}");
         }

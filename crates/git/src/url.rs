@@ -1,13 +1,13 @@
-//! Addresses of remotes.
+//! URLs of remotes.
 
 use crate::Secret;
 
-/// The kinds of addresses Salt takes.
+/// The schemes that Salt accepts.
 const SCHEMES: [&str; 6] = ["http", "https", "ssh", "ftp", "sftp", "file"];
 
-/// Says whether Salt takes this address: one of its kinds, or `user@host:path`, with nothing odd in its path.
+/// Returns whether Salt accepts this URL: one of its schemes, or `user@host:path`, with a plain path.
 ///
-/// `__env__` or a branch may stand before it.
+/// `__env__` or a branch may precede it.
 pub fn is_valid(remote: &str) -> bool {
     let url = match remote.split_once(' ') {
         Some((first, rest)) if !is_plain_url(first) => rest,
@@ -16,7 +16,7 @@ pub fn is_valid(remote: &str) -> bool {
     is_plain_url(&scp_to_ssh(url))
 }
 
-/// Writes `user@host:path` as an address with `ssh://`; other addresses stay as they are.
+/// Converts `user@host:path` to an `ssh://` URL; other URLs stay as they are.
 fn scp_to_ssh(url: &str) -> String {
     let Some((user, rest)) = url.split_once('@') else { return url.to_owned() };
     let Some((host, path)) = rest.split_once(':') else { return url.to_owned() };
@@ -41,7 +41,7 @@ fn is_plain_url(url: &str) -> bool {
     path.split('/').all(|part| part.chars().all(letter))
 }
 
-/// How the other side is spoken to.
+/// The transport of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Local,
@@ -51,7 +51,7 @@ pub(crate) enum Transport {
     Other,
 }
 
-/// Returns how the other side of an address is spoken to.
+/// Returns the transport of a URL.
 pub(crate) fn transport(url: &str) -> Transport {
     if url.starts_with('/') {
         return Transport::Local;
@@ -66,23 +66,23 @@ pub(crate) fn transport(url: &str) -> Transport {
     }
 }
 
-/// Says whether an address for ssh names a user.
+/// Returns whether an ssh URL has a user.
 pub(crate) fn names_user(url: &str) -> bool {
     let address = url.split_once("://").map_or(url, |(_, address)| address);
     address.contains('@')
 }
 
-/// An address without the name and password that stood in it.
+/// A URL without its user and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bare {
+pub(crate) struct BareUrl {
     pub url: String,
     pub user: Option<String>,
     pub password: Option<Secret>,
 }
 
-/// Takes name and password out of a web address. Others keep the name, which ssh needs.
-pub(crate) fn bare(url: &str) -> Bare {
-    let kept = || Bare { url: url.to_owned(), user: None, password: None };
+/// Removes user and password from a web URL. Other URLs keep the user, which ssh needs.
+pub(crate) fn bare(url: &str) -> BareUrl {
+    let kept = || BareUrl { url: url.to_owned(), user: None, password: None };
     if !matches!(transport(url), Transport::Http | Transport::Https) {
         return kept();
     }
@@ -94,16 +94,16 @@ pub(crate) fn bare(url: &str) -> Bare {
         Some((user, password)) => (user, Some(Secret::new(decode(password)))),
         None => (login, None),
     };
-    Bare { url: format!("{scheme}://{rest}"), user: Some(decode(user)).filter(|user| !user.is_empty()), password }
+    BareUrl { url: format!("{scheme}://{rest}"), user: Some(decode(user)).filter(|user| !user.is_empty()), password }
 }
 
-/// Returns scheme, host and port of a web address.
+/// Returns scheme, host and port of a web URL.
 pub(crate) fn origin(url: &str) -> Option<&str> {
     let host = url.find("://")? + 3;
     Some(url[host..].find(['/', '?', '#']).map_or(url, |end| &url[..host + end]))
 }
 
-/// Hides the password in an address, for logs and answers.
+/// Hides the password in a URL, for logs and answers.
 pub(crate) fn hidden(text: &str) -> String {
     let Some(start) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
     let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |end| start + end);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_as_salt_takes_them() {
+    fn urls_are_accepted_as_by_salt() {
         for good in [
             "https://example.org/a.git",
             "file:///srv/a.git",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_leave_the_address() {
+    fn passwords_are_removed_from_urls() {
         let found = bare("https://me:p%40ss@example.org:8443/a.git");
         assert_eq!(found.url, "https://example.org:8443/a.git");
         assert_eq!(found.user.as_deref(), Some("me"));

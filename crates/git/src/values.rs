@@ -1,13 +1,13 @@
-//! Values of options as Salt makes them fit, and lists of small maps.
+//! Option values as Salt converts them, and lists of small maps.
 
 use value::{Map, Value};
 
-/// Returns a text as Salt makes it of any value.
+/// Converts any value to a string, as Salt does.
 pub(crate) fn text(value: &Value) -> String {
     if value.is_null() { "None".to_owned() } else { value.to_string() }
 }
 
-/// Returns a list of texts; one text is split at its commas.
+/// Returns a list of strings; a single string is split at its commas.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::List(items) => items.iter().map(text).collect(),
@@ -15,7 +15,7 @@ pub(crate) fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns a whole number, if the value is one or reads as one.
+/// Returns an integer, if the value is one or parses as one.
 pub(crate) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Bool(flag) => Some(i64::from(*flag)),
@@ -25,13 +25,13 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Says whether a value is a list of maps with one entry each.
+/// Returns whether a value is a list of maps with one entry each.
 fn is_dict_list(value: &Value) -> bool {
     value.as_list().is_some_and(|items| items.iter().all(|item| item.as_map().is_some_and(|map| map.len() == 1)))
 }
 
-/// Makes one map of a list of maps with one entry each, also of such lists inside; bare words become keys without a
-/// value. Anything else gives nothing, as in Salt, which only logs it.
+/// Merges a list of maps with one entry each, also nested ones, into one map; bare strings become keys without a value. Anything
+/// else gives an empty map, as in Salt, which only logs it.
 pub(crate) fn repack(value: &Value) -> Map {
     let Some(items) = value.as_list() else {
         tracing::error!("Invalid input for repack_dictlist, data passed is not a list ({value})");
@@ -64,7 +64,7 @@ pub(crate) fn repack(value: &Value) -> Map {
     map
 }
 
-/// Removes what stands before `://`.
+/// Removes the scheme and `://`.
 pub(crate) fn strip_proto(url: &str) -> &str {
     match url.split_once("://") {
         Some((scheme, rest)) if !scheme.is_empty() && !scheme.contains([':', '/']) => rest,
@@ -72,7 +72,7 @@ pub(crate) fn strip_proto(url: &str) -> &str {
     }
 }
 
-/// Says whether Python's `int(text, 16)` reads it; Salt takes such environments for commits.
+/// Returns whether Python's `int(text, 16)` accepts it. As in Salt, such environments are taken for commits.
 pub fn is_hex(text: &str) -> bool {
     let text = text.trim();
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_maps_are_joined() {
+    fn small_maps_are_merged() {
         let packed =
             list![map! { "base" => "x" }, map! { "saltenv" => list![map! { "dev" => list![map! { "ref" => "d" }] }] }];
         let expected = map! { "base" => "x", "saltenv" => map! { "dev" => map! { "ref" => "d" } } };
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_are_told_from_names() {
+    fn commits_are_distinguished_from_names() {
         for hex in ["dead", "0xbeef", "DEAD_beef", " 12 ", "-1"] {
             assert!(is_hex(hex), "{hex}");
         }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use saltern_git::{Blobs, Entry, Fetched, GitPillar, Group, LockType, PillarDir, Repository, Role, Wanted};
+use saltern_git::{Blobs, Entry, Fetched, GitPillar, Group, LockType, PillarDir, Repository, RequestedEnvs, Role};
 use value::{Map, Value, list, map};
 
 const REFSPECS: [&str; 2] = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
@@ -120,7 +120,7 @@ fn branches_tags_and_commits_are_read() {
 }
 
 #[test]
-fn who_reads_stays_with_one_commit_and_others_see_the_new_one() {
+fn a_reader_keeps_its_commit_while_others_see_the_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "one")]);
@@ -145,7 +145,7 @@ fn who_reads_stays_with_one_commit_and_others_see_the_new_one() {
 }
 
 #[test]
-fn a_dead_remote_harms_only_itself_and_what_was_there_stays() {
+fn a_dead_remote_affects_only_itself_and_keeps_its_copy() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "one")]);
@@ -161,7 +161,7 @@ fn a_dead_remote_harms_only_itself_and_what_was_there_stays() {
 }
 
 #[test]
-fn a_damaged_copy_is_made_anew() {
+fn a_damaged_copy_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "one")]);
@@ -196,7 +196,7 @@ fn a_damaged_copy_is_made_anew() {
 }
 
 #[test]
-fn a_cut_content_is_taken_out_again() {
+fn a_truncated_content_is_extracted_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "whole")]);
@@ -218,7 +218,7 @@ fn a_cut_content_is_taken_out_again() {
 }
 
 #[test]
-fn a_lock_holds_fetches_back() {
+fn a_lock_prevents_fetches() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "one")]);
@@ -235,7 +235,7 @@ fn a_lock_holds_fetches_back() {
 }
 
 #[test]
-fn masters_that_share_a_cache_fetch_one_after_another() {
+fn masters_that_share_a_cache_fetch_one_after_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "one")]);
@@ -262,7 +262,7 @@ fn masters_that_share_a_cache_fetch_one_after_another() {
 }
 
 #[test]
-fn remotes_that_are_configured_no_more_leave() {
+fn remotes_that_are_no_longer_configured_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source.commit("master", &[("100644", "a", "one")]);
@@ -280,7 +280,7 @@ fn remotes_that_are_configured_no_more_leave() {
 }
 
 #[test]
-fn wrong_options_are_refused_in_salts_words() {
+fn invalid_options_are_refused_in_salts_words() {
     let key = tempfile::NamedTempFile::new().unwrap();
     let key = key.path().to_str().unwrap();
     for (entry, more, expected) in [
@@ -354,7 +354,7 @@ fn plain(directories: Vec<PillarDir>) -> Vec<(String, bool, String)> {
 }
 
 #[test]
-fn pillar_is_made_from_directories_that_stay() {
+fn pillar_directories_never_change() {
     let dir = tempfile::tempdir().unwrap();
     let mut source = Source::new(dir.path().join("source"));
     source
@@ -374,7 +374,7 @@ fn pillar_is_made_from_directories_that_stay() {
         assert_eq!(pillar.fetch(repository), Some(Fetched::Changed), "{}", repository.id());
     }
     let owned = |env: &str, mounted, text: &str| (env.to_owned(), mounted, text.to_owned());
-    let first = pillar.directories(&Wanted::default());
+    let first = pillar.directories(&RequestedEnvs::default());
     assert_eq!(
         plain(first.clone()),
         [
@@ -385,13 +385,13 @@ fn pillar_is_made_from_directories_that_stay() {
         ]
     );
     assert_eq!(std::fs::read_link(first[0].path.join("l")).unwrap(), Path::new("top.sls"));
-    let wanted = Wanted { pillarenv: Some("dev"), saltenv: None };
+    let wanted = RequestedEnvs { pillarenv: Some("dev"), saltenv: None };
     assert_eq!(plain(pillar.directories(&wanted))[1], owned("dev", false, "dev"));
-    let wanted = Wanted { pillarenv: Some("none"), saltenv: None };
+    let wanted = RequestedEnvs { pillarenv: Some("none"), saltenv: None };
     assert_eq!(pillar.directories(&wanted).len(), 3);
     source.commit("master", &[("100644", "top.sls", "new")]);
     pillar.fetch(&pillar.group().repositories()[0]);
-    assert_eq!(plain(pillar.directories(&Wanted::default()))[0], owned("base", false, "new"));
+    assert_eq!(plain(pillar.directories(&RequestedEnvs::default()))[0], owned("base", false, "new"));
     assert_eq!(plain(first)[0], owned("base", false, "master"));
 }
 
@@ -428,7 +428,7 @@ fn strict_server() -> (String, std::sync::mpsc::Receiver<String>) {
 }
 
 #[test]
-fn passwords_reach_the_remote_and_nobody_else() {
+fn passwords_reach_only_the_remote() {
     use base64::Engine;
     let dir = tempfile::tempdir().unwrap();
     let (address, asked) = strict_server();

@@ -1,4 +1,4 @@
-//! The steps from a request to a pillar.
+//! Compiles the pillar of one minion.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::files::Files;
 use crate::merge::{Strategy, merge};
 use crate::read::Reader;
 use crate::sls::Renderer;
-use crate::top::{Top, Wanted};
+use crate::top::{RequestedEnvs, Top};
 use crate::{Compiler, Request, decrypt};
 
-/// The pillar of one minion in the making.
+/// The compilation of one minion's pillar.
 pub(crate) struct Compilation<'a> {
     compiler: &'a Compiler,
     request: &'a Request<'a>,
@@ -47,13 +47,13 @@ impl<'a> Compilation<'a> {
         }
     }
 
-    /// The same for other directories, as those of a checkout of git.
+    /// Returns a compilation for other directories, such as a git checkout.
     pub fn of_roots(mut self, roots: Roots) -> Self {
         self.roots = roots;
         self
     }
 
-    /// Makes the whole pillar.
+    /// Compiles the whole pillar.
     pub fn run(&self) -> Map {
         let empty = Map::new();
         let from_caller = self.request.pillar_override.unwrap_or(&empty);
@@ -70,7 +70,7 @@ impl<'a> Compilation<'a> {
         self.finish(pillar, errors, from_caller)
     }
 
-    /// Makes the part that comes from files, and nothing else.
+    /// Compiles only the part from files.
     pub fn run_files(&self) -> Map {
         let mut errors = Vec::new();
         let pillar = self.files(&Map::new(), false, &mut errors);
@@ -78,16 +78,16 @@ impl<'a> Compilation<'a> {
         self.finish(pillar, errors, self.request.pillar_override.unwrap_or(&empty))
     }
 
-    /// Makes the part that comes from files. Templates and targets by pillar see what was there before.
+    /// Compiles the part from files. Templates, and targets by pillar, see what was compiled before.
     fn files(&self, before: &Map, external_first: bool, errors: &mut Vec<String>) -> Map {
         let mut files = Files::new(self.compiler, self.roots.clone());
-        let wanted = Wanted { saltenv: self.request.saltenv, pillarenv: self.pillarenv.as_deref() };
+        let wanted = RequestedEnvs { saltenv: self.request.saltenv, pillarenv: self.pillarenv.as_deref() };
         let mut top_errors = Vec::new();
         let nothing = self.reader(Map::new());
         let top = Top::gather(self.compiler, &files, &nothing, &wanted, &mut top_errors);
         let facts = Facts { id: self.request.id, grains: &self.grains, pillar: before };
         let matches = top.matches(&facts, &self.compiler.nodegroups, &wanted, &mut top_errors);
-        // The same reader serves again when there is nothing more to see.
+        // If there is nothing more to see, the same reader is used again.
         let reader = if external_first { self.reader(before.clone()) } else { nothing };
         let mut renderer = Renderer::new(self.compiler, &mut files, &reader, self.strategy, &top.may_be_missing);
         let pillar = renderer.render(self.request.pillar_override.cloned().unwrap_or_default(), matches);
@@ -96,8 +96,8 @@ impl<'a> Compilation<'a> {
         pillar
     }
 
-    /// Reads the top files alone.
-    pub fn top(&self, files: &Files, wanted: &Wanted, errors: &mut Vec<String>) -> Top {
+    /// Reads only the top files.
+    pub fn top(&self, files: &Files, wanted: &RequestedEnvs, errors: &mut Vec<String>) -> Top {
         Top::gather(self.compiler, files, &self.reader(Map::new()), wanted, errors)
     }
 
@@ -106,7 +106,7 @@ impl<'a> Compilation<'a> {
         Reader::new(self.compiler, self.roots.clone(), move || self.context(Arc::clone(&pillar)))
     }
 
-    /// What templates and external pillars run in.
+    /// Returns the context of templates and external pillars.
     fn context(&self, pillar: Arc<Map>) -> exec::Context {
         self.compiler.world.context(Arc::new(self.options()), Arc::clone(&self.grains), pillar)
     }
@@ -147,7 +147,7 @@ impl<'a> Compilation<'a> {
         pillar
     }
 
-    /// Merges the external pillars into a pillar; `None` when there are none, or the option makes no sense.
+    /// Merges the external pillars into a pillar; `None` if there are none, or if the option is malformed.
     fn external(&self, mut pillar: Map, errors: &mut Vec<String>) -> Option<Map> {
         let asked = self.on_demand().map(Value::Map);
         let entries: Vec<&Value> = self.compiler.settings.ext_pillar.iter().chain(&asked).collect();
@@ -195,7 +195,7 @@ impl<'a> Compilation<'a> {
         ext::load(name, &call)
     }
 
-    /// Returns the external pillars that the minion asks for, if all of them are allowed.
+    /// Returns the external pillars that the minion requests, if all of them are allowed.
     fn on_demand(&self) -> Option<Map> {
         let asked = self.request.ext.filter(|asked| !asked.is_empty())?;
         let allowed = &self.compiler.settings.on_demand_ext_pillar;
@@ -218,7 +218,7 @@ impl<'a> Compilation<'a> {
         merge(first, second, self.strategy, self.compiler.settings.pillar_merge_lists)
     }
 
-    /// The options of the master as they are for this minion.
+    /// Returns the master's options for this minion.
     fn options(&self) -> Map {
         let mut options = self.compiler.options.clone();
         options.insert("id", self.request.id);
@@ -232,7 +232,7 @@ impl<'a> Compilation<'a> {
     }
 }
 
-/// The address of the top file, which the option may give as a path.
+/// Returns the URL of the top file, which the option may give as a path.
 fn top_address(top: &str) -> String {
     if top.starts_with("salt://") { top.to_owned() } else { format!("salt://{}", top.trim_start_matches('/')) }
 }
@@ -240,7 +240,7 @@ fn top_address(top: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_path_becomes_an_address() {
+    fn a_path_becomes_a_url() {
         for (top, address) in
             [("top.sls", "salt://top.sls"), ("/a/top.sls", "salt://a/top.sls"), ("salt://x.sls", "salt://x.sls")]
         {

@@ -1,9 +1,9 @@
-//! The option `decrypt_pillar`: values that are decrypted at the end, whatever they came from.
+//! The option `decrypt_pillar`: decrypts values at the end, whatever source they came from.
 
 use render::Gpg;
 use value::{Map, Value};
 
-/// Decrypts the named values in place and returns what went wrong.
+/// Decrypts the named values in place, and returns the errors.
 pub(crate) fn decrypt(pillar: &mut Map, wanted: &Value, options: &Map, gpg: &Gpg) -> Vec<String> {
     let entries = entries(wanted);
     if entries.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn decrypt(pillar: &mut Map, wanted: &Value, options: &Map, gpg: &Gpg
     errors
 }
 
-/// Keys with their renderer, from a map or from a list of keys and maps.
+/// Returns the keys with their renderers, from a map or from a list of keys and maps.
 fn entries(wanted: &Value) -> Vec<(String, Option<String>)> {
     let pair = |(key, renderer): (&Value, &Value)| {
         (key.to_string(), Some(renderer).filter(|renderer| renderer.truthy()).map(Value::to_string))

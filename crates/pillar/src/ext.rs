@@ -17,46 +17,46 @@ use crate::{Compiler, Request};
 
 pub use git::GitExternal;
 
-/// An external pillar of another crate, such as `git`.
+/// An external pillar that another crate provides, such as `git`.
 pub trait External: Send + Sync {
-    /// The name it has in the option `ext_pillar`.
+    /// Returns its name in the option `ext_pillar`.
     fn name(&self) -> &str;
 
     /// Returns what it adds to the pillar.
     ///
     /// # Errors
-    /// Why it cannot; the text becomes an entry of `_errors`.
+    /// The reason, which becomes an entry of `_errors`.
     fn load(&self, call: &ExternalCall) -> Result<Map, String>;
 }
 
-/// What an external pillar is asked.
+/// The input of an external pillar.
 pub struct ExternalCall<'a> {
-    /// The minion whose pillar is made.
+    /// The minion whose pillar is compiled.
     pub id: &'a str,
-    /// Options, grains and functions, and as pillar what was made before.
+    /// Options, grains and functions, and the pillar that was compiled before.
     pub ctx: &'a exec::Context,
-    /// What stands under the name in `ext_pillar`.
+    /// The value under its name in `ext_pillar`.
     pub arguments: &'a Value,
     /// The directories of the pillar.
     pub roots: &'a Roots,
-    /// The environment of states that was asked for.
+    /// The requested environment of states.
     pub saltenv: Option<&'a str>,
-    /// The environment of pillar that was asked for.
+    /// The requested environment of pillar.
     pub pillarenv: Option<&'a str>,
-    /// What else the minion says of itself.
+    /// Additional data that the minion sent.
     pub extra_minion_data: Option<&'a Map>,
     pub(crate) compiler: &'a Compiler,
     pub(crate) request: &'a Request<'a>,
 }
 
 impl ExternalCall<'_> {
-    /// Makes a pillar from the files in other directories, with their own top files, and without external pillars.
+    /// Compiles a pillar from the files in other directories, with their own top files, and without external pillars.
     pub fn compile(&self, roots: Roots, pillarenv: Option<&str>) -> Map {
         let request = Request { pillarenv, pillar_override: None, ext: None, ..*self.request };
         Compilation::new(self.compiler, &request).of_roots(roots).run_files()
     }
 
-    /// Returns the options as external pillars see them: `id` is that of the master itself.
+    /// Returns the options as external pillars see them, with the `id` of the master itself.
     pub(crate) fn options(&self) -> Map {
         let mut options = (*self.ctx.opts).clone();
         if let Some(id) = self.compiler.options.get("id") {
@@ -65,14 +65,14 @@ impl ExternalCall<'_> {
         options
     }
 
-    /// Merges what one source says into what was said before.
+    /// Merges the data of one source into the earlier data.
     pub(crate) fn merged(&self, first: Map, second: &Map) -> Map {
         let settings = &self.compiler.settings;
         let strategy = Strategy::from_name(&settings.pillar_source_merging_strategy, &self.compiler.renderer);
         merge(first, second, strategy, settings.pillar_merge_lists)
     }
 
-    /// Returns the arguments by name: those in a map as they are, those in a list, or a single one, in the order of the names.
+    /// Returns the arguments by name: those of a map as they are, those of a list, or a single one, in the order of the names.
     pub(crate) fn named(&self, names: &[&str]) -> Result<Map, String> {
         match self.arguments {
             Value::Map(map) => match map.keys().find(|key| !key.as_str().is_some_and(|key| names.contains(&key))) {
@@ -88,7 +88,7 @@ impl ExternalCall<'_> {
         }
     }
 
-    /// Says whether the minion belongs to a node group.
+    /// Returns whether the minion belongs to a node group.
     fn is_in(&self, group: &Value) -> bool {
         let context = Context { nodegroups: Some(&self.compiler.nodegroups), ..Context::default() };
         let facts = Facts { id: self.id, grains: &self.ctx.grains, pillar: &self.ctx.pillar };
@@ -102,11 +102,11 @@ impl ExternalCall<'_> {
     }
 }
 
-/// External pillars of Salt that are not here, or that nobody has added: leaving them out silently would take data away
-/// from minions.
+/// Salt's external pillars that Saltern does not have, or that nobody has added. Omitting them silently would remove data from
+/// minions.
 const MISSING: [&str; 8] = ["git", "libvirt", "mysql", "pillar_ldap", "postgres", "reclass", "saltclass", "vault"];
 
-/// Loads one external pillar; `None` when nobody knows it.
+/// Loads one external pillar; `None` if its name is unknown.
 pub(crate) fn load(name: &str, call: &ExternalCall) -> Result<Option<Map>, String> {
     if let Some(external) = call.compiler.externals.iter().find(|external| external.name() == name) {
         return external.load(call).map(Some);
@@ -134,7 +134,7 @@ pub(crate) fn load(name: &str, call: &ExternalCall) -> Result<Option<Map>, Strin
     .map(Some)
 }
 
-/// The names of the groups the minion belongs to.
+/// Returns the names of the minion's node groups.
 fn nodegroups(call: &ExternalCall) -> Result<Map, String> {
     let arguments = call.named(&["pillar_name"])?;
     let key = arguments.get_str("pillar_name").filter(|name| !name.is_empty()).unwrap_or("nodegroups");
@@ -143,7 +143,7 @@ fn nodegroups(call: &ExternalCall) -> Result<Map, String> {
     Ok(map! { key => names })
 }
 
-/// What the minion says of itself, or some of it.
+/// Returns the additional data that the minion sent, or parts of it.
 fn extra_minion_data(call: &ExternalCall) -> Result<Map, String> {
     let include = call.named(&["include"])?.remove("include").unwrap_or_default();
     let Some(data) = call.extra_minion_data.filter(|data| !data.is_empty()) else { return Ok(Map::new()) };
@@ -161,7 +161,7 @@ fn extra_minion_data(call: &ExternalCall) -> Result<Map, String> {
     Ok(found)
 }
 
-/// The pillar so far, decrypted.
+/// Decrypts the pillar so far.
 fn gpg(call: &ExternalCall) -> Result<Map, String> {
     let gpg = render::Gpg::of(&call.ctx.opts, &call.ctx.grains, &call.ctx.pillar);
     let plain = gpg.render((*call.ctx.pillar).clone().into(), false).map_err(|error| error.to_string())?;

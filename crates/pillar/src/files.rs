@@ -1,4 +1,4 @@
-//! Finding SLS files in `pillar_roots`.
+//! Finds SLS files in `pillar_roots`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use crate::Compiler;
 pub(crate) struct Files<'a> {
     compiler: &'a Compiler,
     pub roots: Roots,
-    /// Names of all SLS files by environment, listed when first needed.
+    /// The names of all SLS files by environment, listed when first needed.
     listed: HashMap<String, Arc<BTreeSet<String>>>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Files<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sls {
     pub path: PathBuf,
-    /// It is the `init.sls` of a directory.
+    /// Whether it is the `init.sls` of a directory.
     pub is_init: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Files<'a> {
         Files { compiler, roots, listed: HashMap::new() }
     }
 
-    /// Returns all environments, `base` first even when it has no directory.
+    /// Returns all environments; `base` is first, even if it has no directory.
     pub fn envs(&self) -> Vec<String> {
         let others = self.roots.iter().map(|(env, _)| env).filter(|env| *env != "base");
         std::iter::once("base").chain(others).map(str::to_owned).collect()
@@ -67,7 +67,7 @@ impl<'a> Files<'a> {
         names
     }
 
-    /// Links are followed, but not in circles.
+    /// Collects names. Links are followed, but not circular ones.
     fn collect(&self, directory: &Path, prefix: &str, open: &mut Vec<(u64, u64)>, names: &mut BTreeSet<String>) {
         let Ok(state) = std::fs::metadata(directory) else { return };
         let identity = (state.dev(), state.ino());

@@ -1,4 +1,4 @@
-//! Pillar out of repositories beside what the real one makes of them.
+//! Compares pillar from repositories with that of Salt.
 
 use std::io::Write;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn filled(value: &Value, root: &Path) -> Value {
 }
 
 #[test]
-fn repositories_become_the_recorded_pillar() {
+fn repositories_give_the_recorded_pillar() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/git.json");
     let recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let part = |name: &str| recorded.get(name).unwrap().as_map().unwrap();
@@ -90,7 +90,7 @@ fn repositories_become_the_recorded_pillar() {
 }
 
 #[test]
-fn a_remote_that_is_away_harms_only_itself() {
+fn an_unreachable_remote_affects_only_itself() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let stream = "commit refs/heads/master\ncommitter T <t@e> 1700000000 +0000\ndata 1\nm\nM 100644 inline top.sls\n\
@@ -105,7 +105,7 @@ fn a_remote_that_is_away_harms_only_itself() {
     );
     let expected = map! { "there" => 1, "_errors" => list![error] };
     assert_eq!(compiler.compile(&request), expected);
-    // The remote that was there goes, what was fetched stays.
+    // The remote is gone, but what was fetched stays.
     std::fs::rename(root.join("alive"), root.join("gone")).unwrap();
     assert_eq!(compiler.compile(&request), expected);
 }

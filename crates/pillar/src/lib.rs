@@ -1,13 +1,13 @@
 //! Pillar: top file, matching, merging.
 //!
-//! A [`Compiler`] makes the pillar of a minion from the files in `pillar_roots`: top files say which SLS files a minion
-//! gets, those are read, their includes merged in, and all of it merged into one map. What goes wrong does not stop
-//! the rest; it stands in the list `_errors`, in Salt's words.
+//! A [`Compiler`] compiles the pillar of a minion from the files in `pillar_roots`: the top files say which SLS files the minion
+//! gets; these are rendered, with their includes, and merged into one map. An error does not stop the rest; it is reported in
+//! the list `_errors`, in Salt's words.
 //!
-//! Files go through the renderers of [`render`], so they may be templates; a [`World`] says which functions these may call. External
-//! pillars add to what the files say, before or after them.
+//! Files go through the renderers of [`render`], so they may be templates; a [`World`] says which functions these may call.
+//! External pillars add data before or after the files.
 //!
-//! Files that are the same for every minion are kept parsed while they do not change on disk. Everything blocks.
+//! Files that are the same for every minion are cached until they change on disk. Everything blocks.
 
 mod compile;
 mod decrypt;
@@ -29,48 +29,48 @@ pub use ext::{External, ExternalCall, GitExternal};
 pub use merge::{Strategy, merge, merged};
 pub use world::{Bare, World};
 
-/// Makes pillar.
+/// Compiles pillar.
 pub struct Compiler {
     settings: PillarSettings,
     state_top: String,
     env_order: Vec<String>,
     nodegroups: Map,
-    /// Renderers of a file that names none, joined by `|`.
+    /// The renderers of a file that names none, joined by `|`.
     renderer: String,
     ignore_regex: Vec<PyRegex>,
     ignore_glob: Vec<Glob>,
-    /// The environment of states used when the minion names none.
+    /// The environment of states if the minion names none.
     saltenv: Option<String>,
     excluded: Vec<String>,
     options: Map,
     limits: render::Limits,
-    /// Whether templates may be recognised by other marks than Jinja's usual ones.
+    /// Whether templates may use other delimiters than Jinja's default ones.
     own_marks: bool,
     known: read::Known,
     world: Arc<dyn World>,
     externals: Vec<Arc<dyn External>>,
 }
 
-/// For whom pillar is made, and how.
+/// The minion whose pillar is compiled, and how.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// The minion's id.
     pub id: &'a str,
     /// Its grains.
     pub grains: Option<&'a Map>,
-    /// The environment of states it uses.
+    /// The environment of its states.
     pub saltenv: Option<&'a str>,
-    /// The only environment of pillar it wants.
+    /// The environment of its pillar, if it wants only one.
     pub pillarenv: Option<&'a str>,
-    /// Values from the command line, which count more than those in files.
+    /// Values from the command line, which override those in files.
     pub pillar_override: Option<&'a Map>,
-    /// External pillars the minion asks for.
+    /// External pillars that the minion requests.
     pub ext: Option<&'a Map>,
-    /// What else the minion says of itself.
+    /// Additional data that the minion sent.
     pub extra_minion_data: Option<&'a Map>,
 }
 
-/// The settings do not make sense.
+/// Invalid settings.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to prepare pillar: file_ignore_regex")]
 pub struct Error(#[from] targeting::Error);
@@ -81,10 +81,10 @@ impl Compiler {
         Self::from_parts(&master.pillar, &master.files, &master.nodegroups, &master.raw)
     }
 
-    /// Returns a compiler for a minion that makes its own pillar.
+    /// Returns a compiler for a minion without a master.
     pub fn for_minion(minion: &Minion) -> Result<Self, Error> {
         let nodegroups = minion.raw.get("nodegroups").and_then(value::Value::as_map).cloned().unwrap_or_default();
-        // A minion's options have no default for this one, and without it details are kept back.
+        // As in Salt, a minion has no default for this option, and errors are then shown without details.
         let safe = minion.raw.get("pillar_safe_render_error").is_none_or(value::Value::truthy);
         let pillar = PillarSettings { pillar_safe_render_error: safe, ..minion.pillar.clone() };
         Self::from_parts(&pillar, &minion.files, &nodegroups, &minion.raw)
@@ -114,36 +114,36 @@ impl Compiler {
         })
     }
 
-    /// The same, with the functions of a world for templates.
+    /// Adds functions for templates.
     pub fn with_world(mut self, world: Arc<dyn World>) -> Self {
         self.world = world;
         self
     }
 
-    /// The same, with another external pillar.
+    /// Adds an external pillar.
     pub fn with_external(mut self, external: Arc<dyn External>) -> Self {
         self.externals.push(external);
         self
     }
 
-    /// Returns the pillar of a minion; errors stand in `_errors`.
+    /// Returns the pillar of a minion; errors are in `_errors`.
     pub fn compile(&self, request: &Request) -> Map {
         compile::Compilation::new(self, request).run()
     }
 
-    /// Lays values from the command line over a finished pillar.
+    /// Merges values from the command line into a compiled pillar.
     pub fn overridden(&self, pillar: Map, over: &Map) -> Map {
         let settings = &self.settings;
         let strategy = Strategy::from_name(&settings.pillar_source_merging_strategy, &self.renderer);
         merge(pillar, over, strategy, settings.pillar_merge_lists)
     }
 
-    /// Returns what all top files say, by environment and target: matcher and SLS files.
+    /// Returns the contents of all top files by environment and target: matcher and SLS files.
     ///
     /// # Errors
-    /// The texts of what is wrong in them.
+    /// The errors in them.
     pub fn show_top(&self, saltenv: Option<&str>) -> Result<Map, Vec<String>> {
-        let wanted = top::Wanted { saltenv, pillarenv: self.settings.pillarenv.as_deref() };
+        let wanted = top::RequestedEnvs { saltenv, pillarenv: self.settings.pillarenv.as_deref() };
         let files = files::Files::new(self, self.roots(wanted.pillarenv.or(saltenv)));
         let mut errors = Vec::new();
         let request = Request { saltenv, ..Request::default() };
@@ -152,7 +152,7 @@ impl Compiler {
         if errors.is_empty() { Ok(top.to_map()) } else { Err(errors) }
     }
 
-    /// Returns the directories of each environment for a request, `__env__` resolved to the one it asks for.
+    /// Returns the directories of each environment for a request, with `__env__` replaced by the requested environment.
     fn roots(&self, env: Option<&str>) -> Roots {
         const ANY: &str = "__env__";
         let Some(template) = self.settings.pillar_roots.get(ANY) else { return self.settings.pillar_roots.clone() };
@@ -169,13 +169,13 @@ impl Compiler {
         Roots::new(roots)
     }
 
-    /// Says whether a directory is passed over, by its bare name.
+    /// Returns whether a directory is ignored, by its bare name.
     fn is_ignored(&self, name: &str) -> bool {
         self.ignore_regex.iter().any(|regex| regex.is_match(name))
             || self.ignore_glob.iter().any(|glob| glob.matches(name))
     }
 
-    /// Says whether a text renders to the same for every minion.
+    /// Returns whether a text renders to the same for every minion.
     fn is_static(&self, text: &str) -> bool {
         !self.own_marks && read::is_static(text, &self.renderer, &self.limits)
     }

@@ -1,26 +1,26 @@
-//! Merging maps, by Salt's strategies.
+//! Merges maps with Salt's strategies.
 
 use value::python::equal;
 use value::{Map, Value};
 
-/// How two maps become one (option `pillar_source_merging_strategy`).
+/// How two maps are merged (option `pillar_source_merging_strategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Maps are merged into each other, however deep; of anything else the second stands.
+    /// Maps are merged recursively; for anything else the second value wins.
     #[default]
     Recurse,
     /// The second map's entries replace those of the first as a whole, unless the files mark them otherwise.
     Aggregate,
     /// The second map's entries replace those of the first as a whole.
     Overwrite,
-    /// Entries in both become lists of two; those only in the second are lost, as in Salt.
+    /// Entries in both become lists of two; as in Salt, those only in the second are lost.
     List,
-    /// There is only one environment, so this is [`Strategy::Recurse`], without joining lists.
+    /// There is only one environment, so this is [`Strategy::Recurse`] without joining lists.
     None,
 }
 
 impl Strategy {
-    /// Returns the strategy by its name; `smart`, or none, depends on the renderer, and an unknown one is `recurse` after a
+    /// Returns the strategy with this name. `smart`, or no name, depends on the renderer; an unknown one is `recurse`, with a
     /// warning.
     pub fn from_name(name: &str, renderer: &str) -> Self {
         match name {
@@ -41,7 +41,7 @@ impl Strategy {
     }
 }
 
-/// Merges the second map into the first. With `join_lists` lists in both are joined, without values the first has.
+/// Merges the second map into the first. With `join_lists`, lists in both are joined, without values that the first has.
 pub fn merge(first: Map, second: &Map, strategy: Strategy, join_lists: bool) -> Map {
     match strategy {
         Strategy::Recurse => recurse(first, second, join_lists),
@@ -51,7 +51,7 @@ pub fn merge(first: Map, second: &Map, strategy: Strategy, join_lists: bool) -> 
     }
 }
 
-/// Merges maps key by key, and joins lists without values the first has: Salt's `dictupdate` with both its switches on.
+/// Merges maps recursively, and joins lists without values that the first has: Salt's `dictupdate` with both its switches on.
 pub fn merged(first: Map, second: &Map) -> Map {
     recurse(first, second, true)
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_name_is_smart() {
+    fn a_missing_strategy_name_is_smart() {
         assert_eq!(Strategy::from_name("", "jinja|yaml"), Strategy::Recurse);
         assert_eq!(Strategy::from_name("", "jinja|yamlex"), Strategy::Aggregate);
         assert_eq!(Strategy::from_name("bogus", "jinja|yaml"), Strategy::None);

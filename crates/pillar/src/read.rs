@@ -1,4 +1,4 @@
-//! Reading and rendering one SLS file.
+//! Reads and renders one SLS file.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use value::{Map, Value};
 
 use crate::Compiler;
 
-/// Files that were read, with what tells that they changed.
+/// Cached files, with the state that tells whether they have changed.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<HashMap<PathBuf, (Stamp, Kept)>>);
+pub(crate) struct Known(Mutex<HashMap<PathBuf, (Stamp, Cached)>>);
 
 pub(crate) type Content = Arc<Result<Value, Error>>;
 
@@ -26,12 +26,12 @@ struct Stamp {
     len: u64,
 }
 
-/// What is kept of a file.
+/// What is cached of a file.
 #[derive(Clone)]
-enum Kept {
-    /// The text, which is rendered for each minion.
+enum Cached {
+    /// Its text, which is rendered for each minion.
     Text(Arc<str>),
-    /// What it is for everyone.
+    /// Its data, which is the same for every minion.
     Data(Content),
 }
 
@@ -40,18 +40,18 @@ pub(crate) struct Reader<'a> {
     compiler: &'a Compiler,
     context: Box<dyn Fn() -> exec::Context + 'a>,
     roots: Roots,
-    /// Made when the first template needs it.
+    /// Created when the first template needs it.
     renderer: OnceCell<Renderer>,
 }
 
-/// Which file is meant, and for what.
+/// A file to read.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct SlsFile<'a> {
     pub path: &'a Path,
     /// The name of the SLS; empty for a top file.
     pub sls: &'a str,
     pub env: &'a str,
-    /// Names that the including file gives to the template.
+    /// Variables that the including file passes to the template.
     pub defaults: Option<&'a Map>,
 }
 
@@ -60,32 +60,32 @@ impl<'a> Reader<'a> {
         Reader { compiler, context: Box::new(context), roots, renderer: OnceCell::new() }
     }
 
-    /// Returns what is in a file.
-    pub fn read(&self, wanted: Wanted) -> Content {
-        let kept = match self.compiler.known.get(wanted.path, || self.keep(wanted)) {
+    /// Returns the data of a file.
+    pub fn read(&self, wanted: SlsFile) -> Content {
+        let kept = match self.compiler.known.get(wanted.path, || self.read_file(wanted)) {
             Ok(kept) => kept,
             Err(error) => return Arc::new(Err(error)),
         };
         match kept {
-            Kept::Data(content) => content,
-            Kept::Text(text) => Arc::new(self.render(&text, wanted)),
+            Cached::Data(content) => content,
+            Cached::Text(text) => Arc::new(self.render(&text, wanted)),
         }
     }
 
-    /// Reads a file; one that is the same for everyone is rendered at once.
-    fn keep(&self, wanted: Wanted) -> Result<Kept, Error> {
+    /// Reads a file. One that is the same for every minion is rendered at once.
+    fn read_file(&self, wanted: SlsFile) -> Result<Cached, Error> {
         let bytes = std::fs::read(wanted.path).map_err(|error| failed(wanted.path, &error))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             Error::new(format!("{} is not valid UTF-8 at byte {at}", wanted.path.display()))
         })?;
         if self.compiler.is_static(&text) {
-            return Ok(Kept::Data(Arc::new(self.render(&text, wanted))));
+            return Ok(Cached::Data(Arc::new(self.render(&text, wanted))));
         }
-        Ok(Kept::Text(text.into()))
+        Ok(Cached::Text(text.into()))
     }
 
-    fn render(&self, text: &str, wanted: Wanted) -> Result<Value, Error> {
+    fn render(&self, text: &str, wanted: SlsFile) -> Result<Value, Error> {
         let names = wanted.defaults.filter(|names| !names.is_empty());
         self.renderer().render(&Request {
             text,
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Returns what renders with the minion's grains and the pillar as it is before its files.
+    /// Returns the renderer, with the minion's grains and the pillar as it is before its files.
     pub fn renderer(&self) -> &Renderer {
         self.renderer.get_or_init(|| {
             let roots = self.roots.clone();
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Known {
-    fn get(&self, path: &Path, read: impl FnOnce() -> Result<Kept, Error>) -> Result<Kept, Error> {
+    fn get(&self, path: &Path, read: impl FnOnce() -> Result<Cached, Error>) -> Result<Cached, Error> {
         let state = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
         let stamp = Stamp { modified: state.modified().ok(), inode: state.ino(), len: state.len() };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,8 +126,8 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
     Error::new(format!("failed to read {}: {error}", path.display()))
 }
 
-/// Says whether a text renders to the same for every minion: only data formats, and no marks of a template. A line `#jinja2:`
-/// may name marks of the file's own.
+/// Returns whether a text renders to the same for every minion: only data formats, and no delimiters of a template. A line
+/// `#jinja2:` may define delimiters of the file's own.
 pub(crate) fn is_static(text: &str, default: &str, limits: &Limits) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let Ok(steps) = render::pipeline(first, default, limits) else { return true };
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_and_secrets_are_not_the_same_for_everyone() {
+    fn only_files_without_templates_and_secrets_are_static() {
         let is_static = |text: &str| is_static(text, "jinja|yaml", &Limits::default());
         for text in ["a: 1", "#!yaml\na: '{{ x }}'", "#!json\n{}", "#!py\n", ""] {
             assert!(is_static(text), "{text}");
@@ -171,8 +171,8 @@ mod tests {
         let known = Known::default();
         for content in ["a", "bb"] {
             std::fs::write(&path, content).unwrap();
-            let get = || known.get(&path, || Ok(Kept::Text(std::fs::read_to_string(&path).unwrap().into())));
-            let (Ok(Kept::Text(first)), Ok(Kept::Text(second))) = (get(), get()) else { panic!() };
+            let get = || known.get(&path, || Ok(Cached::Text(std::fs::read_to_string(&path).unwrap().into())));
+            let (Ok(Cached::Text(first)), Ok(Cached::Text(second))) = (get(), get()) else { panic!() };
             assert_eq!(&*first, content);
             assert!(Arc::ptr_eq(&first, &second));
         }

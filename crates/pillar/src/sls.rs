@@ -1,4 +1,4 @@
-//! SLS files with their includes, merged in order.
+//! Renders SLS files with their includes, merged in order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,9 +8,9 @@ use value::{Map, Value};
 use crate::Compiler;
 use crate::files::Files;
 use crate::merge::{Strategy, merge};
-use crate::read::{Reader, Wanted};
+use crate::read::{Reader, SlsFile};
 
-/// The making of the part that comes from files.
+/// The rendering of a pillar's files.
 pub(crate) struct Renderer<'a, 'f> {
     pub compiler: &'a Compiler,
     pub files: &'f mut Files<'a>,
@@ -18,13 +18,13 @@ pub(crate) struct Renderer<'a, 'f> {
     pub strategy: Strategy,
     pub may_be_missing: &'f HashMap<String, HashSet<String>>,
     pub errors: Vec<String>,
-    /// Files that were read for the environment, without their includes.
+    /// Files that were rendered for the environment, without their includes.
     read: HashMap<String, Value>,
-    /// How many files are open inside each other.
+    /// The current depth of includes.
     depth: usize,
 }
 
-/// More includes inside each other than any tree has.
+/// More nested includes than any tree has.
 const DEPTH_LIMIT: usize = 200;
 
 impl<'a, 'f> Renderer<'a, 'f> {
@@ -58,7 +58,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         pillar
     }
 
-    /// Environments named in `env_order` come first, in that order, so that later ones win.
+    /// Environments in `env_order` come first, in that order, so that later ones win.
     fn in_order(&self, mut matches: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
         let order = &self.compiler.env_order;
         let place = |env: &String| order.iter().position(|known| known == env).unwrap_or(usize::MAX);
@@ -79,6 +79,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
             if !glob.is_literal() {
                 names.extend(self.files.names(env).iter().filter(|name| glob.matches(name)).cloned());
             }
+            // A name without a match stays, so that the missing file is reported under it.
             if names.len() == before {
                 names.push(pattern.clone());
             }
@@ -90,16 +91,16 @@ impl<'a, 'f> Renderer<'a, 'f> {
         merge(first, second, self.strategy, self.compiler.settings.pillar_merge_lists)
     }
 
-    /// Reads a file and merges its includes; `None` when there is none and that is no error, or nobody knows where.
-    /// `defaults` are names that the including file gives to its template.
+    /// Renders a file and merges its includes; `None` if it is missing without that being an error. `defaults` are variables that
+    /// the including file passes to its template.
     fn file(&mut self, name: &str, env: &str, defaults: Option<&Map>, errors: &mut Vec<String>) -> Option<Value> {
         let Some(sls) = self.files.sls(name, env) else { return self.missing(name, env, errors) };
-        let content = match &*self.reader.read(Wanted { path: &sls.path, sls: name, env, defaults }) {
+        let content = match &*self.reader.read(SlsFile { path: &sls.path, sls: name, env, defaults }) {
             Ok(content) => content.clone(),
             Err(error) => {
                 errors.push(self.failure(name, error));
                 self.read.insert(name.to_owned(), Value::Null);
-                // A file that failed is nothing, and the minion's pillar goes on without it.
+                // A file that failed counts as empty, and the minion's pillar is compiled without it.
                 return None;
             }
         };
@@ -127,7 +128,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         Some(self.with_includes(content, included).into())
     }
 
-    /// What includes a file has the last word, unless `pillar_includes_override_sls`.
+    /// The including file wins over its includes, unless `pillar_includes_override_sls` is set.
     fn with_includes(&self, content: Map, included: Vec<Map>) -> Map {
         if self.compiler.settings.pillar_includes_override_sls {
             return included.iter().fold(content, |all, part| self.merged(all, part));
@@ -162,7 +163,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         Some(Map::new().into())
     }
 
-    /// Details of an error may hold secrets of the file, so minions get them only when the master says so.
+    /// Details of an error may contain secrets of the file, so minions get them only if the master's options allow it.
     fn failure(&self, name: &str, error: &render::Error) -> String {
         let text = format!("Rendering SLS '{name}' failed, render error:\n{error}");
         tracing::error!("{text}");
@@ -172,7 +173,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         format!("Rendering SLS '{name}' failed. Please see master log for details.")
     }
 
-    /// Returns the content of each included file, below the key it was included under.
+    /// Returns the data of each included file, below the key it is included under.
     fn includes(
         &mut self,
         includes: &[Value],
@@ -183,7 +184,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         let mut parts = Vec::new();
         // As in Salt, defaults of one entry are also those of the entries after it that have no options.
         let mut defaults = defaults.cloned();
-        // Like in Salt the errors of one file count again for each file after it that was read before.
+        // As in Salt, the errors of one file count again for each later file that was rendered before.
         let mut last_errors = Vec::new();
         for include in includes {
             let Include { name, key, defaults: given } = Include::read(include);
@@ -207,7 +208,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
         parts
     }
 
-    /// A name that starts with a dot is meant from the directory of the including file, but also from the root.
+    /// A name that begins with a dot is relative to the including file, but is also looked up from the root.
     fn included_names(&mut self, name: &str, package: &[&str], env: &str) -> Vec<String> {
         let known = self.files.names(env);
         let matching = |pattern: &str| {
@@ -230,7 +231,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
 /// An entry of `include`: a name, or a name with options.
 struct Include {
     name: String,
-    /// The path of keys the content goes below.
+    /// The path of keys below which the data goes.
     key: Option<String>,
     /// Names for the template of the included file; none at all when the entry has no options.
     defaults: Option<Map>,

@@ -10,7 +10,7 @@ use crate::Compiler;
 use crate::files::Files;
 use crate::read::{self, Reader};
 
-/// What all top files say together: by environment, by target, the entries.
+/// The merged contents of all top files: by environment, by target, the entries.
 #[derive(Default)]
 pub(crate) struct Top {
     envs: Vec<(Value, Vec<Target>)>,
@@ -18,7 +18,7 @@ pub(crate) struct Top {
     pub may_be_missing: HashMap<String, HashSet<String>>,
 }
 
-/// A target with what its minions get.
+/// A target with its entries.
 struct Target {
     target: Value,
     order: i64,
@@ -26,33 +26,34 @@ struct Target {
     files: Vec<String>,
 }
 
-/// Which environments are asked for.
-pub(crate) struct Wanted<'a> {
+/// The requested environments.
+pub(crate) struct RequestedEnvs<'a> {
     pub saltenv: Option<&'a str>,
     pub pillarenv: Option<&'a str>,
 }
 
-/// What in a top file cannot be understood. Salt fails with an error of Python there, and shows the same text.
-const NONSENSE: &str = "Error encountered while rendering pillar top file.";
+/// A malformed top file. Salt fails with an error of Python there, and shows the same text.
+const MALFORMED: &str = "Error encountered while rendering pillar top file.";
 
 impl Top {
-    /// Reads and joins the top files of all environments that count.
+    /// Reads and merges the top files of all environments that count.
     pub fn gather(
         compiler: &Compiler,
         files: &Files,
         reader: &Reader,
-        wanted: &Wanted,
+        wanted: &RequestedEnvs,
         errors: &mut Vec<String>,
     ) -> Self {
         let tops = read_tops(compiler, files, reader, wanted, errors);
         let mut top = Top::default();
         for file in &tops {
             if top.add(file).is_none() {
-                errors.push(NONSENSE.to_owned());
+                errors.push(MALFORMED.to_owned());
                 return Top::default();
             }
         }
         for (_, targets) in &mut top.envs {
+            // The sort is stable: targets of equal order keep that of the file.
             targets.sort_by_key(|target| target.order);
         }
         top
@@ -63,7 +64,7 @@ impl Top {
         &self,
         facts: &Facts,
         groups: &Map,
-        wanted: &Wanted,
+        wanted: &RequestedEnvs,
         errors: &mut Vec<String>,
     ) -> Vec<(String, Vec<String>)> {
         let mut matches: Vec<(String, Vec<String>)> = Vec::new();
@@ -73,7 +74,7 @@ impl Top {
                 continue;
             }
             for target in targets {
-                if !target.is_meant(facts, groups, errors) {
+                if !target.matches_minion(facts, groups, errors) {
                     continue;
                 }
                 let place = matches.iter().position(|(known, _)| *known == env).unwrap_or_else(|| {
@@ -102,7 +103,7 @@ impl Top {
         self.envs.iter().map(|(env, found)| (env.clone(), targets(found))).collect()
     }
 
-    /// Adds one file; `None` when it makes no sense.
+    /// Adds one file; `None` if it is malformed.
     fn add(&mut self, file: &Map) -> Option<()> {
         for (env, targets) in file {
             if env.as_str() == Some("include") {
@@ -122,7 +123,7 @@ impl Top {
         Some(())
     }
 
-    /// A target named again replaces what was said of it before, but keeps its place.
+    /// A repeated target replaces its earlier entries, but keeps its place.
     fn add_target(&mut self, env: &Value, target: &Value, entries: &Value) -> Option<()> {
         let mut new = Target { target: target.clone(), order: 0, matcher: None, files: Vec::new() };
         let mut may_be_missing = false;
@@ -157,7 +158,7 @@ impl Top {
     }
 }
 
-/// Python goes through a list item by item, through a map key by key, and through a text letter by letter.
+/// As in Python, a list is iterated by items, a map by keys, and a string by characters.
 fn in_a_loop(entries: &Value) -> Option<Vec<Value>> {
     match entries {
         Value::List(items) => Some(items.clone()),
@@ -169,6 +170,7 @@ fn in_a_loop(entries: &Value) -> Option<Vec<Value>> {
 
 fn order_of(order: &Value) -> Option<i64> {
     match order {
+        // As in Salt, an order that is not a number counts as 0.
         Value::Str(text) => Some(text.trim().parse().unwrap_or(0)),
         Value::Float(number) => Some(*number as i64),
         other => other.as_i64(),
@@ -176,7 +178,8 @@ fn order_of(order: &Value) -> Option<i64> {
 }
 
 impl Target {
-    fn is_meant(&self, facts: &Facts, groups: &Map, errors: &mut Vec<String>) -> bool {
+    fn matches_minion(&self, facts: &Facts, groups: &Map, errors: &mut Vec<String>) -> bool {
+        // Targets of pillar top files are compound by default, as those of state top files.
         let name = self.matcher.as_ref().map_or_else(|| "compound".to_owned(), Value::to_string);
         let kind = match TargetType::from_name(&name) {
             Ok(TargetType::List) => return list_match(&self.target, facts.id),
@@ -197,19 +200,19 @@ impl Target {
     }
 }
 
-/// Reads the top file of each environment, then what they include.
+/// Reads the top file of each environment, then the files it includes.
 fn read_tops(
     compiler: &Compiler,
     files: &Files,
     reader: &Reader,
-    wanted: &Wanted,
+    wanted: &RequestedEnvs,
     errors: &mut Vec<String>,
 ) -> Vec<Map> {
     let mut tops: Vec<(String, Vec<Map>)> = Vec::new();
     let mut includes: Vec<(String, Vec<String>)> = Vec::new();
     for env in envs(compiler, files, wanted) {
         let Some(path) = files.find(top_path(&compiler.state_top), &env) else { continue };
-        match &*reader.read(read::Wanted { path: &path, sls: "", env: &env, defaults: None }) {
+        match &*reader.read(read::SlsFile { path: &path, sls: "", env: &env, defaults: None }) {
             Ok(Value::Map(top)) => {
                 let mut top = top.clone();
                 let included = top.remove("include");
@@ -219,9 +222,9 @@ fn read_tops(
                 ));
                 tops.push((env, vec![top]));
             }
-            Ok(_) => errors.push(NONSENSE.to_owned()),
+            Ok(_) => errors.push(MALFORMED.to_owned()),
             Err(error) => {
-                // The first that fails keeps Salt from the others.
+                // As in Salt, the first one that fails prevents the others.
                 errors.push(format!("Rendering Primary Top file failed, render error:\n{error}"));
                 tracing::error!("Pillar rendering failed: {} in {}", error, path.display());
                 break;
@@ -237,7 +240,7 @@ fn read_tops(
     tops.into_iter().flat_map(|(_, tops)| tops).collect()
 }
 
-/// A file that is not there is passed over, as in Salt.
+/// As in Salt, a missing file is skipped.
 fn read_included(
     files: &Files,
     reader: &Reader,
@@ -246,17 +249,17 @@ fn read_included(
     errors: &mut Vec<String>,
 ) {
     let Some(sls) = files.sls(name, env) else { return tracing::error!("top file {name} does not exist") };
-    match &*reader.read(read::Wanted { path: &sls.path, sls: "", env, defaults: None }) {
+    match &*reader.read(read::SlsFile { path: &sls.path, sls: "", env, defaults: None }) {
         Ok(Value::Map(top)) => {
             tops.iter_mut().filter(|(known, _)| known == env).for_each(|(_, tops)| tops.push(top.clone()))
         }
-        Ok(_) => errors.push(NONSENSE.to_owned()),
+        Ok(_) => errors.push(MALFORMED.to_owned()),
         Err(error) => errors.push(format!("Rendering Top file {name} failed, render error:\n{error}")),
     }
 }
 
 /// Returns the environments whose top files count.
-fn envs(compiler: &Compiler, files: &Files, wanted: &Wanted) -> Vec<String> {
+fn envs(compiler: &Compiler, files: &Files, wanted: &RequestedEnvs) -> Vec<String> {
     if let Some(env) = wanted.pillarenv {
         return if has(&files.roots, env) { vec![env.to_owned()] } else { Vec::new() };
     }

@@ -1,11 +1,11 @@
-//! `cmd_json` and `cmd_yaml`: what a command on the master prints.
+//! `cmd_json` and `cmd_yaml`: the output of a command on the master.
 
 use value::{Map, Value, map};
 
 use super::ExternalCall;
 
-/// Runs the command, with the minion's id for `%s`, and reads its output as JSON. Output that is none is logged and counts
-/// as nothing.
+/// Runs the command, with the minion's id for `%s`, and parses its output as JSON. Invalid output is logged and counts as
+/// empty.
 pub fn json(call: &ExternalCall) -> Result<Map, String> {
     let command = command(call)?;
     let failed = |why: &str| {
@@ -21,7 +21,7 @@ pub fn json(call: &ExternalCall) -> Result<Map, String> {
     }
 }
 
-/// The same for YAML. The command goes through a shell.
+/// Like `cmd_json`, for YAML. As in Salt, this command goes through a shell.
 pub fn yaml(call: &ExternalCall) -> Result<Map, String> {
     let command = command(call)?;
     match run(call, "cmd.run_stdout", &command, map! { "python_shell" => true }) {

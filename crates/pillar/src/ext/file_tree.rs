@@ -1,4 +1,4 @@
-//! `file_tree`: files below a directory of the minion and of its node groups become values.
+//! `file_tree`: the files in a directory of the minion and of its node groups become values.
 
 use std::path::{Path, PathBuf};
 
@@ -20,14 +20,14 @@ const PARAMETERS: [&str; 8] = [
     "template",
 ];
 
-/// Directories deeper inside each other are left out: links may lead in a circle.
+/// Deeper directories are left out, because links may be circular.
 const MAX_DEPTH: usize = 64;
 
 struct Tree<'a> {
     call: &'a ExternalCall<'a>,
     follow: bool,
     keep_newline: KeepNewline,
-    /// What files are rendered with, if they are.
+    /// The renderer of files, if they are rendered.
     templates: Option<(render::Renderer, Option<String>)>,
 }
 
@@ -63,7 +63,7 @@ fn merged(first: Map, second: &Map) -> Map {
     merge(first, second, Strategy::Recurse, false)
 }
 
-/// Renders with the renderers that the arguments allow, in the place of those the options allow.
+/// Returns a renderer with the arguments' lists of allowed renderers in place of the options'.
 fn renderer(call: &ExternalCall, arguments: &Map) -> (render::Renderer, Option<String>) {
     let mut ctx = call.ctx.clone();
     let mut opts = (*ctx.opts).clone();
@@ -75,7 +75,7 @@ fn renderer(call: &ExternalCall, arguments: &Map) -> (render::Renderer, Option<S
     (render::Renderer::new(ctx, std::sync::Arc::new(render::NoFiles)), default)
 }
 
-/// A relative directory is looked for in all directories of the pillar's environment.
+/// A relative directory is looked up in all directories of the pillar's environment.
 fn directories(call: &ExternalCall, root: &Path) -> Vec<PathBuf> {
     if root.is_absolute() {
         return vec![root.to_owned()];
@@ -140,7 +140,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Makes a map of a directory. `prefix` is its path below the minion's own.
+    /// Converts a directory to a map. `prefix` is its path below the minion's own directory.
     fn directory(&self, directory: &Path, prefix: &str, depth: usize) -> Result<Map, String> {
         let mut map = Map::new();
         let names = names(directory);
@@ -159,7 +159,7 @@ impl Tree<'_> {
                 continue;
             }
             match std::fs::read(&full) {
-                // Python joins the prefix of the top directory, a dot, to the name.
+                // As in Salt, the prefix of the top directory, a dot, is joined to the name.
                 Ok(content) => drop(map.insert(name.as_str(), self.file(content, &format!("{prefix}/{name}"), &full)?)),
                 Err(error) => tracing::error!("file_tree: Error reading {}: {error}", full.display()),
             }

@@ -1,4 +1,4 @@
-//! The external pillar `git`: repositories whose directories are made pillar from.
+//! The external pillar `git`: pillar from the directories of repositories.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,32 +6,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use config::Roots;
-use git::{GitPillar, PillarDir, Repository, Wanted};
+use git::{GitPillar, PillarDir, Repository, RequestedEnvs};
 use value::{Map, Value};
 
 use super::{External, ExternalCall};
 
-/// All `git` in `ext_pillar`, with their remotes.
+/// All `git` entries in `ext_pillar`, with their remotes.
 pub struct GitExternal {
     options: Map,
     cachedir: PathBuf,
-    /// Whether remotes are fetched when they are first needed, as nobody else does on a minion without a master.
+    /// Whether to fetch a remote when it is first needed, because on a minion without a master nobody else does.
     fetches: bool,
     known: Mutex<Vec<(Value, Arc<GitPillar>)>>,
-    /// When remotes were last fetched because somebody needed them.
+    /// When a remote was last fetched on demand.
     fetched: Mutex<HashMap<String, Instant>>,
 }
 
-/// So many sources are remembered.
+/// The number of cached sources.
 const MAX: usize = 64;
-/// Who needs a remote that could not be fetched does not try again sooner.
+/// The pause after a failed fetch on demand.
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl GitExternal {
-    /// Reads the remotes in the option `ext_pillar`; nothing is fetched.
+    /// Reads the remotes in the option `ext_pillar`. Nothing is fetched.
     ///
     /// # Errors
-    /// In Salt's words, when something about them is wrong.
+    /// If something about them is wrong, in Salt's words.
     pub fn new(options: &Map, cachedir: &Path) -> Result<Self, git::Error> {
         let external = GitExternal {
             options: options.clone(),
@@ -48,11 +48,11 @@ impl GitExternal {
         Ok(external)
     }
 
-    /// Returns the remotes of a master. Options that make no sense are only logged when `git_pillar_verify_config` is off,
-    /// and pillar is then made without any.
+    /// Returns the remotes of a master. If `git_pillar_verify_config` is off, invalid options are only logged, and the pillar is
+    /// compiled without any remotes.
     ///
     /// # Errors
-    /// In Salt's words, when something about them is wrong.
+    /// If something about them is wrong, in Salt's words.
     pub fn of_master(master: &config::Master) -> Result<Self, git::Error> {
         let verify = master.raw.get("git_pillar_verify_config").is_none_or(Value::truthy);
         match Self::new(&master.raw, &master.paths.cachedir) {
@@ -66,7 +66,7 @@ impl GitExternal {
         }
     }
 
-    /// The same, fetching remotes when they are first needed.
+    /// Like `of_master`, and fetches remotes when they are first needed.
     pub fn fetching(self) -> Self {
         GitExternal { fetches: true, ..self }
     }
@@ -77,14 +77,14 @@ impl GitExternal {
         known.iter().map(|(_, source)| Arc::clone(source)).collect()
     }
 
-    /// Returns the source for a list of remotes, which a minion may have asked for by itself.
+    /// Returns the source for a list of remotes, which a minion may have requested itself.
     fn source(&self, remotes: &Value) -> Result<Arc<GitPillar>, git::Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, source)) = known.iter().find(|(given, _)| given == remotes) {
             return Ok(Arc::clone(source));
         }
         if known.len() >= MAX {
-            // Minions that may ask for sources of their own must not fill the memory.
+            // Minions that may request sources of their own must not fill the memory.
             return Ok(Arc::new(GitPillar::new(remotes, &self.options, &self.cachedir)?));
         }
         let source = Arc::new(GitPillar::new(remotes, &self.options, &self.cachedir)?);
@@ -92,7 +92,7 @@ impl GitExternal {
         Ok(source)
     }
 
-    /// Returns the source, with what is there to read.
+    /// Returns the source, after fetching what is missing.
     fn ready(&self, remotes: &Value) -> Result<Arc<GitPillar>, String> {
         let source = self.source(remotes).map_err(|error| error.to_string())?;
         for repository in source.group().repositories() {
@@ -103,7 +103,7 @@ impl GitExternal {
         Ok(source)
     }
 
-    /// Fetches a remote somebody waits for. Others who need it wait, too, instead of going without it.
+    /// Fetches a remote that is needed now. Others that need it wait too, instead of compiling without it.
     fn fetch_needed(&self, source: &GitPillar, repository: &Repository) {
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         let lately = fetched.get(repository.id()).is_some_and(|at| at.elapsed() < PAUSE);
@@ -115,7 +115,7 @@ impl GitExternal {
     }
 }
 
-/// What was never fetched is not there.
+/// Returns whether the remote has never been fetched.
 fn is_empty(repository: &Repository) -> bool {
     repository.snapshot().names().next().is_none()
 }
@@ -136,7 +136,7 @@ impl External for GitExternal {
         let source = self.ready(call.arguments)?;
         let unread: Vec<Value> =
             source.group().repositories().iter().filter(|repo| is_empty(repo)).map(unreadable).collect();
-        let directories = source.directories(&Wanted { pillarenv: call.pillarenv, saltenv: call.saltenv });
+        let directories = source.directories(&RequestedEnvs { pillarenv: call.pillarenv, saltenv: call.saltenv });
         let mut pillar = Map::new();
         for (number, directory) in directories.iter().enumerate() {
             let other = call.pillarenv.is_some_and(|env| !env.is_empty() && env != directory.env);
@@ -156,7 +156,7 @@ impl External for GitExternal {
     }
 }
 
-/// The directories of one remote's pillar: its own first, whose top file counts, and those of its environment.
+/// Returns the directories of one remote's pillar: its own, whose top file counts, then those of its environment.
 fn roots_of(directories: &[PillarDir], own: usize, includes: bool) -> Vec<PathBuf> {
     let mut roots = vec![directories[own].path.clone()];
     let others = directories.iter().enumerate().filter(|(number, other)| {

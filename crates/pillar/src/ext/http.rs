@@ -1,4 +1,4 @@
-//! `http_json` and `http_yaml`: what a web server answers.
+//! `http_json` and `http_yaml`: the answer of a web server.
 
 use value::{Map, Value, map};
 
@@ -6,7 +6,7 @@ use super::ExternalCall;
 
 const PARAMETERS: [&str; 7] = ["url", "with_grains", "header_dict", "auth", "username", "password", "namespace"];
 
-/// Asks the address, with the minion's id for `%s` and, if wished, grains for `<name>`.
+/// Requests the URL, with the minion's id for `%s` and, if requested, grains for `<name>`.
 pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
     let mut arguments = call.named(&PARAMETERS)?;
     let url = arguments.remove("url").ok_or("ext_pillar() missing 1 required positional argument: 'url'")?;
@@ -34,7 +34,7 @@ pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
     placed(found, arguments.get_str("namespace"))
 }
 
-/// What an answer adds to the pillar: an empty one nothing.
+/// Returns what an answer adds to the pillar: nothing if it is empty.
 fn placed(found: Value, namespace: Option<&str>) -> Result<Map, String> {
     match namespace.filter(|name| !name.is_empty()) {
         Some(namespace) => Ok(map! { namespace => found }),
@@ -43,7 +43,7 @@ fn placed(found: Value, namespace: Option<&str>) -> Result<Map, String> {
     }
 }
 
-/// Puts grains in the place of `<name>`; `None` when one is missing.
+/// Replaces `<name>` by grains; `None` if one is missing.
 fn with_grains(url: &str, call: &ExternalCall) -> Option<String> {
     let mut filled = String::new();
     let mut rest = url;
@@ -61,7 +61,7 @@ fn with_grains(url: &str, call: &ExternalCall) -> Option<String> {
     Some(filled + rest)
 }
 
-/// Writes a text as Python's `urllib.parse.quote()` does.
+/// Quotes a string like Python's `urllib.parse.quote()`.
 fn quote(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -73,7 +73,7 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// An address may hold a password, and logs may be read by others.
+/// A URL may contain a password, and others may read the log.
 fn without_secrets(url: &str) -> String {
     match (url.split_once("://"), url.split_once('@')) {
         (Some((scheme, _)), Some((before, after))) if !before.trim_start_matches(scheme)[3..].contains('/') => {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_quoted_and_shown_without_secrets() {
+    fn urls_are_quoted_and_logged_without_secrets() {
         assert_eq!(quote("a b/ü~"), "a%20b/%C3%BC~");
         assert_eq!(without_secrets("https://me:word@host/x"), "https://host/x");
         assert_eq!(without_secrets("https://host/x@y"), "https://host/x@y");

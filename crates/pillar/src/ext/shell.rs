@@ -1,9 +1,9 @@
-//! The minion's id in a command line: minions choose their ids, and a shell reads the line.
+//! Quotes the minion's id for a command line: minions choose their ids, and a shell reads the line.
 
-/// Puts the id in the place of each `%s`, so that a shell, or whoever parts the line into words, takes it for plain text.
+/// Replaces each `%s` by the id, quoted so that a shell, or whatever splits the line into words, takes it literally.
 ///
 /// # Errors
-/// When the id would be read as an option, or stands where its text cannot be protected.
+/// If the id would be taken for an option, or if it cannot be quoted at its position.
 pub fn with_id(command: &str, id: &str) -> Result<String, String> {
     if !command.contains("%s") {
         return Ok(command.to_owned());
@@ -41,12 +41,12 @@ pub fn with_id(command: &str, id: &str) -> Result<String, String> {
     Ok(line)
 }
 
-/// Characters that mean nothing to a shell.
+/// Returns whether a character has no meaning to a shell.
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter)
 }
 
-/// In which quotes a place of the line stands.
+/// The quotes around a position of the line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
     No,
@@ -64,13 +64,13 @@ impl Quoted {
         }
     }
 
-    /// Writes a text so that it stands for itself in such a place.
+    /// Quotes a string for such a position.
     fn protect(self, text: &str) -> String {
         let inside = text.replace('\'', r"'\''");
         match self {
             Quoted::No => format!("'{inside}'"),
             Quoted::Single => inside,
-            // Out of these quotes and back into them.
+            // Leaves the double quotes and enters them again.
             Quoted::Double => format!("\"'{inside}'\""),
         }
     }
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_id_a_shell_takes_it_for_text() {
+    fn a_shell_takes_any_id_literally() {
         for id in ["web1", "a;echo hit", "$(echo hit)", "a'b", "a\"b", "a b", "`echo hit`", "a&&echo hit", "*", "a\\'b"]
         {
             for command in
                 ["printf %%s\\\\n %s", "printf '%%s\\n' '%s'", "printf '%%s\\n' \"%s\"", r#"printf '%%s\n' "x"%s"#]
             {
-                // `%%` stands for a percent sign that is none of ours.
+                // `%%` is a literal percent sign.
                 let line = with_id(&command.replace("%%s", "%S"), id).unwrap().replace("%S", "%s");
                 let before = if command.contains("\"x\"") { "x" } else { "" };
                 assert_eq!(printed(&line), format!("{before}{id}\n"), "{line}");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_ids_change_nothing_and_what_cannot_be_quoted_is_refused() {
+    fn plain_ids_stay_and_unquotable_positions_are_refused() {
         assert_eq!(
             with_id("echo \"$(x '%s')\" %s", "web1.example.com").unwrap(),
             "echo \"$(x 'web1.example.com')\" web1.example.com"

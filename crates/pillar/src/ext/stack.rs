@@ -1,6 +1,6 @@
-//! `stack`: YAML files, listed in files of their own and rendered with Jinja, are laid over each other.
+//! `stack`: YAML files, listed in configuration files and rendered with Jinja, are merged in order.
 //!
-//! What is listed, and how entries say that they are to be merged (`__: overwrite`), is that of Salt's `pillar.stack`.
+//! The lists, and the keys that control merging (`__: overwrite`), are those of Salt's `pillar.stack`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 
 use super::ExternalCall;
 
-/// How an entry meets what is there.
+/// How a value is merged with the existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
     Overwrite,
@@ -19,7 +19,7 @@ enum Strategy {
     Remove,
 }
 
-/// Deepest nesting that is merged.
+/// The maximum depth of merged data.
 const MAX_DEPTH: usize = 256;
 
 impl Strategy {
@@ -49,7 +49,7 @@ pub fn load(call: &ExternalCall) -> Result<Map, String> {
     Ok(stack)
 }
 
-/// The files that list others: those that are named, and those that hang on a value of pillar, grains or options.
+/// Returns the configuration files: those that are named, and those that depend on a value of pillar, grains or options.
 fn listed(call: &ExternalCall) -> Result<Vec<String>, String> {
     let text = |value: &Value| value.to_string();
     let pillarenv = environment(call);
@@ -93,7 +93,7 @@ fn environment(call: &ExternalCall) -> String {
     call.pillarenv.or(call.saltenv).filter(|env| !env.is_empty()).unwrap_or("base").to_owned()
 }
 
-/// One file that lists others.
+/// One configuration file.
 struct Stack<'a> {
     call: &'a ExternalCall<'a>,
     cfg: &'a Path,
@@ -106,7 +106,7 @@ impl<'a> Stack<'a> {
         let base = cfg.parent().unwrap_or(Path::new("/")).to_owned();
         let mut ctx = call.ctx.clone();
         let mut opts = (*ctx.opts).clone();
-        // Salt renders these with an engine that has no options and lets names be missing.
+        // As in Salt, these are rendered with an engine without options, in which names may be undefined.
         for name in ["jinja_env", "jinja_sls_env"] {
             opts.remove(name);
         }
@@ -157,7 +157,7 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// The entries of a list: a YAML list, or lines.
+/// Returns the entries of a list: a YAML list, or lines.
 fn items(text: &str) -> Vec<String> {
     let items: Vec<String> = match yaml::load(text, "<unicode string>") {
         Ok(Value::List(items)) => items.iter().map(Value::to_string).collect(),
@@ -166,7 +166,7 @@ fn items(text: &str) -> Vec<String> {
     items.into_iter().filter(|item| !item.trim().is_empty()).collect()
 }
 
-/// Takes out what only says how to merge.
+/// Removes the keys that control merging.
 fn cleaned(value: Value, depth: usize) -> Value {
     match value {
         Value::Map(mut map) if depth < MAX_DEPTH => {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_say_how_they_are_merged() {
+    fn keys_control_merging() {
         let stack = || map! { "a" => list![1, 2], "m" => map! { "x" => 1, "y" => 2 }, "t" => "old" };
         let merged = |entry: Map| merge(stack(), entry, 0).unwrap();
         assert_eq!(merged(map! { "a" => list![3], "t" => "new" }).get("a"), Some(&list![1, 2, 3]));
