@@ -1,7 +1,7 @@
-//! Authorisation lists: what a user, a token or a peer may have done.
+//! Authorisation lists: what a user, a token or a peer may run.
 //!
-//! All regular expressions here have to match from the start only, as in Salt: `test.ping` also allows `test.pingx`.
-//! One that is invalid matches nothing.
+//! As in Salt, all regular expressions here match from the start only: `test.ping` also allows `test.pingx`. An invalid one
+//! matches nothing.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use crate::{Checker, DEFAULT_DELIMITER, Error, PyRegex, TargetType, expr_match};
 
-/// A publication somebody asks for.
+/// A requested publication.
 #[derive(Clone, Copy, Debug)]
 pub struct Publication<'a> {
     /// The functions; several for a compound command.
@@ -18,26 +18,26 @@ pub struct Publication<'a> {
     pub arguments: &'a [Vec<Value>],
     /// The target.
     pub target: &'a Value,
-    /// How the target is to be read.
+    /// The type of the target.
     pub kind: TargetType,
-    /// What parts the keys of the target's paths.
+    /// The delimiter of the target's paths.
     pub delimiter: &'a str,
-    /// Who the target means, when already known.
+    /// The minions that the target matches, if they are known already.
     pub minions: Option<&'a [String]>,
 }
 
-/// Says whether the list grants the publication: each of its functions, on all minions it means.
+/// Returns whether the list grants the publication: each of its functions, on all minions of the target.
 ///
-/// Salt grants a compound command as soon as one of its functions is granted; here all have to be.
-pub fn publish_allowed(list: &[Value], wanted: &Publication, checker: &Checker) -> bool {
-    !wanted.functions.is_empty()
-        && wanted.functions.iter().enumerate().all(|(place, function)| {
-            let arguments = wanted.arguments.get(place).map_or(&[][..], Vec::as_slice);
-            list.iter().any(|entry| entry_grants(entry, function, arguments, wanted, checker))
+/// Salt grants a compound command as soon as one of its functions is granted.
+pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker) -> bool {
+    !request.functions.is_empty()
+        && request.functions.iter().enumerate().all(|(place, function)| {
+            let arguments = request.arguments.get(place).map_or(&[][..], Vec::as_slice);
+            list.iter().any(|entry| entry_grants(entry, function, arguments, request, checker))
         })
 }
 
-/// Says whether the list could grant the functions on some minions. Cheap: no target is expanded.
+/// Returns whether the list could grant the functions on some minions. This is cheap: no target is expanded.
 pub fn functions_allowed(list: &[Value], functions: &[String]) -> bool {
     let grants = |entry: &Value, function: &str| match entry {
         Value::Str(pattern) => function_matches(pattern, function),
@@ -54,39 +54,39 @@ pub fn functions_allowed(list: &[Value], functions: &[String]) -> bool {
     !functions.is_empty() && functions.iter().all(|function| list.iter().any(|entry| grants(entry, function)))
 }
 
-/// Says whether the list grants everything on the minions of the publication: by the pattern `.*`, alone or below a target
+/// Returns whether the list grants everything on the minions of the publication: by the pattern `.*`, alone or below a target
 /// that covers them.
 ///
-/// Who may call one function only must not have it called another way, with returners and executors of their choice.
-pub fn everything_allowed(list: &[Value], wanted: &Publication, checker: &Checker) -> bool {
+/// A user who may call only one function must not be able to bypass that with returners and executors of their choice.
+pub fn everything_allowed(list: &[Value], request: &Publication, checker: &Checker) -> bool {
     let is_all = |condition: &Value| condition.as_str() == Some(".*");
     list.iter().any(|entry| match entry {
         Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
-            one_or_many(conditions).iter().any(is_all) && target_covers(target, wanted, checker)
+            one_or_many(conditions).iter().any(is_all) && target_covers(target, request, checker)
         }),
         entry => is_all(entry),
     })
 }
 
-/// Says whether a target by pillar means no more minions than plain comparison of the pillar would.
+/// Returns whether a pillar target matches no more minions than exact comparison of the pillar would.
 ///
-/// Minions that publish through their master could otherwise learn pillar values by globbing.
-pub fn pillar_is_exact(wanted: &Publication, checker: &Checker) -> bool {
-    let exact = match wanted.kind {
+/// Otherwise minions that publish through their master could learn pillar values by globbing.
+pub fn pillar_is_exact(request: &Publication, checker: &Checker) -> bool {
+    let exact = match request.kind {
         TargetType::Pillar | TargetType::PillarPcre => TargetType::PillarExact,
         TargetType::Compound => TargetType::CompoundPillarExact,
         _ => return true,
     };
-    let meant = |kind| meant(checker, wanted.target, kind, wanted.delimiter);
-    let (Some(exact), Some(meant)) = (meant(exact), meant(wanted.kind)) else { return false };
+    let matched = |kind| matched(checker, request.target, kind, request.delimiter);
+    let (Some(exact), Some(matched)) = (matched(exact), matched(request.kind)) else { return false };
     let exact: HashSet<String> = exact.into_iter().collect();
-    meant.iter().all(|id| exact.contains(id))
+    matched.iter().all(|id| exact.contains(id))
 }
 
-/// Says whether all minions of the publication are among those the compound target `covering` means.
+/// Returns whether the compound target `covering` matches all minions of the publication.
 ///
-/// `*` covers everyone, a target that starts with `@` (it names a runner or wheel module) nobody.
-pub fn target_covers(covering: &str, wanted: &Publication, checker: &Checker) -> bool {
+/// `*` covers every minion; a target that begins with `@` names a runner or wheel module and covers none.
+pub fn target_covers(covering: &str, request: &Publication, checker: &Checker) -> bool {
     if covering == "*" {
         return true;
     }
@@ -94,19 +94,19 @@ pub fn target_covers(covering: &str, wanted: &Publication, checker: &Checker) ->
         return false;
     }
     let covering = Value::from(covering);
-    let Some(covered) = meant(checker, &covering, TargetType::Compound, DEFAULT_DELIMITER) else { return false };
+    let Some(covered) = matched(checker, &covering, TargetType::Compound, DEFAULT_DELIMITER) else { return false };
     let covered: HashSet<String> = covered.into_iter().collect();
     let is_covered = |id: &String| covered.contains(id);
-    match wanted.minions {
+    match request.minions {
         Some(minions) => minions.iter().all(is_covered),
-        None => meant(checker, wanted.target, wanted.kind, wanted.delimiter)
+        None => matched(checker, request.target, request.kind, request.delimiter)
             .is_some_and(|minions| minions.iter().all(is_covered)),
     }
 }
 
-/// Returns whom a target means: nobody when it cannot be read, as in Salt, and `None` when that is not known because it
-/// would take too long.
-fn meant(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str) -> Option<Vec<String>> {
+/// Returns the minions that a target matches: none if it cannot be parsed, as in Salt, and `None` if evaluating it would be
+/// too expensive.
+fn matched(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str) -> Option<Vec<String>> {
     match checker.expect(target, kind, delimiter) {
         Ok(expected) => Some(expected.minions),
         Err(Error::TooExpensive) => None,
@@ -114,18 +114,18 @@ fn meant(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str) -
     }
 }
 
-fn entry_grants(entry: &Value, function: &str, arguments: &[Value], wanted: &Publication, checker: &Checker) -> bool {
+fn entry_grants(entry: &Value, function: &str, arguments: &[Value], request: &Publication, checker: &Checker) -> bool {
     match entry {
         Value::Str(pattern) => function_matches(pattern, function),
         Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
             let (positional, named) = split_keywords(arguments);
-            target_covers(target, wanted, checker) && conditions_grant(conditions, function, positional, named)
+            target_covers(target, request, checker) && conditions_grant(conditions, function, positional, named)
         }),
         _ => false,
     }
 }
 
-/// Keyword arguments travel as a last map with the mark `__kwarg__`.
+/// Splits off keyword arguments, which are a last map with the mark `__kwarg__`.
 fn split_keywords(arguments: &[Value]) -> (&[Value], Option<&Map>) {
     match arguments.split_last() {
         Some((Value::Map(named), rest)) if named.contains_key("__kwarg__") => (rest, Some(named)),
@@ -133,7 +133,7 @@ fn split_keywords(arguments: &[Value]) -> (&[Value], Option<&Map>) {
     }
 }
 
-/// Says whether a regular expression over function names matches from the start.
+/// Returns whether a regular expression matches a function name from the start.
 pub fn function_matches(pattern: &str, function: &str) -> bool {
     PyRegex::new(pattern).is_ok_and(|regex| regex.is_match(function))
 }
@@ -156,12 +156,12 @@ impl Form {
     }
 }
 
-/// The name of a runner or wheel function has not exactly one dot.
+/// The name of a runner or wheel function does not have exactly one dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("A command invocation error occurred: Check syntax.")]
 pub struct BadSyntax;
 
-/// A runner or wheel function somebody asks for.
+/// A requested runner or wheel function.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// Runner or wheel.
@@ -174,11 +174,11 @@ pub struct Call<'a> {
     pub keywords: Option<&'a Map>,
 }
 
-/// Says whether the list grants a runner or wheel function.
+/// Returns whether the list grants a runner or wheel function.
 ///
-/// Granted by `@module`, `@runner` or `@runners` (`@wheel`, `@wheels`) as text, or as the key of conditions on the
-/// function name: the bare one under `@module`, the full one under `@runner`. An empty list grants nothing, whatever
-/// the name is.
+/// It is granted by the strings `@module`, `@runner` or `@runners` (`@wheel`, `@wheels`), or by one of them as the key of
+/// conditions on the function name: the bare name under `@module`, the full one under `@runner`. An empty list grants nothing,
+/// whatever the name is.
 pub fn call_allowed(list: &[Value], call: &Call) -> Result<bool, BadSyntax> {
     if list.is_empty() {
         return Ok(false);
@@ -197,10 +197,10 @@ pub fn call_allowed(list: &[Value], call: &Call) -> Result<bool, BadSyntax> {
     }))
 }
 
-/// Returns what a provider's entries grant to a user and the groups it is in.
+/// Returns what a provider's entries grant to a user and to the user's groups.
 ///
-/// Keys are expressions over user names ([`expr_match`]) or `group%`. `*` counts only when no other user key
-/// matched, with `permissive` always.
+/// Keys are expressions over user names ([`expr_match`]) or `group%`. `*` counts only if no other user key matches, or with
+/// `permissive`.
 pub fn entries_for(provider: &Map, user: &str, groups: &[String], permissive: bool) -> Vec<Value> {
     let mut granted = Vec::new();
     let mut matched = false;
@@ -227,8 +227,8 @@ pub fn entries_for(provider: &Map, user: &str, groups: &[String], permissive: bo
     granted
 }
 
-/// Returns what the option `peer` (or `peer_run`) lets a minion publish: the lists of all keys that match its id from
-/// the start.
+/// Returns what the option `peer` (or `peer_run`) lets a minion publish: the lists of all keys that match its id from the
+/// start.
 pub fn peer_entries(peer: &Map, id: &str) -> Vec<Value> {
     let mut granted = Vec::new();
     for (key, entries) in peer {
@@ -270,7 +270,7 @@ fn one_or_many(value: &Value) -> &[Value] {
     }
 }
 
-/// Compares arguments one by one; a missing one fails, more than asked for are free, an empty demand means any.
+/// Compares arguments one by one: a missing one fails, extra ones are free, and an empty condition accepts any.
 fn arguments_meet(demand: &Value, positional: &[Value], named: Option<&Map>) -> bool {
     let Value::Map(demand) = demand else { return false };
     let fits = |pattern: &Value, found: Option<&Value>| match (pattern, found) {
@@ -279,12 +279,12 @@ fn arguments_meet(demand: &Value, positional: &[Value], named: Option<&Map>) -> 
         (Value::Str(pattern), Some(found)) => function_matches(pattern, &found.to_string()),
         _ => false,
     };
-    let wanted = demand.get("args").map_or(&[][..], one_or_many);
-    let positions = wanted.iter().enumerate().all(|(place, pattern)| fits(pattern, positional.get(place)));
+    let request = demand.get("args").map_or(&[][..], one_or_many);
+    let positions = request.iter().enumerate().all(|(place, pattern)| fits(pattern, positional.get(place)));
     positions
         && match demand.get("kwargs") {
-            Some(Value::Map(wanted)) => {
-                wanted.iter().all(|(name, pattern)| fits(pattern, named.and_then(|named| named.get_value(name))))
+            Some(Value::Map(request)) => {
+                request.iter().all(|(name, pattern)| fits(pattern, named.and_then(|named| named.get_value(name))))
             }
             None | Some(Value::Null) => true,
             Some(_) => false,

@@ -1,13 +1,13 @@
-//! How much work one question about targets may cost.
+//! The work that one request may cause with targets.
 
 use std::cell::Cell;
 
 use crate::Error;
 
-/// Steps that are left for one request, whatever the number of minions it is asked about.
+/// The steps that a request has left, whatever the number of minions it is matched against.
 ///
-/// A step is about a nanosecond of matching. Honest targets over tens of thousands of minions take a small part of it; a
-/// pattern that is made to be slow ends with [`Error::TooExpensive`] instead of keeping a thread busy.
+/// A step is about a nanosecond of matching. Honest targets over tens of thousands of minions use a small part of the budget. A
+/// pattern that is built to be slow ends with [`Error::TooExpensive`] instead of keeping a thread busy.
 #[derive(Debug)]
 pub struct Budget {
     left: Cell<u64>,
@@ -24,17 +24,17 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of so many steps.
+    /// Creates a budget of so many steps.
     pub fn of(steps: u64) -> Self {
         Budget { left: Cell::new(steps), spent: Cell::new(false) }
     }
 
-    /// For patterns and texts that nobody can make slow to harm others.
+    /// Creates a budget for patterns and texts that nobody can make slow to harm others.
     pub fn unlimited() -> Self {
         Budget::of(u64::MAX)
     }
 
-    /// Takes steps out of the budget. Says whether there were enough; once there were not, there never are again.
+    /// Takes steps out of the budget, and returns whether there were enough. An exhausted budget stays exhausted.
     pub fn spend(&self, steps: u64) -> bool {
         match self.left.get().checked_sub(steps).filter(|_| !self.spent.get()) {
             Some(left) => {
@@ -48,7 +48,7 @@ impl Budget {
         }
     }
 
-    /// Returns an error when there were not enough steps: what was answered meanwhile is not to be believed.
+    /// Fails if the budget is exhausted: results computed meanwhile are invalid.
     ///
     /// # Errors
     /// [`Error::TooExpensive`].
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_that_was_exceeded_stays_exceeded() {
+    fn an_exhausted_budget_stays_exhausted() {
         let budget = Budget::of(10);
         assert!(budget.spend(4) && budget.spend(6) && budget.check().is_ok());
         assert!(!budget.spend(1) && !budget.spend(0));

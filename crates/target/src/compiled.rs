@@ -1,4 +1,4 @@
-//! A target read once and asked many times.
+//! A target that is parsed once and matched many times.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use crate::{
     Budget, Compare, DEFAULT_DELIMITER, Error, Glob, PyRegex, SubdictMatcher, TargetType, expand_nodegroup, split_list,
 };
 
-/// What a target is read with besides its own text.
+/// The context in which a target is parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What parts keys in grain and pillar targets; `:` unless the publication says otherwise.
+    /// The delimiter in grain and pillar targets; `:` unless the publication has another one.
     pub delimiter: &'a str,
     /// The option `nodegroups`.
     pub nodegroups: Option<&'a Map>,
@@ -25,7 +25,7 @@ impl Default for Context<'_> {
     }
 }
 
-/// What is known about a minion, by itself or by a pillar compiler.
+/// The facts about a minion, known to itself or to a pillar compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The minion's id.
@@ -36,12 +36,12 @@ pub struct Facts<'a> {
     pub pillar: &'a Map,
 }
 
-/// A target that is ready to be asked about minions.
+/// A parsed target.
 #[derive(Debug)]
 pub struct Compiled {
     pub(crate) atoms: Vec<Atom>,
     pub(crate) expression: Expression,
-    /// Ids named in lists, for the master's `missing`; not those behind a `not`.
+    /// Ids named in lists, for the master's `missing`, except those after a `not`.
     pub(crate) named: Vec<String>,
 }
 
@@ -54,24 +54,24 @@ pub(crate) enum Atom {
     Grain(SubdictMatcher),
     Pillar(SubdictMatcher),
     Ipcidr(Subnet),
-    /// `M@`: this very id on the minion, a glob on the master.
+    /// `M@`: exactly this id on the minion, a glob on the master.
     Manager(String),
-    /// `T@`: a resource, of which there are none here.
+    /// `T@`: a resource; Saltern has none.
     Resource,
 }
 
 impl Compiled {
-    /// Reads a target the way minions do.
+    /// Parses a target as minions do.
     pub fn new(target: &Value, kind: TargetType, context: &Context) -> Result<Self, Error> {
         Builder { side: Side::Minion, exact_pillar: false, context, budget: &Budget::default() }.target(target, kind)
     }
 
-    /// Reads a target the way masters do when they say who should answer.
+    /// Parses a target as masters do to find the expected minions.
     pub fn for_master(target: &Value, kind: TargetType, context: &Context) -> Result<Self, Error> {
         Self::for_master_within(target, kind, context, &Budget::default())
     }
 
-    /// The same, with what compiling the patterns costs taken out of a budget.
+    /// Like `for_master`, with the cost of compiling patterns taken out of a budget.
     pub(crate) fn for_master_within(
         target: &Value,
         kind: TargetType,
@@ -82,7 +82,7 @@ impl Compiled {
         Builder { side: Side::Master, exact_pillar, context, budget }.target(target, kind)
     }
 
-    /// Says whether the minion is meant.
+    /// Returns whether the target matches the minion.
     pub fn matches(&self, facts: &Facts) -> bool {
         let budget = Budget::default();
         let mut atom = |number: usize| self.atoms[number].matches(facts, &budget);
@@ -150,7 +150,7 @@ impl Builder<'_> {
     fn text<'v>(&self, target: &'v Value, kind: TargetType) -> Result<&'v str, Error> {
         match (target, self.side) {
             (Value::Str(text), _) => Ok(text),
-            // Clients send "no target" as nothing, which a master takes for an empty text.
+            // Clients send "no target" as null, which a master takes for an empty string.
             (Value::Null, Side::Master) => Ok(""),
             (other, _) => Err(wrong_type(other, kind)),
         }
@@ -176,12 +176,12 @@ impl Builder<'_> {
         self.words(words)
     }
 
-    /// Builds the expression; groups are replaced by their words where they stand.
+    /// Builds the expression; groups are replaced by their words.
     fn words(&self, words: Vec<String>) -> Result<Compiled, Error> {
         let target = words.join(" ");
         let mut compiled = Compiled { atoms: Vec::new(), expression: Expression::Nothing, named: Vec::new() };
         let mut tokens = Vec::with_capacity(words.len());
-        // The word of each token, for what is said about a broken expression.
+        // The word of each token, for error messages.
         let mut said = Vec::with_capacity(words.len());
         let mut open: Vec<String> = words.into_iter().rev().collect();
         while let Some(word) = open.pop() {
@@ -197,7 +197,7 @@ impl Builder<'_> {
             if parsed.engine == Some('N') {
                 let empty = Map::new();
                 let groups = self.context.nodegroups.unwrap_or(&empty);
-                // An unknown group leaves a gap, as in Salt; the gap then mostly makes the expression invalid.
+                // As in Salt, an unknown group leaves a gap, which usually makes the expression invalid.
                 let group = match expand_nodegroup(parsed.pattern, groups) {
                     Err(Error::TooExpensive) => return Err(Error::TooExpensive),
                     group => group.unwrap_or_default(),
@@ -244,7 +244,7 @@ impl Builder<'_> {
     }
 }
 
-/// More words than any sane expression has; groups that repeat each other could make any number.
+/// More words than any sane expression has. Groups that repeat each other could produce any number.
 pub(crate) const WORD_LIMIT: usize = 10_000;
 
 fn shortened(target: &str) -> String {

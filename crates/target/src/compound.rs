@@ -1,32 +1,32 @@
-//! Compound targets: words of every kind, joined by `and`, `or`, `not` and brackets.
+//! Compound targets: words of every type, joined by `and`, `or`, `not` and parentheses.
 //!
-//! Salt turns the words into a Python expression and lets Python evaluate it: on the minion with `True` and `False`, on
-//! the master with sets of ids. Both come to the same here, except for two things the master forgives and the minion
-//! does not: it closes brackets left open at the end, and it takes `not` for the next word or bracket only.
+//! Salt turns the words into a Python expression and evaluates that: on the minion with `True` and `False`, on the master with
+//! sets of ids. Both give the same result, except that the master tolerates two things: it closes parentheses left open at the
+//! end, and `not` applies only to the next word or parenthesis.
 
 use crate::nodegroup::OPERATORS;
 
-/// Who evaluates, which decides what is forgiven.
+/// The side that evaluates, which decides what is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Minion,
     Master,
 }
 
-/// An expression over atoms, which are known by their number.
+/// An expression over atoms, which are numbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expression {
     Atom(usize),
     Not(Box<Expression>),
     And(Vec<Expression>),
     Or(Vec<Expression>),
-    /// `( )`, to Python an empty tuple: false.
+    /// `( )`, an empty tuple in Python: false.
     Nothing,
-    /// Something followed by a bracket, to Python a call of something that cannot be called: an error when reached.
+    /// A word followed by a parenthesis, in Python a call of something that is not callable: an error when it is reached.
     Call,
 }
 
-/// A word of a compound target, taken apart.
+/// The parts of a word of a compound target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word<'a> {
     pub engine: Option<char>,
@@ -37,10 +37,10 @@ pub(crate) struct Word<'a> {
 const ENGINES: &str = "GPIJLNSERTM";
 const ENGINES_WITH_DELIMITER: &str = "GPIJ";
 
-/// Takes a word such as `G@os:Debian` or `I|@a|b` apart; one without an engine is a glob.
+/// Splits a word such as `G@os:Debian` or `I|@a|b`. One without an engine is a glob.
 pub(crate) fn parse_word(word: &str) -> Word<'_> {
     let plain = Word { engine: None, delimiter: None, pattern: word };
-    // The dot of the pattern that Salt takes words apart with does not stand for a line end.
+    // As in Salt's pattern for words, the dot does not match a newline.
     if word.strip_suffix('\n').unwrap_or(word).contains('\n') {
         return plain;
     }
@@ -59,7 +59,7 @@ pub(crate) fn parse_word(word: &str) -> Word<'_> {
     }
 }
 
-/// A word once it is known what it is.
+/// A classified word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     And,
@@ -77,16 +77,16 @@ impl Token {
     }
 }
 
-/// Why tokens are no expression.
+/// Why tokens are not a valid expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What is wrong.
+    /// The reason.
     pub reason: &'static str,
-    /// The place of the token it is noticed at; none at the end.
+    /// The index of the token where the fault was noticed; `None` at the end.
     pub at: Option<usize>,
 }
 
-/// Puts tokens together as Python would; the error says what is wrong with them.
+/// Parses tokens as Python would.
 pub(crate) fn parse(tokens: Vec<Token>, side: Side) -> Result<Expression, Fault> {
     let (mut tokens, origins) = with_implied_and(tokens)?;
     if side == Side::Master {
@@ -101,7 +101,7 @@ pub(crate) fn parse(tokens: Vec<Token>, side: Side) -> Result<Expression, Fault>
     found.map_err(|reason| Fault { reason, at: origins.get(parser.place).copied() })
 }
 
-/// Checks the beginnings and puts an `and` before a `not` that follows a word. Returns also where each token stood before.
+/// Checks the start, and inserts an `and` before a `not` that follows a word. Also returns the original index of each token.
 fn with_implied_and(tokens: Vec<Token>) -> Result<(Vec<Token>, Vec<usize>), Fault> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     let mut origins = Vec::with_capacity(tokens.len());
@@ -134,7 +134,7 @@ fn close_brackets(tokens: &mut Vec<Token>) {
     tokens.extend(std::iter::repeat_n(Token::Close, open));
 }
 
-/// How deep brackets may nest; Python's own parser stops at about the same depth.
+/// How deep parentheses may nest; Python's own parser stops at about the same depth.
 const DEPTH_LIMIT: usize = 90;
 
 struct Parser {
@@ -229,7 +229,7 @@ fn join(mut parts: Vec<Expression>, kind: fn(Vec<Expression>) -> Expression) -> 
 }
 
 impl Expression {
-    /// Evaluates left to right and no further than needed; `None` when a [`Expression::Call`] is reached.
+    /// Evaluates from left to right with short-circuiting; `None` if it reaches an [`Expression::Call`].
     pub fn evaluate(&self, atom: &mut dyn FnMut(usize) -> bool, not: &dyn Fn(bool) -> bool) -> Option<bool> {
         match self {
             Expression::Atom(number) => Some(atom(*number)),

@@ -1,9 +1,9 @@
-//! What can be wrong with a target.
+//! Errors of targets.
 
-/// A target that cannot be read. Salt's answer to each of these is that nobody matches.
+/// An invalid target. For Salt, each of these matches no minion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A regular expression Python would refuse too, or one too large to run.
+    /// A regular expression that Python would refuse too, or one too large to run.
     #[error("invalid regular expression '{pattern}': {reason}")]
     Regex {
         /// The pattern as given.
@@ -11,7 +11,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A compound expression with words in an impossible order.
+    /// A compound expression whose words are in an impossible order.
     #[error("invalid compound target '{target}': {reason}")]
     Compound {
         /// The expression as given.
@@ -27,13 +27,13 @@ pub enum Error {
         /// The word it stands in.
         word: String,
     },
-    /// A `tgt_type` nobody knows.
+    /// An unknown `tgt_type`.
     #[error("unknown target type '{name}'")]
     UnknownType {
         /// The name as given.
         name: String,
     },
-    /// A nodegroup that is not configured, contains itself, or is neither text nor list.
+    /// A node group that is not configured, contains itself, or is neither a string nor a list.
     #[error("failed nodegroup expansion of '{name}': {reason}")]
     Nodegroup {
         /// The group's name.
@@ -55,18 +55,18 @@ pub enum Error {
         /// The Python name of the type found.
         found: &'static str,
     },
-    /// Matching took more steps than one request may take.
+    /// Matching took more steps than a request may take.
     #[error("matching takes too many steps: the expression has too many words, or a pattern that is too slow")]
     TooExpensive,
     /// A list with more names than anybody has minions.
     #[error("a list target cannot have {found} names; {most} at most")]
     TooLong {
-        /// How many there are.
+        /// The number of names.
         found: usize,
-        /// How many may be.
+        /// The maximum number of names.
         most: usize,
     },
-    /// A path to match without the delimiter in it.
+    /// A path without the delimiter in it.
     #[error("got insufficient arguments for {kind} match statement '{target}'")]
     NoDelimiter {
         /// The target type.

@@ -1,4 +1,4 @@
-//! Who should answer: a target over all minions a master knows.
+//! Expands targets: which of a master's minions should answer.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use crate::{Budget, Compiled, Context, Error, Glob, TargetType};
 
 /// What a master knows about its minions.
 pub trait MinionData {
-    /// Returns the ids of all accepted keys, in the order answers are listed in.
+    /// Returns the ids of all accepted keys, in the order in which answers are listed.
     fn accepted(&self) -> Vec<String>;
 
     /// Returns the ids with cached grains, accepted or not.
@@ -24,12 +24,12 @@ pub trait MinionData {
     fn pillar(&self, id: &str) -> Option<Arc<Map>>;
 }
 
-/// Who is expected to answer.
+/// The minions that are expected to answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Ids that match.
     pub minions: Vec<String>,
-    /// Ids a list names that are not accepted.
+    /// Ids in a list that are not accepted.
     pub missing: Vec<String>,
 }
 
@@ -39,32 +39,32 @@ pub struct Checker<'a> {
     pub minions: &'a dyn MinionData,
     /// The option `nodegroups`.
     pub nodegroups: &'a Map,
-    /// The option `minion_data_cache`. Without it targets by grains and pillar mean everyone: the minions decide.
+    /// The option `minion_data_cache`. Without it, targets by grains and pillar match every minion: the minions decide.
     pub data_cache: bool,
     budget: Budget,
 }
 
 impl<'a> Checker<'a> {
-    /// A checker for one request: what all questions to it cost together is bounded.
+    /// Creates a checker for one request, with one budget for all its questions.
     pub fn new(minions: &'a dyn MinionData, nodegroups: &'a Map, data_cache: bool) -> Self {
         Checker { minions, nodegroups, data_cache, budget: Budget::default() }
     }
 
-    /// Returns who should answer a publication. A target that cannot be read means nobody, with the reason.
+    /// Returns the minions that should answer a publication. An invalid target matches none, and the reason is returned.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Result<Expected, Error> {
         self.expand(target, kind, delimiter, true)
     }
 
-    /// Says whether a publication would mean one accepted minion.
+    /// Returns whether a publication matches one accepted minion.
     ///
     /// # Errors
-    /// When the target cannot be read.
+    /// If the target is invalid.
     pub fn means(&self, target: &Value, kind: TargetType, delimiter: &str, id: &str) -> Result<bool, Error> {
         let expected = self.among(vec![id.to_owned()], target, kind, delimiter, true)?;
         Ok(!expected.minions.is_empty())
     }
 
-    /// Returns who matches by what the cache holds, for the mine: ids without cached data are left out.
+    /// Returns the minions that match by cached data, for the mine. Ids without cached data are left out.
     pub fn known(&self, target: &Value, kind: TargetType, delimiter: &str) -> Result<Expected, Error> {
         self.expand(target, kind, delimiter, false)
     }
@@ -118,21 +118,21 @@ impl<'a> Checker<'a> {
         };
         drop(known);
         let everyone = accepted.into_iter().map(|id| (id, true)).chain(strangers.into_iter().map(|id| (id, false)));
-        let meant = everyone.filter(|(id, accepted)| self.meant(compiled, id, *accepted, greedy));
-        Expected { minions: meant.map(|(id, _)| id).collect(), missing }
+        let matched = everyone.filter(|(id, accepted)| self.matched(compiled, id, *accepted, greedy));
+        Expected { minions: matched.map(|(id, _)| id).collect(), missing }
     }
 
-    fn meant(&self, compiled: &Compiled, id: &str, accepted: bool, greedy: bool) -> bool {
+    fn matched(&self, compiled: &Compiled, id: &str, accepted: bool, greedy: bool) -> bool {
         let candidate =
             Candidate { id, accepted, greedy, checker: self, grains: OnceCell::new(), pillar: OnceCell::new() };
         let mut atom = |number: usize| candidate.matches(&compiled.atoms[number]);
         // Whatever is excluded is taken from the accepted ids.
-        let meant = compiled.expression.evaluate(&mut atom, &|inner| accepted && !inner).unwrap_or(false);
-        self.budget.spend(STEPS_PER_MINION) && meant
+        let matched = compiled.expression.evaluate(&mut atom, &|inner| accepted && !inner).unwrap_or(false);
+        self.budget.spend(STEPS_PER_MINION) && matched
     }
 }
 
-/// What looking at a minion costs beside the patterns, about.
+/// The approximate cost of a minion besides its patterns.
 const STEPS_PER_MINION: u64 = 50;
 
 fn is_compound(kind: TargetType) -> bool {
@@ -147,7 +147,7 @@ fn listed(target: &Value, accepted: &[String]) -> Result<Expected, Error> {
     Ok(Expected { minions, missing })
 }
 
-/// A minion in question, with its data read when first needed.
+/// A minion that is being matched; its data is read when it is first needed.
 struct Candidate<'a> {
     id: &'a str,
     accepted: bool,
@@ -176,7 +176,7 @@ impl Candidate<'_> {
             Atom::Pillar(path) => {
                 self.by_data(|| self.pillar().is_some_and(|pillar| path.matches_within(pillar, budget)), false)
             }
-            // An address could be the right one as long as nothing is known, unlike a grain.
+            // While nothing is known, an address could match, unlike a grain.
             Atom::Ipcidr(subnet) => {
                 self.by_data(|| self.grains().is_some_and(|grains| subnet.matches(grains)), self.grains().is_none())
             }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::DEFAULT_DELIMITER;
 
-    /// Minions with long ids and grains that nest as deep as a stranger likes.
+    /// Minions with long ids, and grains that nest as deep as a stranger likes.
     struct Many(usize);
 
     impl MinionData for Many {
@@ -236,14 +236,14 @@ mod tests {
 
     fn expect(target: &str, kind: TargetType, minions: usize) -> Result<usize, Error> {
         let (minions, nodegroups) = (Many(minions), Map::new());
-        // A small part of what a request has, so that the test is short.
+        // A small part of a request's budget keeps the test short.
         let budget = Budget::of(30_000_000);
         let checker = Checker { budget, ..Checker::new(&minions, &nodegroups, true) };
         checker.expect(&target.into(), kind, DEFAULT_DELIMITER).map(|expected| expected.minions.len())
     }
 
     #[test]
-    fn what_a_target_costs_is_bounded_for_all_minions_together() {
+    fn the_cost_of_a_target_is_limited_for_all_minions_together() {
         let slow = r"(?:(a)|(aa))+(?!c)b\1";
         for kind in [TargetType::Compound, TargetType::Pcre] {
             let target = if kind == TargetType::Pcre { slow.to_owned() } else { format!("not E@{slow} or E@{slow}") };
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_targets_over_many_minions_cost_little() {
+    fn ordinary_targets_over_many_minions_are_cheap() {
         let many = 1_000;
         assert_eq!(expect("^(?!web)a+[0-9]*1$", TargetType::Pcre, many), Ok(100));
         assert_eq!(expect(r"(a)\1+[a-z0-9-]{1,63}", TargetType::Pcre, many), Ok(many));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn one_minion_is_asked_about_without_the_others() {
+    fn a_single_minion_is_checked_without_the_others() {
         let (minions, nodegroups) = (Many(3), Map::new());
         let checker = Checker::new(&minions, &nodegroups, true);
         let means = |target: &str, id: &str| checker.means(&target.into(), TargetType::Compound, ":", id);

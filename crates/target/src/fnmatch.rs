@@ -1,22 +1,22 @@
 //! Shell globs as Python's `fnmatch` reads them.
 //!
-//! `*` is any text, `?` any character, `[abc]`, `[a-z]` and `[!abc]` one character of (or outside) a set. There is
-//! no escape character and letter case counts. A bracket that never closes stands for itself.
+//! `*` is any text, `?` any character, `[abc]`, `[a-z]` and `[!abc]` one character in (or outside) a set. There is no escape
+//! character, and case counts. A bracket that never closes is literal.
 
 use crate::Budget;
 
-/// A glob, read once and matched many times.
+/// A glob that is parsed once and matched many times.
 ///
 /// Matching takes at most (length of the text)² steps, whatever the pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     steps: Vec<Step>,
-    /// How many characters a text has at least.
+    /// The minimum number of characters of a matching text.
     least: usize,
 }
 
-/// How many steps are taken out of a budget at once.
-const PORTION: u64 = 4096;
+/// The number of steps that are taken out of a budget at once.
+const STEPS_AT_ONCE: u64 = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -26,7 +26,7 @@ enum Step {
     Set { negated: bool, ranges: Vec<(char, char)> },
 }
 
-/// Says whether the text matches the glob; [`Glob::new`] for a pattern that is used more than once.
+/// Returns whether the text matches the glob. Use [`Glob::new`] for a pattern that is used more than once.
 ///
 /// ```
 /// assert!(saltern_target::fnmatch("web12", "web[0-9]*"));
@@ -37,7 +37,7 @@ pub fn fnmatch(text: &str, pattern: &str) -> bool {
 }
 
 impl Glob {
-    /// Reads a pattern; every text is a valid one.
+    /// Parses a pattern; every string is a valid one.
     pub fn new(pattern: &str) -> Self {
         let letters: Vec<char> = pattern.chars().collect();
         let mut steps = Vec::with_capacity(letters.len());
@@ -53,12 +53,12 @@ impl Glob {
         Glob { steps, least }
     }
 
-    /// Says whether the whole text matches.
+    /// Returns whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
         self.matches_within(text, &Budget::default())
     }
 
-    /// The same for texts and patterns of strangers: no match when the budget is spent.
+    /// Like `matches`, for texts and patterns of strangers: no match once the budget is exhausted.
     pub(crate) fn matches_within(&self, text: &str, budget: &Budget) -> bool {
         // A text shorter than the pattern without its stars cannot match, so a long pattern costs no more than the text.
         if self.least > text.len() {
@@ -67,13 +67,13 @@ impl Glob {
         }
         let mut rest = text.chars();
         let mut step = 0;
-        // Where to go on when the attempt fails: after the last `*`, one character further.
+        // Where to resume after a failed attempt: after the last `*`, one character further.
         let mut retry = None;
         let mut steps = 0;
         loop {
             let wanted = self.steps.get(step);
             steps += wanted.map_or(1, Step::cost);
-            if steps >= PORTION && !budget.spend(std::mem::take(&mut steps)) {
+            if steps >= STEPS_AT_ONCE && !budget.spend(std::mem::take(&mut steps)) {
                 return false;
             }
             match wanted {
@@ -93,7 +93,7 @@ impl Glob {
                 None if rest.as_str().is_empty() => return budget.spend(steps),
                 None => {}
             }
-            // Stuck: the last `*` takes one character more.
+            // No match here: the last `*` takes one more character.
             let from = retry.as_mut().and_then(|(after_star, from)| from.next().map(|_| (*after_star, from.clone())));
             let Some((after_star, from)) = from else {
                 budget.spend(steps);
@@ -104,7 +104,7 @@ impl Glob {
         }
     }
 
-    /// Says whether the pattern is a plain text, without any wildcard.
+    /// Returns whether the pattern has no wildcards.
     pub fn is_literal(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, Step::Literal(_)))
     }
@@ -130,7 +130,7 @@ impl Step {
     }
 }
 
-/// Reads the step that starts at `place` and says where the next one does.
+/// Parses the step at `place`, and returns the position of the next one.
 fn read_step(letters: &[char], place: usize) -> (Step, usize) {
     match letters[place] {
         '*' => (Step::AnyText, place + 1),
@@ -143,7 +143,7 @@ fn read_step(letters: &[char], place: usize) -> (Step, usize) {
     }
 }
 
-/// A `]` right after `[` or `[!` belongs to the set.
+/// Finds the closing bracket. A `]` right after `[` or `[!` belongs to the set.
 fn closing_bracket(letters: &[char], start: usize) -> Option<usize> {
     let mut place = start;
     if letters.get(place) == Some(&'!') {
@@ -155,7 +155,7 @@ fn closing_bracket(letters: &[char], start: usize) -> Option<usize> {
     (place..letters.len()).find(|&at| letters[at] == ']')
 }
 
-/// Reads the inside of the brackets. A range whose ends are the wrong way round is empty.
+/// Parses the inside of the brackets. A range whose ends are reversed is empty.
 fn read_set(inside: &[char]) -> Step {
     let negated = inside.first() == Some(&'!');
     let inside = if negated { &inside[1..] } else { inside };
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_stars_take_no_time() {
+    fn many_stars_are_fast() {
         let pattern = "a*".repeat(200) + "b";
         assert!(!fnmatch(&"a".repeat(5_000), &pattern));
         let (budget, long) = (Budget::of(10_000), Glob::new(&"*a".repeat(100_000)));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_texts_are_told_from_patterns() {
+    fn literal_patterns_are_recognised() {
         assert!(Glob::new("web1").is_literal());
         assert!(Glob::new("web[").is_literal());
         assert!(!Glob::new("web[1]").is_literal());

@@ -1,4 +1,4 @@
-//! Addresses and networks, read as Python's `ipaddress` reads them.
+//! Addresses and networks, parsed as Python's `ipaddress` does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ pub(crate) enum Subnet {
 }
 
 impl Subnet {
-    /// Reads `10.0.0.7`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `2001:db8::/32`; a network may have no host bits.
+    /// Parses `10.0.0.7`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `2001:db8::/32`. A network must not have host bits.
     pub fn new(target: &str) -> Result<Self, Error> {
         Self::read(target).ok_or_else(|| Error::Ipcidr { target: target.to_owned() })
     }
@@ -30,7 +30,7 @@ impl Subnet {
         (bits(base) & !mask_bits(base, prefix) == 0).then_some(network)
     }
 
-    /// Says whether one of the addresses in the grains `ipv4` or `ipv6` is meant.
+    /// Returns whether one of the addresses in the grains `ipv4` or `ipv6` matches.
     pub fn matches(&self, grains: &Map) -> bool {
         let grain = if self.is_v4() { "ipv4" } else { "ipv6" };
         match (self, grains.get(grain)) {
@@ -51,7 +51,7 @@ impl Subnet {
         address.is_ipv4()
     }
 
-    /// An item that is no address is not in any network; it does not spoil the others.
+    /// An item that is not an address is in no network, and does not affect the others.
     fn contains(&self, item: &Value) -> bool {
         let Subnet::Network { base, prefix } = self else { return false };
         let address = item.as_str().map(|text| text.split('%').next().unwrap_or(text));
@@ -60,7 +60,7 @@ impl Subnet {
     }
 }
 
-/// Reads a prefix length, or for IPv4 a net mask or a host mask.
+/// Parses a prefix length, or for IPv4 a net mask or a host mask.
 fn read_mask(mask: &str, base: IpAddr) -> Option<u32> {
     let width = if base.is_ipv4() { 32 } else { 128 };
     if !mask.is_empty() && mask.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -73,7 +73,7 @@ fn read_mask(mask: &str, base: IpAddr) -> Option<u32> {
     (mask.leading_zeros() + mask.trailing_ones() == 32).then_some(mask.leading_zeros())
 }
 
-/// The address in the upper bits, so that both families share the arithmetic.
+/// Returns the address in the upper bits, so that both families share the arithmetic.
 fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
@@ -86,7 +86,7 @@ fn mask_bits(base: IpAddr, prefix: u32) -> u128 {
     if base.is_ipv4() { mask & (u128::from(u32::MAX) << 96) } else { mask }
 }
 
-/// Python writes an IPv6 address with an IPv4 one inside as plain groups.
+/// Python writes an IPv6 address that contains an IPv4 one as plain groups.
 fn python_text(address: IpAddr) -> String {
     match address {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn garbage_beside_an_address_does_not_hide_it() {
+    fn an_invalid_item_does_not_hide_an_address() {
         let grains = map! { "ipv4" => vec!["junk", "10.1.2.3"], "ipv6" => vec!["fe80::1%eth0"] };
         assert!(Subnet::new("10.0.0.0/8").unwrap().matches(&grains));
         assert!(Subnet::new("fe80::/10").unwrap().matches(&grains));

@@ -1,11 +1,11 @@
-//! Who is meant: glob, list, pcre, grain, pillar, compound, nodegroup, subnet.
+//! Targets: which minions a glob, list, pcre, grain, pillar, compound, nodegroup or subnet matches.
 //!
-//! A target is read once into a [`Compiled`] and then asked about minions: by a minion about itself ([`Facts`]), or by
-//! a master about every key it accepted ([`Checker`]), where the data come from its minion data cache. Everything here
-//! is a pure function: no file is opened, nothing is remembered between calls.
+//! A target is parsed once into a [`Compiled`] and then matched against minions: by a minion against itself ([`Facts`]), or by a
+//! master against every accepted key, with data from its minion data cache ([`Checker`]). Everything here is a pure function: no
+//! file is opened, and nothing is remembered between calls.
 //!
-//! The rules, odd ones included, are those of Salt's matchers, of its target expansion on the master, and of its
-//! authorisation lists ([`acl`]).
+//! The rules, odd ones included, are those of Salt's matchers, of its target expansion on the master, and of its authorisation
+//! lists ([`acl`]).
 
 pub mod acl;
 mod budget;
@@ -30,16 +30,16 @@ pub use pyregex::{PyRegex, python_pattern};
 pub use subdict::{Compare, SubdictMatcher, subdict_match, traverse};
 pub use text::{allowed_by_lists, data_match, expr_match, list_match, split_list};
 
-/// What parts the keys of a path when nothing else is said.
+/// The default delimiter of paths.
 pub const DEFAULT_DELIMITER: &str = ":";
 
-/// How a target is to be read: Salt's `tgt_type`.
+/// The type of a target: Salt's `tgt_type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TargetType {
     /// Shell glob over ids.
     #[default]
     Glob,
-    /// List of ids, or text with commas.
+    /// List of ids, or a string with commas.
     List,
     /// Regular expression over ids, from their start.
     Pcre,
@@ -51,15 +51,15 @@ pub enum TargetType {
     Pillar,
     /// Path into the pillar, its last part a regular expression.
     PillarPcre,
-    /// Path into the pillar, its last part plain text.
+    /// Path into the pillar, its last part a literal string.
     PillarExact,
-    /// Words of all these kinds, joined by `and`, `or`, `not` and brackets.
+    /// Words of all these types, joined by `and`, `or`, `not` and parentheses.
     Compound,
-    /// As [`TargetType::Compound`], with pillar words compared as plain text; only masters use it, to check rights.
+    /// Like [`TargetType::Compound`], with exact comparison of pillar words. Only masters use it, to check permissions.
     CompoundPillarExact,
-    /// Name of a group from the option `nodegroups`.
+    /// Name of a group in the option `nodegroups`.
     Nodegroup,
-    /// Address or network the minion has an address in.
+    /// An address of the minion, or a network that contains one.
     Ipcidr,
 }
 
@@ -79,20 +79,20 @@ impl TargetType {
         ("pillar_pcre", TargetType::PillarPcre),
     ];
 
-    /// Returns the type with this name on the wire.
+    /// Returns the type with this name in Salt's protocol.
     ///
-    /// `range` needs a server of its own and Python's `seco.range`; it is refused by name.
+    /// `range` is refused by name: it needs a server of its own and Python's `seco.range`.
     pub fn from_name(name: &str) -> Result<Self, Error> {
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, kind)| *kind).ok_or_else(|| Error::UnknownType { name: name.to_owned() })
     }
 
-    /// Returns the name on the wire.
+    /// Returns the name in Salt's protocol.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Says whether matching needs grains or pillar, which a master knows from its cache only.
+    /// Returns whether matching needs grains or pillar, which a master knows only from its cache.
     pub fn needs_data(self) -> bool {
         !matches!(self, TargetType::Glob | TargetType::List | TargetType::Pcre)
     }

@@ -1,18 +1,18 @@
-//! Nodegroups: names for compound expressions, which may name each other.
+//! Node groups: names of compound expressions, which may refer to each other.
 
 use value::{Map, Value};
 
 use crate::Error;
 use crate::compiled::WORD_LIMIT;
 
-/// Words with a meaning of their own between the others.
+/// Words that are operators.
 pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
 
-/// Returns the words of a compound target that stand for the group.
+/// Returns the words of a compound target that the group stands for.
 ///
-/// A definition is text or a list of words; `N@name` words are replaced by that group in brackets. A plain list of
-/// names becomes one `L@` word, a list with signs of regular expressions one `E@` word. A nested group that is
-/// unknown or contains itself is left out, as Salt does after logging an error.
+/// A definition is a string or a list of words; words `N@name` are replaced by that group in parentheses. A plain list of names
+/// becomes one word `L@`, a list with regular expressions one word `E@`. As in Salt, a nested group that is unknown or contains
+/// itself is left out after an error is logged.
 pub fn expand_nodegroup(name: &str, groups: &Map) -> Result<Vec<String>, Error> {
     let mut left = WORD_LIMIT;
     let words = expand(name, groups, &mut Vec::new(), &mut left)?;
@@ -22,7 +22,7 @@ pub fn expand_nodegroup(name: &str, groups: &Map) -> Result<Vec<String>, Error> 
     Ok(words)
 }
 
-/// Groups that name each other twice double with each level.
+/// Expands a group, with a limit: groups that name each other twice double with each level.
 fn expand(name: &str, groups: &Map, open: &mut Vec<String>, left: &mut usize) -> Result<Vec<String>, Error> {
     let error = |reason| Error::Nodegroup { name: name.to_owned(), reason };
     if open.iter().any(|outer| outer == name) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_double_are_given_up() {
+    fn doubling_groups_are_refused() {
         let mut groups: Map =
             (0..40).map(|n| (format!("g{n}"), Value::from(format!("N@g{0} N@g{0}", n + 1)))).collect();
         groups.update(map! { "g40" => "web1" });

@@ -1,8 +1,8 @@
-//! Regular expressions as Python's `re` reads them.
+//! Regular expressions as in Python's `re`.
 //!
-//! A pattern is translated and run by the `regex` crate in linear time. What that crate leaves out on purpose (looking
-//! around, references back, atomic groups) runs on `fancy-regex`. That engine may need very many steps, so they are counted
-//! for a request as a whole: see [`Budget`].
+//! A pattern is translated and run by the crate `regex` in linear time. What that crate omits deliberately (look-around, back
+//! references, atomic groups) runs on `fancy-regex`. That engine may need very many steps, so they are counted for a request
+//! as a whole: see [`Budget`].
 
 mod translate;
 
@@ -11,14 +11,15 @@ use std::sync::OnceLock;
 use crate::{Budget, Error};
 use translate::{Mode, Translated, translate};
 
-/// How large a compiled program may get; beyond the last, the pattern is refused. With it, what a letter of a text costs, and
-/// what compiling does: the larger, the slower on texts that are made for it.
+/// The maximum sizes of a compiled program; a pattern beyond the last is refused. Each has the cost per character of a text and
+/// the cost of compiling: larger programs are slower on texts that are built for it.
 const SIZES: [(usize, u64, u64); 3] = [(16 << 10, 2, 20_000), (128 << 10, 16, 200_000), (SIZE_LIMIT, 128, 20_000_000)];
 
 const SIZE_LIMIT: usize = 4 << 20;
 
-/// How often the second engine may go back before it is asked again with more patience. Hardly any pattern needs the second.
-const PATIENCE: [usize; 5] = [256, 1_024, 8_192, 65_536, 1_000_000];
+/// How many steps back the second engine may take, before it is retried with a higher limit. Hardly any pattern needs the
+/// second limit.
+const STEP_LIMITS: [usize; 5] = [256, 1_024, 8_192, 65_536, 1_000_000];
 
 /// A Python regular expression, compiled once.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub struct PyRegex {
     pattern: String,
     anchor: Anchor,
     engine: Engine,
-    /// In Python `$` also stands before a last newline, which only the second engine can say.
-    before_newline: OnceLock<Option<Patient>>,
+    /// In Python `$` also matches before a final newline, which only the second engine can express.
+    before_newline: OnceLock<Option<RetriedPattern>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,38 +40,38 @@ enum Anchor {
 #[derive(Debug)]
 enum Engine {
     Plain { regex: regex::Regex, has_dollar: bool, cost: u64 },
-    Fancy(Box<Patient>),
+    Fancy(Box<RetriedPattern>),
 }
 
 impl PyRegex {
-    /// Compiles a pattern that has to match from the start of a text, as `re.match` does.
+    /// Compiles a pattern that must match from the start of a text, like `re.match`.
     pub fn new(pattern: &str) -> Result<Self, Error> {
         Self::within(pattern, &Budget::default())
     }
 
-    /// The same for a stranger's pattern; what compiling costs is taken out of the budget.
+    /// Like `new`, for a stranger's pattern: the cost of compiling is taken out of the budget.
     pub(crate) fn within(pattern: &str, budget: &Budget) -> Result<Self, Error> {
         Self::build(pattern, Anchor::Start, budget)
     }
 
-    /// Compiles a pattern that may match anywhere in a text, as `re.search` does.
+    /// Compiles a pattern that may match anywhere in a text, like `re.search`.
     pub fn search(pattern: &str) -> Result<Self, Error> {
         Self::build(pattern, Anchor::Free, &Budget::default())
     }
 
-    /// Compiles a pattern that has to match a whole text the way Salt writes it, `\A` + pattern + `\Z`.
+    /// Compiles a pattern that must match a whole text as in Salt: `\A` + pattern + `\Z`.
     ///
-    /// As in Salt there are no brackets around the pattern: with `a|b` only the ends are anchored.
+    /// As in Salt there is no group around the pattern: with `a|b` only the ends are anchored.
     pub fn whole(pattern: &str) -> Result<Self, Error> {
         Self::build(&format!("\\A{pattern}\\Z"), Anchor::Start, &Budget::default())
     }
 
-    /// Says whether the text matches.
+    /// Returns whether the text matches.
     pub fn is_match(&self, text: &str) -> bool {
         self.is_match_within(text, &Budget::unlimited())
     }
 
-    /// The same for texts and patterns of strangers: no match when the budget is spent.
+    /// Like `is_match`, for texts and patterns of strangers: no match once the budget is exhausted.
     pub(crate) fn is_match_within(&self, text: &str, budget: &Budget) -> bool {
         match &self.engine {
             Engine::Plain { has_dollar: true, .. } if text.ends_with('\n') => {
@@ -81,7 +82,7 @@ impl PyRegex {
         }
     }
 
-    /// Returns the pattern as it was given.
+    /// Returns the original pattern.
     pub fn as_str(&self) -> &str {
         &self.pattern
     }
@@ -94,7 +95,7 @@ impl PyRegex {
             if !budget.spend(SIZES[1].2) {
                 return Err(Error::TooExpensive);
             }
-            Engine::Fancy(Box::new(Patient::new(anchored(&translated, anchor)).map_err(bad)?))
+            Engine::Fancy(Box::new(RetriedPattern::new(anchored(&translated, anchor)).map_err(bad)?))
         } else {
             let (regex, cost) = plain(&anchored(&translated, anchor), budget)?.map_err(bad)?;
             Engine::Plain { regex, has_dollar: translated.has_dollar, cost }
@@ -102,13 +103,13 @@ impl PyRegex {
         Ok(PyRegex { pattern: pattern.to_owned(), anchor, engine, before_newline: OnceLock::new() })
     }
 
-    fn newline_engine(&self) -> Option<&Patient> {
-        let make = || Patient::new(anchored(&translate(&self.pattern, Mode::Fancy).ok()?, self.anchor)).ok();
+    fn newline_engine(&self) -> Option<&RetriedPattern> {
+        let make = || RetriedPattern::new(anchored(&translate(&self.pattern, Mode::Fancy).ok()?, self.anchor)).ok();
         self.before_newline.get_or_init(make).as_ref()
     }
 }
 
-/// Translates a pattern of Python's `re` to the syntax of `fancy-regex`, for callers that want groups or replacements.
+/// Translates a pattern of Python's `re` to the syntax of `fancy-regex`, for callers that need groups or replacements.
 ///
 /// # Errors
 /// What is wrong with the pattern.
@@ -117,19 +118,19 @@ pub fn python_pattern(pattern: &str) -> Result<String, String> {
     Ok(format!("{flags}(?:{body})"))
 }
 
-/// A pattern of the second engine, with more patience when a text needs it: the engine does not say how many steps it took,
-/// only that they were not enough.
+/// A pattern of the second engine, with increasing limits: the engine does not report how many steps it took, only that they
+/// did not suffice.
 #[derive(Debug)]
-struct Patient {
+struct RetriedPattern {
     pattern: String,
     first: fancy_regex::Regex,
-    more: [OnceLock<Option<fancy_regex::Regex>>; PATIENCE.len() - 1],
+    more: [OnceLock<Option<fancy_regex::Regex>>; STEP_LIMITS.len() - 1],
 }
 
-impl Patient {
+impl RetriedPattern {
     fn new(pattern: String) -> Result<Self, String> {
-        let first = fancy(&pattern, PATIENCE[0]).map_err(|error| in_one_line(&error.to_string()))?;
-        Ok(Patient { pattern, first, more: Default::default() })
+        let first = fancy(&pattern, STEP_LIMITS[0]).map_err(|error| in_one_line(&error.to_string()))?;
+        Ok(RetriedPattern { pattern, first, more: Default::default() })
     }
 
     fn is_match(&self, text: &str, budget: &Budget) -> bool {
@@ -140,9 +141,9 @@ impl Patient {
         if let Ok(matches) = self.first.is_match(text) {
             return matches;
         }
-        for (regex, patience) in self.more.iter().zip(&PATIENCE[1..]) {
+        for (regex, patience) in self.more.iter().zip(&STEP_LIMITS[1..]) {
             let Some(regex) = regex.get_or_init(|| fancy(&self.pattern, *patience).ok()) else { return false };
-            // Each time it goes back it may look through a part of the text.
+            // Each step back may look through a part of the text.
             if !budget.spend(*patience as u64 * (10 + length / 16)) {
                 return false;
             }
@@ -150,7 +151,7 @@ impl Patient {
                 return matches;
             }
         }
-        // No match would turn into one behind a `not`.
+        // "No match" would become a match after a `not`, so the whole budget is spent.
         budget.spend(u64::MAX);
         false
     }
@@ -161,13 +162,13 @@ fn fancy(pattern: &str, patience: usize) -> Result<fancy_regex::Regex, fancy_reg
     builder.delegate_size_limit(SIZE_LIMIT).backtrack_limit(patience).build()
 }
 
-/// The engine draws the pattern as it was translated; what is wrong stands in the last line.
+/// The engine draws the translated pattern; the reason is in the last line.
 fn in_one_line(error: &str) -> String {
     let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(error);
     last.trim_start_matches("error: ").to_owned()
 }
 
-/// Compiles for the first engine; also says what a letter of a text costs.
+/// Compiles for the first engine, and returns the cost per character of a text.
 fn plain(pattern: &str, budget: &Budget) -> Result<Result<(regex::Regex, u64), String>, Error> {
     for (size, cost, compiling) in SIZES {
         if !budget.spend(compiling) {
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matching_starts_at_the_start_only() {
+    fn matching_starts_at_the_start() {
         assert!(PyRegex::new("web").unwrap().is_match("web12"));
         assert!(!PyRegex::new("eb").unwrap().is_match("web12"));
         assert!(PyRegex::search("eb").unwrap().is_match("web12"));

@@ -1,9 +1,8 @@
-//! Matching a path of keys and a pattern against nested data, as grain and pillar targets do.
+//! Matches a path of keys and a pattern against nested data, for grain and pillar targets.
 //!
-//! `os:Deb*` is tried at every place where a delimiter could part keys from pattern, the longest path of keys first.
-//! Letter case never counts. Under a map the pattern may be a key, match a key, or be a path of its own; under a list
-//! it may match a member; `*` as first part looks everywhere below. Inner paths are always parted by `:`, whatever the
-//! outer delimiter is.
+//! `os:Deb*` is tried at every place where a delimiter could separate keys from pattern, the longest path of keys first. Case
+//! never counts. In a map the pattern may be a key, match a key, or be a path of its own; in a list it may match a member; `*`
+//! as the first part looks everywhere below. Inner paths always have the delimiter `:`, whatever the outer one is.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,39 +18,39 @@ pub enum Compare {
     Glob,
     /// As a regular expression from the start.
     Regex,
-    /// As plain text.
+    /// As a literal string.
     Exact,
 }
 
-/// Says whether the data match; [`SubdictMatcher`] for an expression that is used more than once.
+/// Returns whether the data matches. Use [`SubdictMatcher`] for an expression that is used more than once.
 pub fn subdict_match(data: &Map, expression: &str, delimiter: &str, compare: Compare) -> bool {
     SubdictMatcher::new(expression, delimiter, compare).matches(data)
 }
 
-/// A path with a pattern, read once.
+/// A parsed path with its pattern.
 #[derive(Debug)]
 pub struct SubdictMatcher {
     arms: Vec<Arm>,
-    /// What can be left of the expression once keys were taken from its front, by the place it starts at.
+    /// The rests of the expression after keys were taken from its front, by their offset.
     tails: BTreeMap<usize, Tail>,
 }
 
-/// One way to part keys from pattern.
+/// One way to separate keys from pattern.
 #[derive(Debug)]
 struct Arm {
     keys: Keys,
-    /// Where the pattern starts in the expression.
+    /// The offset of the pattern in the expression.
     tail: usize,
 }
 
 #[derive(Debug)]
 enum Keys {
-    /// The first part is `*`: the pattern is looked for in all of the data.
+    /// The first part is `*`: the pattern is searched in all of the data.
     Everything,
     Path(Vec<String>),
 }
 
-/// An end of the expression in its roles: as pattern, and as path of its own.
+/// A rest of the expression, as a pattern and as a path of its own.
 #[derive(Debug)]
 struct Tail {
     text: String,
@@ -59,14 +58,14 @@ struct Tail {
     arms: Vec<Arm>,
 }
 
-/// A path of so many keys leads nowhere: all ways to part it have to be kept.
+/// The maximum number of keys. All ways to separate a path have to be kept.
 const PART_LIMIT: usize = 64;
 
-/// The place behind `*:`, which makes a pattern look into all entries of a map.
+/// `*:` makes a pattern look into all entries of a map.
 const WILDCARD: &str = "*:";
 
 impl SubdictMatcher {
-    /// Reads an expression. One without the delimiter matches nothing; an empty delimiter is the usual `:`.
+    /// Parses an expression. One without the delimiter matches nothing; an empty delimiter means `:`.
     pub fn new(expression: &str, delimiter: &str, compare: Compare) -> Self {
         let delimiter = if delimiter.is_empty() { DEFAULT_DELIMITER } else { delimiter };
         let parts = |delimiter| expression.matches(delimiter).take(PART_LIMIT).count();
@@ -90,18 +89,18 @@ impl SubdictMatcher {
         SubdictMatcher { arms, tails }
     }
 
-    /// Says whether the data match.
+    /// Returns whether the data matches.
     pub fn matches(&self, data: &Map) -> bool {
         self.matches_within(data, &Budget::default())
     }
 
-    /// The same for data and expressions of strangers: no match when the budget is spent.
+    /// Like `matches`, for data and expressions of strangers: no match once the budget is exhausted.
     pub(crate) fn matches_within(&self, data: &Map, budget: &Budget) -> bool {
         Search { tails: &self.tails, budget }.any_arm(&self.arms, Place::Map(data))
     }
 }
 
-/// One look through some data. There may be very many ways through data and expression, which the budget ends.
+/// A search in some data. There may be very many paths through data and expression, so the budget limits it.
 struct Search<'a> {
     tails: &'a BTreeMap<usize, Tail>,
     budget: &'a Budget,
@@ -118,7 +117,7 @@ impl Search<'_> {
         })
     }
 
-    /// Looks for the pattern in what the keys led to.
+    /// Searches for the pattern in the value that the keys led to.
     fn below(&self, found: Place, tail: usize) -> bool {
         match found {
             Place::Map(map) => !map.is_empty() && self.in_map(map, tail),
@@ -151,10 +150,10 @@ impl Search<'_> {
     }
 }
 
-/// What making a text of a value costs, about.
+/// The approximate cost of converting a value to a string.
 const STEPS_PER_TEXT: u64 = 50;
 
-/// What looking a key up costs, about.
+/// The approximate cost of looking up a key.
 const STEPS_PER_KEY: u64 = 20;
 
 /// A map that need not be inside a value.
@@ -190,7 +189,7 @@ impl Tail {
     }
 }
 
-/// All ways to part a text into keys and pattern, the longest path of keys first.
+/// Returns all ways to separate a string into keys and pattern, the longest path of keys first.
 fn arms(text: &str, start: usize, delimiter: &str) -> Vec<Arm> {
     let places: Vec<usize> = text.match_indices(delimiter).map(|(place, _)| place).collect();
     let arm = |place: &usize| {
@@ -203,7 +202,7 @@ fn arms(text: &str, start: usize, delimiter: &str) -> Vec<Arm> {
     places.iter().rev().map(arm).collect()
 }
 
-/// A pattern in small letters, compiled when first needed: most never are.
+/// A lower-case pattern that is compiled when it is first needed; most never are.
 #[derive(Debug)]
 struct Pattern {
     text: String,
@@ -213,7 +212,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Salt turns the whole pattern to small letters first, so that in a regex `\D` becomes `\d`; so do we.
+    /// As in Salt, the whole pattern is lowered first, so in a regular expression `\D` becomes `\d`.
     fn new(text: &str, compare: Compare) -> Self {
         Pattern { text: text.to_lowercase(), compare, glob: OnceLock::new(), regex: OnceLock::new() }
     }
@@ -240,8 +239,8 @@ impl Pattern {
 
 /// Follows a path of keys through maps and lists, as Salt's `traverse_dict_and_list` does.
 ///
-/// A map is asked for the text, then for what the text means in YAML (`1`, `true`). A list is asked for the first
-/// of its maps that has the key, then for an index.
+/// In a map the string is looked up, then its value in YAML (`1`, `true`). In a list, the first map with the key is used, or else
+/// the key is an index.
 pub fn traverse<'a>(data: &'a Value, path: &str, delimiter: &str) -> Option<&'a Value> {
     let delimiter = if delimiter.is_empty() { DEFAULT_DELIMITER } else { delimiter };
     path.split(delimiter).try_fold(data, |place, key| step(place, key))
@@ -276,13 +275,13 @@ fn find_key<'a>(map: &'a Map, key: &Value) -> Option<&'a Value> {
     })
 }
 
-/// An index as Python counts: from the end when negative.
+/// Indexes as Python does: from the end if negative.
 fn at(items: &[Value], index: i64) -> Option<&Value> {
     let index = if index < 0 { index + items.len() as i64 } else { index };
     usize::try_from(index).ok().and_then(|index| items.get(index))
 }
 
-/// Reads what Python's `int()` reads: spaces around, a sign, underscores between digits.
+/// Parses what Python's `int()` accepts: spaces around, a sign, underscores between digits.
 fn python_int(text: &str) -> Option<i64> {
     let text = text.trim();
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -293,7 +292,7 @@ fn python_int(text: &str) -> Option<i64> {
     text.replace('_', "").parse().ok()
 }
 
-/// What a key means as a YAML scalar, when that is not the text itself.
+/// Returns the YAML value of a key, unless that is the string itself.
 fn plain_scalar(key: &str) -> Option<Value> {
     if key.contains(['#', '\t', '\r', '\n'])
         || key.contains('_') && key.trim().bytes().all(|b| b.is_ascii_digit() || b == b'_')

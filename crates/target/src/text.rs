@@ -1,13 +1,13 @@
-//! Matchers over plain text: lists, expressions that are glob or regex, the minion's data store.
+//! Matchers of plain text: lists, expressions that are glob or regular expression, the minion's data store.
 
 use value::Value;
 
 use crate::{Error, PyRegex, fnmatch};
 
-/// Most names in a list.
+/// The maximum number of names in a list.
 const LIST_LIMIT: usize = 250_000;
 
-/// Returns the ids of a list target: a list, or text with commas. Empty parts are left out.
+/// Returns the ids of a list target: a list, or a string with commas. Empty parts are left out.
 pub fn split_list(target: &Value) -> Result<Vec<String>, Error> {
     let found = match target {
         Value::Str(text) => 1 + text.bytes().filter(|byte| *byte == b',').count(),
@@ -24,7 +24,7 @@ pub fn split_list(target: &Value) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Says whether the id is on the list, which is a list or text with commas.
+/// Returns whether the id is in the list, which is a list or a string with commas.
 pub fn list_match(target: &Value, id: &str) -> bool {
     match target {
         Value::Str(text) => text == id || text.split(',').any(|part| part == id),
@@ -34,24 +34,24 @@ pub fn list_match(target: &Value, id: &str) -> bool {
     }
 }
 
-/// Says whether the text matches an expression: as a glob, else as a regular expression for the whole text.
+/// Returns whether the text matches an expression: as a glob, or else as a regular expression for the whole text.
 ///
-/// An expression that is not a valid regular expression is a glob only.
+/// An invalid regular expression is only a glob.
 pub fn expr_match(text: &str, expression: &str) -> bool {
     fnmatch(text, expression) || PyRegex::whole(expression).is_ok_and(|regex| regex.is_match(text))
 }
 
-/// Says whether a whitelist and a blacklist of [`expr_match`] expressions let the text pass.
+/// Returns whether a whitelist and a blacklist of [`expr_match`] expressions allow the text.
 ///
-/// The blacklist comes first. An empty list is no list.
+/// The blacklist is checked first. An empty list does not count.
 pub fn allowed_by_lists(text: &str, whitelist: &[String], blacklist: &[String]) -> bool {
     let on = |list: &[String]| list.iter().any(|expression| expr_match(text, expression));
     !on(blacklist) && (whitelist.is_empty() || on(whitelist))
 }
 
-/// Says whether `key:pattern` matches an entry of the minion's data store, which `get` reads by key.
+/// Returns whether `key:pattern` matches an entry of the minion's data store, which `get` reads by key.
 ///
-/// A list matches by its members (letter case aside), a map by having the key, text as a glob.
+/// A list matches by its members (ignoring case), a map by having the key, a string as a glob.
 pub fn data_match(target: &str, get: impl FnOnce(&str) -> Option<Value>) -> bool {
     let mut parts = target.split(':');
     let (Some(key), Some(pattern)) = (parts.next(), parts.next()) else { return false };
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_of_each_shape_match_in_their_way() {
+    fn each_type_of_data_matches_in_its_own_way() {
         let store = |key: &str| match key {
             "roles" => Some(list!["Web", 12]),
             "site" => Some(Value::from(map! { "city" => "Oslo" })),

@@ -1,6 +1,6 @@
-//! From Python's pattern syntax to that of the Rust crates.
+//! Translates Python's pattern syntax to that of the Rust crates.
 
-/// Which engine the result is for.
+/// The engine the result is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Plain,
@@ -9,13 +9,13 @@ pub(super) enum Mode {
 
 /// A pattern in Rust's syntax.
 pub(super) struct Translated {
-    /// Flags that hold for all of it, such as `(?i)`; may be empty.
+    /// Flags for the whole pattern, such as `(?i)`; may be empty.
     pub flags: String,
     /// The pattern without them.
     pub body: String,
-    /// It needs the engine that looks around.
+    /// Whether it needs the engine with look-around.
     pub fancy: bool,
-    /// It has a `$` that is not a line end.
+    /// Whether it has a `$` that is not a line end.
     pub has_dollar: bool,
 }
 
@@ -57,7 +57,7 @@ impl Flags {
         Ok(())
     }
 
-    /// White space and comments of verbose patterns are dropped here, so Rust never sees `x`.
+    /// White space and comments of verbose patterns are dropped here, so Rust never gets `x`.
     fn rust(self) -> String {
         let mut letters = String::new();
         for (on, letter) in [(self.ignore_case, 'i'), (self.multi_line, 'm'), (self.dot_all, 's')] {
@@ -69,7 +69,7 @@ impl Flags {
     }
 }
 
-/// What stands before the place, for the rules about repetition.
+/// What precedes the position, for the rules of repetition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     Nothing,
@@ -86,9 +86,9 @@ struct Reader {
     has_dollar: bool,
     global: Flags,
     flags: Flags,
-    /// Flags to return to when the open groups close.
+    /// The flags to restore when the open groups close.
     scopes: Vec<Flags>,
-    /// How many groups with a number were opened.
+    /// The number of numbered groups so far.
     groups: usize,
     last: Last,
 }
@@ -124,7 +124,7 @@ impl Reader {
         text.chars().enumerate().all(|(ahead, letter)| self.peek(ahead) == Some(letter))
     }
 
-    /// Reads `(?im)` at the very start, the only place where Python takes flags for the whole pattern.
+    /// Parses `(?im)` at the very start, the only place where Python accepts flags for the whole pattern.
     fn leading_flags(&mut self) -> Result<(), String> {
         while let Some(end) = self.flag_group() {
             for place in self.place + 2..end {
@@ -136,7 +136,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the place of the closing bracket when `(?letters)` starts here.
+    /// Returns the position of the closing parenthesis if `(?letters)` starts here.
     fn flag_group(&self) -> Option<usize> {
         if !self.looking_at("(?") {
             return None;
@@ -265,7 +265,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads what follows `(`; says whether a group was opened.
+    /// Parses what follows `(`, and returns whether a group was opened.
     fn extension(&mut self) -> Result<bool, String> {
         for (start, needs_fancy) in
             [("?:", false), ("?=", true), ("?!", true), ("?<=", true), ("?<!", true), ("?>", true)]
@@ -420,7 +420,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the inside of the set for `\d` and its kin.
+    /// Returns the inside of the set for `\d` and similar classes.
     fn class(&self, letter: char) -> Option<&'static str> {
         Some(match (letter, self.flags.ascii) {
             ('d', false) => r"\d",
@@ -439,7 +439,7 @@ impl Reader {
         })
     }
 
-    /// Returns the character an escape stands for.
+    /// Returns the character of an escape.
     fn character(&mut self, letter: char) -> Result<char, String> {
         Ok(match letter {
             'a' => '\x07',
@@ -539,7 +539,7 @@ impl Reader {
         }
         let letter = self.next().ok_or("bad escape (end of pattern)")?;
         if let Some(class) = self.class(letter) {
-            // Nested brackets keep a set difference apart from the members beside it.
+            // Nested brackets separate a set difference from the members beside it.
             return Ok(Member::Class(match class {
                 r"\S--[\x1c-\x1f]" => r"[\S--[\x1c-\x1f]]",
                 class => class,
@@ -558,7 +558,7 @@ enum Member {
     Class(&'static str),
 }
 
-/// Writes a character so that it has no meaning of its own, inside a set or outside.
+/// Writes a literal character, inside a set or outside.
 fn push_literal(out: &mut String, letter: char) {
     if letter.is_ascii_alphanumeric() || !letter.is_ascii() || letter == '_' {
         out.push(letter);
