@@ -1,4 +1,4 @@
-//! The bus inside one process.
+//! The event bus of one process.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use crate::{Event, EventError, Filter, STAMP, stamp};
 /// How much a reader may leave unread, and what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most events that wait for one reader.
+    /// The maximum number of events in a reader's queue.
     pub events: usize,
-    /// The most bytes that wait for one reader; a single larger event is let through to an empty queue.
+    /// The maximum number of bytes in a reader's queue. A single larger event is accepted into an empty queue.
     pub bytes: usize,
-    /// What happens when there are more.
+    /// What happens when the queue is full.
     pub lag: Lag,
 }
 
@@ -38,9 +38,9 @@ impl Default for Limits {
     }
 }
 
-/// The event bus of one process. Cheap to clone.
+/// The event bus of one process. It is cheap to clone.
 ///
-/// The bus keeps no history: a subscription sees what is fired after it was made.
+/// The bus keeps no history: a subscription gets the events that are fired after it was created.
 #[derive(Clone)]
 pub struct Bus(Arc<Inner>);
 
@@ -48,13 +48,13 @@ struct Inner {
     rt: Rt,
     max_size: usize,
     readers: RwLock<Vec<Arc<Reader>>>,
-    doors: RwLock<Vec<Weak<dyn LetIn>>>,
+    sockets: RwLock<Vec<Weak<dyn AcceptWaiting>>>,
 }
 
-/// A socket of a bus.
-pub(crate) trait LetIn: Send + Sync {
-    /// Lets in all whose connections wait there. Does not block.
-    fn let_in(&self);
+/// A socket at which programs connect to a bus.
+pub(crate) trait AcceptWaiting: Send + Sync {
+    /// Accepts everyone whose connection waits there. Does not block.
+    fn accept_waiting(&self);
 }
 
 struct Reader {
@@ -74,39 +74,39 @@ struct Queue {
 }
 
 impl Bus {
-    /// Returns a bus whose events have at most `max_event_size` packed bytes of data
+    /// Creates a bus whose events have at most `max_event_size` packed bytes of data
     /// ([`DEFAULT_MAX_SIZE`](crate::DEFAULT_MAX_SIZE)).
     pub fn new(rt: Rt, max_event_size: usize) -> Self {
-        Bus(Arc::new(Inner { rt, max_size: max_event_size, readers: RwLock::default(), doors: RwLock::default() }))
+        Bus(Arc::new(Inner { rt, max_size: max_event_size, readers: RwLock::default(), sockets: RwLock::default() }))
     }
 
-    /// Puts an event on the bus, with `_stamp` as the last entry of its data.
+    /// Fires an event, with `_stamp` as the last entry of its data.
     ///
-    /// Never waits: each reader has its own bounded queue. Fails only for a tag nobody could read.
+    /// Never waits, because each reader has its own bounded queue. Fails only for a tag that nobody could parse.
     pub fn fire(&self, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
         data.remove(STAMP);
         data.insert(STAMP, stamp(self.0.rt.now()));
         let event = Event::new(tag, data, self.0.max_size)?;
-        // The data may hold what is nobody's business.
+        // The data may be secret.
         tracing::debug!(target: "salt.utils.event", "Sending event: tag = {}", event.tag());
         self.publish(&event);
         Ok(())
     }
 
-    /// Puts an event on the bus as it is: one that came from somewhere else and has its stamp.
+    /// Fires an event as it is: one that came from elsewhere and has its stamp already.
     pub fn publish(&self, event: &Event) {
-        self.let_in();
+        self.accept_waiting();
         for reader in self.readers().iter().filter(|reader| reader.filter.wants(event.tag())) {
             reader.push(event);
         }
     }
 
-    /// Starts to listen, with the default [`Limits`].
+    /// Subscribes with the default [`Limits`].
     pub fn subscribe(&self, filter: Filter) -> Subscription {
         self.subscribe_within(filter, Limits::default())
     }
 
-    /// Starts to listen with limits of its own.
+    /// Subscribes with limits of its own.
     pub fn subscribe_within(&self, filter: Filter, limits: Limits) -> Subscription {
         let reader = Arc::new(Reader {
             filter,
@@ -120,29 +120,29 @@ impl Bus {
         Subscription { bus: self.clone(), reader }
     }
 
-    /// Says how many subscriptions there are, those of local programs included.
+    /// Returns the number of subscriptions, including those of local programs.
     pub fn subscribers(&self) -> usize {
         self.readers().len()
     }
 
-    /// Lets in the programs whose connections wait at the sockets of this bus: they see all that is fired from now on.
+    /// Accepts the programs whose connections wait at the sockets of this bus, so that they get everything that is fired from now on.
     ///
-    /// A program connects, and may at once fire something, or ask for something that events tell of. On a busy host the event may
-    /// come to us before the connection does, and would be over before the program listens.
-    fn let_in(&self) {
-        for door in self.0.doors.read().unwrap_or_else(PoisonError::into_inner).iter() {
+    /// A program connects, and may at once fire an event or request something that causes one. On a busy host that event can reach
+    /// the bus before the connection was accepted; without this, the program would miss it.
+    fn accept_waiting(&self) {
+        for socket in self.0.sockets.read().unwrap_or_else(PoisonError::into_inner).iter() {
             // Nobody waits at a socket that was closed.
-            if let Some(door) = door.upgrade() {
-                door.let_in();
+            if let Some(socket) = socket.upgrade() {
+                socket.accept_waiting();
             }
         }
     }
 
-    /// Adds a socket at which programs wait.
-    pub(crate) fn add_door(&self, door: Weak<dyn LetIn>) {
-        let mut doors = self.0.doors.write().unwrap_or_else(PoisonError::into_inner);
-        doors.retain(|door| door.strong_count() > 0);
-        doors.push(door);
+    /// Adds a socket at which programs connect.
+    pub(crate) fn add_socket(&self, socket: Weak<dyn AcceptWaiting>) {
+        let mut sockets = self.0.sockets.write().unwrap_or_else(PoisonError::into_inner);
+        sockets.retain(|socket| socket.strong_count() > 0);
+        sockets.push(socket);
     }
 
     pub(crate) fn max_size(&self) -> usize {
@@ -154,7 +154,7 @@ impl Bus {
     }
 
     fn readers(&self) -> std::sync::RwLockReadGuard<'_, Vec<Arc<Reader>>> {
-        // A panic while the lock was held cannot have left the list half changed.
+        // A panic while the lock was held cannot have left the list in an inconsistent state.
         self.0.readers.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -196,7 +196,7 @@ impl Reader {
         }
     }
 
-    /// Readers without a limit in bytes do not make the event be packed.
+    /// Readers without a limit in bytes do not cause the event to be packed.
     fn weight(&self, event: &Event) -> usize {
         if self.limits.bytes == usize::MAX { 0 } else { event.size() }
     }
@@ -206,16 +206,16 @@ impl Reader {
     }
 }
 
-/// Somebody's place on a bus. Dropping it ends it.
+/// A subscription to a bus; dropping it ends it.
 pub struct Subscription {
     bus: Bus,
     reader: Arc<Reader>,
 }
 
 impl Subscription {
-    /// Waits for the next event. `None` when the reader was closed because it was too slow ([`Lag::Close`]).
+    /// Waits for the next event. Returns `None` if the reader was closed because it was too slow ([`Lag::Close`]).
     ///
-    /// Nothing is lost when the future is dropped before it is ready.
+    /// The future is cancel-safe: dropping it loses no event.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.try_next() {
@@ -228,12 +228,12 @@ impl Subscription {
         }
     }
 
-    /// Waits for the next event for some time; `None` when none came.
+    /// Waits for the next event; `None` after a timeout.
     pub async fn next_within(&mut self, time: Duration) -> Option<Event> {
         tokio::time::timeout(time, self.next()).await.ok().flatten()
     }
 
-    /// Waits for the first event that `pick` returns something for; other events are passed over.
+    /// Waits for the first event for which `pick` returns a value, and skips the others.
     pub async fn find<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> Option<T> {
         loop {
             if let Some(found) = pick(&self.next().await?) {
@@ -242,7 +242,7 @@ impl Subscription {
         }
     }
 
-    /// Returns the next event if there is one already.
+    /// Returns the next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Event> {
         let mut queue = self.reader.queue();
         let event = queue.events.pop_front()?;
@@ -250,13 +250,13 @@ impl Subscription {
         Some(event)
     }
 
-    /// Returns how many events were lost since the last call because they were not read in time.
+    /// Returns how many events were dropped since the last call because they were not read in time.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.reader.queue().lost)
     }
 
-    /// Returns a future that is ready when the reader has been closed because it was too slow, for a reader that is
-    /// busy with something else than waiting for events.
+    /// Returns a future that is ready when the reader has been closed because it was too slow, for a reader that is busy with
+    /// something other than waiting for events.
     pub(crate) fn overrun(&self) -> impl Future<Output = ()> + Send + use<> {
         let reader = Arc::clone(&self.reader);
         async move {
@@ -266,7 +266,7 @@ impl Subscription {
         }
     }
 
-    /// Says whether the reader was closed because it was too slow.
+    /// Returns whether the reader was closed because it was too slow.
     pub fn is_closed(&self) -> bool {
         self.reader.closed.load(Ordering::Acquire)
     }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiting_reader_wakes_up() {
+    async fn a_waiting_reader_is_woken() {
         let bus = bus();
         let mut reader = bus.subscribe(Filter::prefix("b"));
         let waiting = tokio::spawn(async move { reader.find(|event| event.data().get("yes").cloned()).await });
@@ -336,13 +336,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_in_time() {
+    async fn waiting_times_out() {
         let mut reader = bus().subscribe(Filter::all());
         assert!(reader.next_within(Duration::from_secs(5)).await.is_none());
     }
 
     #[test]
-    fn a_slow_reader_loses_the_oldest() {
+    fn a_slow_reader_loses_the_oldest_events() {
         let bus = bus();
         let mut slow = bus.subscribe_within(Filter::all(), Limits { events: 2, ..Limits::default() });
         for tag in ["1", "2", "3", "4"] {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_and_a_single_large_event_passes() {
+    fn the_queue_is_limited_in_bytes_but_accepts_a_single_large_event() {
         let bus = bus();
         let mut slow = bus.subscribe_within(Filter::all(), Limits { bytes: 1000, ..Limits::default() });
         bus.fire("large", map! { "x" => "y".repeat(2000) }).unwrap();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_subscription_is_forgotten() {
+    fn a_dropped_subscription_is_removed() {
         let bus = bus();
         let kept = bus.subscribe(Filter::all());
         drop(bus.subscribe(Filter::all()));

@@ -1,4 +1,4 @@
-//! Where the sockets of a bus are.
+//! The sockets of a bus.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -25,9 +25,9 @@ pub enum Endpoint {
 /// The two sockets of a bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Where programs listen.
+    /// The socket that programs listen on.
     pub publish: Endpoint,
-    /// Where programs send.
+    /// The socket that programs send to.
     pub pull: Endpoint,
     /// The mode of the publish socket's file. The pull socket always has 0600.
     pub publish_mode: u32,
@@ -76,7 +76,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A connection and the process at its other end, where the system tells.
+/// A connection, and the process at its other end if the system knows it.
 pub(crate) struct Peer {
     pub(crate) stream: BoxStream,
     pub(crate) pid: Option<i32>,
@@ -84,7 +84,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     fn unix(stream: UnixStream) -> Self {
-        // A process outside of this PID namespace has the number 0.
+        // A process outside this PID namespace has pid 0.
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0);
         Peer { stream: Box::new(stream), pid }
     }
@@ -109,111 +109,115 @@ pub(crate) async fn connect(rt: &Rt, endpoint: &Endpoint) -> io::Result<Peer> {
     }
 }
 
-/// A socket that accepts connections; its file goes away with it.
-pub(crate) enum Door {
+/// A listening socket; its file is removed with it.
+pub(crate) enum ListeningSocket {
     Unix { listener: UnixListener, at_once: std::os::unix::net::UnixListener, _file: SocketFile },
     Tcp { listener: TcpListener, at_once: std::net::TcpListener },
     Simulated(Box<dyn Listener>),
 }
 
-/// A connection that has been accepted. Those that were accepted at once become the runtime's when somebody looks at them.
-pub(crate) enum Arrived {
+/// An accepted connection. One that was accepted outside the runtime is registered with it later.
+pub(crate) enum Accepted {
     Unix(std::os::unix::net::UnixStream),
     Tcp(std::net::TcpStream),
     Ready(Peer),
 }
 
-impl Arrived {
-    /// The connection, inside of a runtime.
+impl Accepted {
+    /// Returns the connection. Must be called inside a runtime.
     pub(crate) fn into_peer(self) -> io::Result<Peer> {
         match self {
-            Arrived::Unix(stream) => {
+            Accepted::Unix(stream) => {
                 stream.set_nonblocking(true)?;
                 UnixStream::from_std(stream).map(Peer::unix)
             }
-            Arrived::Tcp(stream) => {
+            Accepted::Tcp(stream) => {
                 stream.set_nonblocking(true)?;
                 TcpStream::from_std(stream).and_then(Peer::tcp)
             }
-            Arrived::Ready(peer) => Ok(peer),
+            Accepted::Ready(peer) => Ok(peer),
         }
     }
 }
 
-impl Door {
-    /// Opens a socket. A file left by a process that is gone is replaced, one that somebody listens on is not.
+impl ListeningSocket {
+    /// Opens a socket. A file left by a dead process is replaced, one that somebody listens on is not.
     pub(crate) async fn open(rt: &Rt, endpoint: &Endpoint, mode: u32) -> io::Result<Self> {
         match endpoint {
             Endpoint::Path(path) => {
                 refuse_living(path).await?;
-                let (at_once, file) = place(path, mode, |path| std::os::unix::net::UnixListener::bind(path))?;
+                let (at_once, file) = bind_atomically(path, mode, |path| std::os::unix::net::UnixListener::bind(path))?;
                 at_once.set_nonblocking(true)?;
                 let listener = UnixListener::from_std(at_once.try_clone()?)?;
-                Ok(Door::Unix { listener, at_once, _file: file })
+                Ok(ListeningSocket::Unix { listener, at_once, _file: file })
             }
             Endpoint::Port(address) if rt.is_simulated() => {
-                rt.net().listen(&Listen::at(*address)).await.map(Door::Simulated)
+                rt.net().listen(&Listen::at(*address)).await.map(ListeningSocket::Simulated)
             }
             Endpoint::Port(address) => {
                 let at_once = std::net::TcpListener::bind(address)?;
                 at_once.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(at_once.try_clone()?)?;
-                Ok(Door::Tcp { listener, at_once })
+                Ok(ListeningSocket::Tcp { listener, at_once })
             }
         }
     }
 
-    /// Accepts one of those who have connected already; `WouldBlock` when there is none. Needs no runtime.
-    pub(crate) fn try_accept(&self) -> io::Result<Arrived> {
+    /// Accepts a waiting connection; `WouldBlock` if there is none. Needs no runtime.
+    pub(crate) fn try_accept(&self) -> io::Result<Accepted> {
         match self {
-            Door::Unix { at_once, .. } => at_once.accept().map(|(stream, _)| Arrived::Unix(stream)),
-            Door::Tcp { at_once, .. } => at_once.accept().map(|(stream, _)| Arrived::Tcp(stream)),
-            Door::Simulated(_) => Err(io::ErrorKind::WouldBlock.into()),
+            ListeningSocket::Unix { at_once, .. } => at_once.accept().map(|(stream, _)| Accepted::Unix(stream)),
+            ListeningSocket::Tcp { at_once, .. } => at_once.accept().map(|(stream, _)| Accepted::Tcp(stream)),
+            ListeningSocket::Simulated(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
-    /// Waits until somebody connects, whom `attend` is called for. While somebody is accepted and attended to, `guard` is held.
-    /// May be dropped and called again.
-    pub(crate) async fn wait<G>(&self, guard: impl Fn() -> G, attend: impl Fn(Arrived)) -> io::Result<()> {
-        if let Door::Simulated(listener) = self {
+    /// Waits for a connection and calls `attend` for it. `guard` is held while a connection is accepted and attended to.
+    /// Cancel-safe.
+    pub(crate) async fn wait<G>(&self, guard: impl Fn() -> G, attend: impl Fn(Accepted)) -> io::Result<()> {
+        if let ListeningSocket::Simulated(listener) = self {
             let connection = listener.accept().await?;
-            attend(Arrived::Ready(Peer { stream: connection.stream, pid: None }));
+            attend(Accepted::Ready(Peer { stream: connection.stream, pid: None }));
             return Ok(());
         }
         std::future::poll_fn(|context| {
             let _guard = guard();
-            self.poll_accept(context).map_ok(|peer| attend(Arrived::Ready(peer)))
+            self.poll_accept(context).map_ok(|peer| attend(Accepted::Ready(peer)))
         })
         .await
     }
 
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Peer>> {
         match self {
-            Door::Unix { listener, .. } => listener.poll_accept(context).map_ok(|(stream, _)| Peer::unix(stream)),
-            Door::Tcp { listener, .. } => listener.poll_accept(context).map(|accepted| Peer::tcp(accepted?.0)),
-            Door::Simulated(_) => Poll::Pending,
+            ListeningSocket::Unix { listener, .. } => {
+                listener.poll_accept(context).map_ok(|(stream, _)| Peer::unix(stream))
+            }
+            ListeningSocket::Tcp { listener, .. } => {
+                listener.poll_accept(context).map(|accepted| Peer::tcp(accepted?.0))
+            }
+            ListeningSocket::Simulated(_) => Poll::Pending,
         }
     }
 }
 
-/// The longest path of a Unix socket, in bytes.
-const LONGEST_PATH: usize = 107;
+/// The maximum length of a Unix socket's path in bytes.
+const MAX_PATH: usize = 107;
 
-/// The system's own words for it do not tell what can be done.
+/// The system's own message does not say what to do.
 fn check_length(path: &Path) -> io::Result<()> {
     let len = path.as_os_str().len();
-    if len <= LONGEST_PATH {
+    if len <= MAX_PATH {
         return Ok(());
     }
     let problem = format!(
-        "the path has {len} bytes, and that of a Unix socket may have {LONGEST_PATH}: choose a shorter 'sock_dir', or set \
+        "the path has {len} bytes, and that of a Unix socket may have {MAX_PATH}: choose a shorter 'sock_dir', or set \
          'ipc_mode: tcp'"
     );
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
-/// A socket file that only has to exist: Salt's command line refuses to talk to a master whose
-/// `publish_pull.ipc` is missing, but never connects to it. Nor can anybody else: nothing listens.
+/// A socket file that only has to exist: Salt's command line refuses to talk to a master whose `publish_pull.ipc` is missing,
+/// but never connects to it. Nobody else can either, because nothing listens.
 #[derive(Debug)]
 pub struct PlaceholderSocket {
     _socket: std::os::unix::net::UnixDatagram,
@@ -221,14 +225,14 @@ pub struct PlaceholderSocket {
 }
 
 impl PlaceholderSocket {
-    /// Makes the file with mode 0600. It is removed when this is dropped.
+    /// Creates the file with mode 0600. It is removed when this is dropped.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let (socket, file) = place(path, 0o600, |path| std::os::unix::net::UnixDatagram::bind(path))?;
+        let (socket, file) = bind_atomically(path, 0o600, |path| std::os::unix::net::UnixDatagram::bind(path))?;
         Ok(PlaceholderSocket { _socket: socket, _file: file })
     }
 }
 
-/// A socket's file. Removed on drop, if it still is the same one.
+/// A socket's file. It is removed on drop, if it is still the same one.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -238,7 +242,7 @@ pub(crate) struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if stat::lstat(&self.path).is_ok_and(|found| identity(&found) == self.identity) {
-            // Failing leaves a file nobody listens on, which the next start replaces.
+            // If this fails it leaves a file that nobody listens on, which the next start replaces.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -248,9 +252,13 @@ fn identity(file: &FileStat) -> (u64, u64) {
     (file.st_dev, file.st_ino)
 }
 
-/// Binds under a passing name, sets the mode and renames, so that nobody ever meets the socket with a wrong mode and a
-/// stale file is replaced in one step.
-fn place<T>(path: &Path, mode: u32, bind: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(T, SocketFile)> {
+/// Binds under a temporary name, sets the mode and renames, so that nobody ever sees the socket with a wrong mode, and a stale
+/// file is replaced atomically.
+fn bind_atomically<T>(
+    path: &Path,
+    mode: u32,
+    bind: impl FnOnce(&Path) -> io::Result<T>,
+) -> io::Result<(T, SocketFile)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     check_length(path)?;
     let directory = path.parent().unwrap_or(Path::new("."));
@@ -272,7 +280,7 @@ fn place<T>(path: &Path, mode: u32, bind: impl FnOnce(&Path) -> io::Result<T>) -
 async fn refuse_living(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(file) if !file.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way"))
         }
         Ok(_) if UnixStream::connect(path).await.is_ok() => {
             Err(io::Error::new(io::ErrorKind::AddrInUse, "another process is listening on it"))
@@ -290,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_are_those_of_salt() {
+    fn socket_names_are_those_of_salt() {
         let dir = Path::new("/run");
         assert_eq!(Endpoints::master(dir).pull.to_string(), "/run/master_event_pull.ipc");
         let minion = Endpoints::minion(dir, "0123456789abcdef");
@@ -299,14 +307,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stale_file_is_replaced_and_a_living_one_is_not() {
+    async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.ipc");
         let endpoint = Endpoint::Path(path.clone());
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let first = Door::open(&Rt::real(), &endpoint, 0o660).await.unwrap();
+        let first = ListeningSocket::open(&Rt::real(), &endpoint, 0o660).await.unwrap();
         assert_eq!(mode(&path), 0o660);
-        let second = Door::open(&Rt::real(), &endpoint, 0o660).await;
+        let second = ListeningSocket::open(&Rt::real(), &endpoint, 0o660).await;
         assert_eq!(second.err().unwrap().kind(), io::ErrorKind::AddrInUse);
         drop(first);
         assert!(!path.exists());
@@ -314,10 +322,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_path_that_is_too_long_is_named_with_what_helps() {
+    async fn a_path_that_is_too_long_is_reported_with_a_hint() {
         let endpoint = Endpoint::Path(format!("/{}/s.ipc", "d".repeat(110)).into());
         for error in [
-            Door::open(&Rt::real(), &endpoint, 0o600).await.err().unwrap(),
+            ListeningSocket::open(&Rt::real(), &endpoint, 0o600).await.err().unwrap(),
             connect(&Rt::real(), &endpoint).await.err().unwrap(),
         ] {
             assert!(error.to_string().contains("sock_dir"), "{error}");
@@ -329,7 +337,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.ipc");
         fs::write(&path, "mine").unwrap();
-        assert!(Door::open(&Rt::real(), &Endpoint::Path(path.clone()), 0o600).await.is_err());
+        assert!(ListeningSocket::open(&Rt::real(), &Endpoint::Path(path.clone()), 0o600).await.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"mine");
     }
 

@@ -1,43 +1,43 @@
-//! Which events a reader wants.
+//! Event filters.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
 use targeting::{Glob, PyRegex};
 
-/// How a pattern is compared with tags (Salt's `event_match_type`).
+/// How a pattern is matched against tags (Salt's `event_match_type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MatchType {
-    /// The tag begins with the text.
+    /// The tag begins with the pattern.
     #[default]
     StartsWith,
-    /// The tag ends with the text.
+    /// The tag ends with the pattern.
     EndsWith,
-    /// The tag contains the text.
+    /// The tag contains the pattern.
     Find,
-    /// The beginning of the tag matches the regular expression.
+    /// The regular expression matches from the beginning of the tag.
     Regex,
-    /// The whole tag matches the shell glob.
+    /// The shell glob matches the whole tag.
     Fnmatch,
 }
 
-/// A pattern or a match type that means nothing.
+/// An invalid pattern or match type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
     /// The name of a match type is unknown.
     #[error("{0:?} is no way to match event tags (startswith, endswith, find, regex, fnmatch)")]
     MatchType(String),
     /// The regular expression cannot be read.
-    #[error("cannot read event tag pattern {pattern:?}: {reason}")]
+    #[error("invalid event tag pattern {pattern:?}: {reason}")]
     Regex {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Which events a reader wants, decided by the tag alone. Made of patterns, one of which must match.
+/// The events that a reader wants, by tag alone: one of the patterns must match.
 #[derive(Clone, Debug)]
 pub struct Filter(Vec<Pattern>);
 
@@ -53,7 +53,7 @@ enum Pattern {
 impl FromStr for MatchType {
     type Err = InvalidPattern;
 
-    /// Reads the names Salt uses: `startswith`, `endswith`, `find`, `regex`, `fnmatch`.
+    /// Parses Salt's names: `startswith`, `endswith`, `find`, `regex`, `fnmatch`.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Ok(match name {
             "startswith" => MatchType::StartsWith,
@@ -67,38 +67,38 @@ impl FromStr for MatchType {
 }
 
 impl Filter {
-    /// Every event.
+    /// Matches every event.
     pub fn all() -> Self {
         Filter::prefix("")
     }
 
-    /// No event at all, to add patterns to.
+    /// Matches no event; add patterns to it.
     pub fn none() -> Self {
         Filter(Vec::new())
     }
 
-    /// Events whose tag begins with a text.
+    /// Matches events whose tag begins with a prefix.
     pub fn prefix(text: &str) -> Self {
         Filter(vec![Pattern::StartsWith(text.into())])
     }
 
-    /// Events whose tag begins with one of some texts.
+    /// Matches events whose tag begins with one of several prefixes.
     pub fn prefixes<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Filter(texts.into_iter().map(|text| Pattern::StartsWith(text.into())).collect())
     }
 
-    /// Events whose tag matches a pattern.
+    /// Matches events whose tag matches a pattern.
     pub fn matching(pattern: &str, how: MatchType) -> Result<Self, InvalidPattern> {
         Ok(Filter(vec![Pattern::new(pattern, how)?]))
     }
 
-    /// The same, and events another filter wants.
+    /// Also matches the events of another filter.
     pub fn or(mut self, other: Filter) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// Says whether events with this tag are wanted.
+    /// Returns whether events with this tag match.
     pub fn wants(&self, tag: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(tag))
     }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_to_match() {
+    fn each_match_type() {
         let tag = "salt/job/20240229131415678901/ret/web1";
         let cases = [
             ("startswith", "salt/job/", true),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_add_up() {
+    fn filters_can_be_combined() {
         let filter = Filter::prefix("a/").or(Filter::prefixes(["b/", "c/"]));
         assert!(["a/1", "b/1", "c/1"].iter().all(|tag| filter.wants(tag)));
         assert!(!filter.wants("d/1"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_filters_are_refused() {
         assert!("contains".parse::<MatchType>().is_err());
         assert!(matches!(Filter::matching("(", MatchType::Regex), Err(InvalidPattern::Regex { .. })));
     }

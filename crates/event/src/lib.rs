@@ -1,13 +1,12 @@
 //! The event bus: tags, subscriptions, the sockets local programs use.
 //!
-//! [`Bus`] carries the events of one daemon: an event is published once, each [`Subscription`] gets a handle to the
-//! same bytes through a bounded queue of its own. [`serve`] opens the bus to other programs on the host through the
-//! two sockets Salt uses (`master_event_pub.ipc` to listen, `master_event_pull.ipc` to send), in the form each release
-//! of Salt understands. [`Remote`] is the other end of these sockets, for programs that talk to a daemon of ours or to
-//! one of Salt's.
+//! [`Bus`] carries the events of one daemon: an event is published once, and each [`Subscription`] gets a handle to the same
+//! bytes through a bounded queue of its own. [`serve`] opens the bus to other programs on the host through the two sockets that
+//! Salt uses (`master_event_pub.ipc` to listen, `master_event_pull.ipc` to send), in the form that each release of Salt
+//! understands. [`Remote`] is the client side of these sockets, for programs that talk to a daemon of Saltern or Salt.
 //!
-//! What is never done here: waiting for a slow reader (it loses its connection, or old events), looking for events at
-//! intervals, copying an event for each reader.
+//! The bus never waits for a slow reader (which loses its connection, or old events), never polls, and never copies an event
+//! for each reader.
 
 mod bus;
 mod endpoint;

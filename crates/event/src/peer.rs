@@ -1,11 +1,11 @@
-//! Which form of frames the program at the other end of a socket reads.
+//! Detects which form of frames the program at the other end of a socket reads.
 //!
-//! The releases of Salt frame events in two ways (see [`wire::ipc`]) and real programs understand only their own.
-//! Neither side ever says who it is: a listening client sends nothing, a server's pull socket answers nothing, and no
-//! sequence of bytes is good for both readers, because one takes the first four bytes for a length and the other wants
-//! a map there. But on a Unix socket the kernel names the process at the other end, and a Python process shows in
-//! `/proc` which interpreter it runs, so that the release of Salt installed for it can be looked up. Where that is not
-//! possible (`ipc_mode: tcp`, a process of another user in an unusual place) the form that most releases read is used.
+//! Releases of Salt frame events in two ways (see [`wire::ipc`]), and Salt's programs understand only their own. Neither side
+//! identifies itself: a listening client sends nothing, a server's pull socket answers nothing, and no sequence of bytes is valid
+//! for both, because one reads the first four bytes as a length and the other expects a map there. But on a Unix socket the
+//! kernel names the process at the other end, and `/proc` shows which interpreter a Python process runs, so the release of Salt
+//! that is installed for it can be looked up. Where that is not possible (`ipc_mode: tcp`, a process of another user in an
+//! unusual bind_atomically), the form that most releases read is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use std::time::Duration;
 
 use wire::ipc::Form;
 
-/// How the form of frames is chosen (option `ipc_event_format`).
+/// How to choose the form of frames (option `ipc_event_format`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FormChoice {
-    /// By the release of Salt the other program belongs to.
+    /// By the release of Salt that the other program belongs to.
     #[default]
     Auto,
-    /// Always this one.
+    /// Always this form.
     Always(Form),
 }
 
 impl FromStr for FormChoice {
     type Err = String;
 
-    /// Reads the option: `auto`, `bare` or `prefixed`.
+    /// Parses the option: `auto`, `bare` or `prefixed`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "auto" => Ok(FormChoice::Auto),
@@ -39,15 +39,15 @@ impl FromStr for FormChoice {
 }
 
 impl FormChoice {
-    /// How to write to a program that listens on our publish socket.
-    pub(crate) async fn to_listener(self, pid: Option<i32>) -> Manner {
+    /// Returns how to write to a program that listens on our publish socket.
+    pub(crate) async fn to_listener(self, pid: Option<i32>) -> WriteMode {
         match self {
-            FormChoice::Always(form) => Manner { form, lead: Duration::ZERO },
-            FormChoice::Auto => release_of(pid).await.map_or_else(Manner::default, Release::manner),
+            FormChoice::Always(form) => WriteMode { form, pause: Duration::ZERO },
+            FormChoice::Auto => release_of(pid).await.map_or_else(WriteMode::default, Release::manner),
         }
     }
 
-    /// The form for a daemon whose pull socket we send to.
+    /// Returns the form for a daemon whose pull socket we send to.
     pub(crate) async fn to_server(self, pid: Option<i32>) -> Form {
         match self {
             FormChoice::Always(form) => form,
@@ -56,44 +56,44 @@ impl FormChoice {
     }
 }
 
-/// How a listening program is written to.
+/// How to write to a listening program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct WriteMode {
     /// The form of frames.
     pub form: Form,
-    /// How long the first event is left alone before the next ones are written.
-    pub lead: Duration,
+    /// How long to wait after the first event before writing the next ones.
+    pub pause: Duration,
 }
 
-/// What programs of 3007 need between the first event and the next.
+/// The pause that programs of 3007 need after the first event.
 ///
-/// They connect, publish, and then ask the operating system again and again whether there is something to read. What
-/// came first was read already, by the loop that had connected, and is looked at only when more comes. With a real
-/// master the return comes much later than the first event; one as fast as ours would come together with it, and would
-/// be noticed when the client's timeout is over.
-const LEAD_OF_3007: Duration = Duration::from_millis(100);
+/// They connect, publish, and then ask the operating system repeatedly whether there is something to read. The loop that
+/// connected has already read the first event, and they look at it only when more arrives. With a real master the return comes
+/// much later than the first event. With a master as fast as ours both would arrive together, and the client would notice them
+/// only at its timeout.
+const PAUSE_OF_3007: Duration = Duration::from_millis(100);
 
 /// A release of Salt, for instance 3008.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
-    /// The line: 3006, 3007, 3008.
+    /// The line: 3006, 3007 or 3008.
     pub line: u32,
     /// The number within the line.
     pub minor: u32,
 }
 
 impl Release {
-    /// The form its programs read from a publish socket.
+    /// Returns the form that its programs read from a publish socket.
     pub fn listens_for(self) -> Form {
         if self.line == 3006 && self.minor >= 26 { Form::LengthPrefix } else { Form::Bare }
     }
 
-    fn manner(self) -> Manner {
-        let lead = if self.line == 3007 { LEAD_OF_3007 } else { Duration::ZERO };
-        Manner { form: self.listens_for(), lead }
+    fn manner(self) -> WriteMode {
+        let pause = if self.line == 3007 { PAUSE_OF_3007 } else { Duration::ZERO };
+        WriteMode { form: self.listens_for(), pause }
     }
 
-    /// The form its daemons read from their pull socket.
+    /// Returns the form that its daemons read from their pull socket.
     pub fn pulls(self) -> Form {
         let first_with_length = match self.line {
             ..3006 => u32::MAX,
@@ -105,7 +105,7 @@ impl Release {
         if self.minor >= first_with_length { Form::LengthPrefix } else { Form::Bare }
     }
 
-    /// Reads a version as Salt writes it: `3006.30`, `3008.0rc1`, `3007.1+12.gabc`.
+    /// Parses a version as Salt writes it: `3006.30`, `3008.0rc1`, `3007.1+12.gabc`.
     fn parse(version: &str) -> Option<Self> {
         let mut parts = version.trim().splitn(2, '.');
         let line = parts.next()?.parse().ok()?;
@@ -115,7 +115,7 @@ impl Release {
     }
 }
 
-/// Looks up the release of a process, away from the threads that serve connections: it reads directories.
+/// Looks up the release of a process, on a blocking thread because it reads directories.
 async fn release_of(pid: Option<i32>) -> Option<Release> {
     let pid = pid?;
     if pid.cast_unsigned() == std::process::id() {
@@ -125,15 +125,15 @@ async fn release_of(pid: Option<i32>) -> Option<Release> {
 }
 
 fn find_release(process: &Path) -> Option<Release> {
-    // The command line can be read for any process and names the interpreter for every installed script. The maps show
-    // where a module of Salt's was really loaded from, but take the same user or root, and so does the link to the
-    // program, which is the system's interpreter also when a virtual environment is used.
+    // The command line can be read for any process, and names the interpreter for every installed script. The maps show where a
+    // module of Salt was really loaded from, but need the same user or root. So does the link to the program, which is the system's
+    // interpreter even if a virtual environment is used.
     by_command_line(process).or_else(|| by_maps(process)).or_else(|| by_program(process))
 }
 
 fn by_command_line(process: &Path) -> Option<Release> {
     let line = fs::read(process.join("cmdline")).ok()?;
-    // A process that changed its title has blanks between the words, or one word that is no path.
+    // A process that changed its title has blanks between the words, or one word that is not a path.
     let first = line.split(|byte| *byte == 0 || *byte == b' ').next()?;
     let interpreter = Path::new(std::str::from_utf8(first).ok()?);
     interpreter.is_absolute().then(|| installed_for(interpreter)).flatten()
@@ -143,13 +143,13 @@ fn by_program(process: &Path) -> Option<Release> {
     installed_for(&fs::read_link(process.join("exe")).ok()?)
 }
 
-/// The release of Salt installed for a Python interpreter.
+/// Returns the release of Salt that is installed for a Python interpreter.
 fn installed_for(interpreter: &Path) -> Option<Release> {
     interpreter.file_name()?.to_str()?.starts_with("python").then_some(())?;
     site_directories(interpreter.parent()?.parent()?).iter().find_map(|site| release_in(site))
 }
 
-/// The directories below a prefix that hold Python packages.
+/// Returns the directories below a prefix that contain Python packages.
 fn site_directories(prefix: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for library in [prefix.join("lib"), prefix.join("local/lib"), prefix.join("lib64")] {
@@ -166,14 +166,14 @@ fn site_directories(prefix: &Path) -> Vec<PathBuf> {
 fn by_maps(process: &Path) -> Option<Release> {
     let maps = fs::read_to_string(process.join("maps")).ok()?;
     let loaded = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
-    // Every program of Salt loads the packer, which lies beside Salt: <site>/msgpack/_cmsgpack….so.
+    // Every program of Salt loads msgpack's extension, which is installed beside Salt: <site>/msgpack/_cmsgpack….so.
     let packer = loaded
         .into_iter()
         .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("_cmsgpack")))?;
     release_in(packer.parent()?.parent()?)
 }
 
-/// The release of Salt installed in a directory of Python packages.
+/// Returns the release of Salt that is installed in a directory of Python packages.
 fn release_in(site: &Path) -> Option<Release> {
     if let Ok(version) = fs::read_to_string(site.join("salt/_version.txt")) {
         return Release::parse(&version);
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// A process directory and an installation as they look on a host.
+    /// A process directory and an installation as they are on a host.
     struct Host(tempfile::TempDir);
 
     impl Host {

@@ -1,4 +1,4 @@
-//! The bus of another process.
+//! The client of another process's bus.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use wire::ipc::{self, Form};
 use crate::endpoint::{self, Peer};
 use crate::{DEFAULT_MAX_SIZE, Endpoint, Endpoints, Event, EventError, Filter, FormChoice, STAMP, stamp};
 
-/// The largest frame taken from a publish socket, in bytes. A master with a raised `max_event_size` may send large
+/// The largest frame that is accepted from a publish socket, in bytes. A master with a raised `max_event_size` may send large
 /// ones.
 const FRAME_LIMIT: usize = 1 << 30;
 
-/// The bus of a daemon on this host, ours or one of Salt's.
+/// The bus of a Saltern or Salt daemon on this host.
 ///
-/// Listening understands both forms of frames. Sending chooses the form by the release of Salt the daemon belongs to
+/// Listening understands both forms of frames. Sending chooses the form by the release of Salt that the daemon belongs to
 /// ([`FormChoice::Auto`]); see [`Remote::with_form`].
 pub struct Remote {
     rt: Rt,
@@ -32,63 +32,63 @@ struct Pull {
     form: Form,
 }
 
-/// What may go wrong between us and another process's bus.
+/// Errors of the connection to another process's bus.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// Nobody listens there, or we may not connect.
     #[error("cannot connect to event bus {endpoint}")]
     Connect {
-        /// Where.
+        /// The socket.
         endpoint: Endpoint,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The daemon closed the connection: it ended, or we read too slowly.
+    /// The daemon closed the connection: it stopped, or we read too slowly.
     #[error("event bus {endpoint} closed the connection")]
     Closed {
-        /// Where.
+        /// The socket.
         endpoint: Endpoint,
     },
     /// The connection broke.
     #[error("connection to event bus {endpoint} failed")]
     Io {
-        /// Where.
+        /// The socket.
         endpoint: Endpoint,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// What arrives are no frames.
-    #[error("{endpoint} is no event bus: {source}")]
+    /// The data is not in frames.
+    #[error("{endpoint} is not an event bus: {source}")]
     Frame {
-        /// Where.
+        /// The socket.
         endpoint: Endpoint,
-        /// What is wrong.
+        /// The reason.
         source: ipc::Error,
     },
-    /// The event to be sent is none.
+    /// The event is invalid.
     #[error("cannot send event")]
     Event(#[from] EventError),
 }
 
 impl Remote {
-    /// Returns a handle; nothing is connected yet.
+    /// Creates a client, without connecting.
     pub fn new(rt: Rt, endpoints: Endpoints) -> Self {
         Remote { rt, endpoints, form: FormChoice::Auto, max_size: DEFAULT_MAX_SIZE, pull: None }
     }
 
-    /// Chooses the form of the frames that are sent.
+    /// Sets the form of the frames that are sent.
     pub fn with_form(self, form: FormChoice) -> Self {
         Remote { form, ..self }
     }
 
-    /// Sets the most bytes of packed data in an event that is sent (`max_event_size`).
+    /// Sets the maximum size of an event's packed data (`max_event_size`).
     pub fn with_max_size(self, max_size: usize) -> Self {
         Remote { max_size, ..self }
     }
 
-    /// Starts to listen.
+    /// Connects and listens.
     pub fn listen(&self, filter: Filter) -> impl Future<Output = Result<Listening, RemoteError>> + Send + use<> {
-        // The connection for sending cannot be looked at from two threads at once, so the future knows nothing of it.
+        // The connection for sending is not `Sync`, so the future must not borrow it.
         let (rt, endpoint) = (self.rt.clone(), self.endpoints.publish.clone());
         async move {
             let Peer { stream, .. } = connect(&rt, &endpoint).await?;
@@ -96,13 +96,13 @@ impl Remote {
         }
     }
 
-    /// Sends an event, with `_stamp` as the last entry of its data. The connection is kept for the next one.
+    /// Sends an event, with `_stamp` as the last entry of its data. The connection is kept for the next event.
     pub async fn fire(&mut self, tag: impl Into<String>, mut data: Map) -> Result<(), RemoteError> {
         data.remove(STAMP);
         data.insert(STAMP, stamp(self.rt.now()));
         let event = Event::new(tag, data, self.max_size)?;
         if let Some(pull) = self.pull.take() {
-            // The daemon may have been restarted since the last event.
+            // The daemon may have restarted since the last event.
             if self.send(pull, &event).await.is_ok() {
                 return Ok(());
             }
@@ -112,7 +112,7 @@ impl Remote {
         self.send(pull, &event).await.map_err(|source| RemoteError::Io { endpoint, source })
     }
 
-    /// Not `&self`, which another thread might look through while this waits.
+    /// Not `&self`, because `self` is not `Sync` and this waits.
     async fn connect_pull(&mut self) -> Result<Pull, RemoteError> {
         let Peer { stream, pid } = connect(&self.rt, &self.endpoints.pull).await?;
         Ok(Pull { stream, form: self.form.to_server(pid).await })
@@ -131,7 +131,7 @@ async fn connect(rt: &Rt, endpoint: &Endpoint) -> Result<Peer, RemoteError> {
     connected.map_err(|source| RemoteError::Connect { endpoint: endpoint.clone(), source })
 }
 
-/// A place on another process's bus.
+/// A subscription to another process's bus.
 pub struct Listening {
     endpoint: Endpoint,
     stream: BoxStream,
@@ -141,10 +141,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Waits for the next event. After an error the connection is of no more use.
+    /// Waits for the next event. After an error the connection is unusable.
     ///
-    /// Nothing is lost when the future is dropped before it is ready. An event whose data cannot be read is passed
-    /// over with a warning.
+    /// The future is cancel-safe: dropping it loses no event. An event whose data cannot be parsed is skipped with a
+    /// warning.
     pub async fn next(&mut self) -> Result<Event, RemoteError> {
         loop {
             while let Some(bytes) = self.buffered()? {
@@ -156,7 +156,7 @@ impl Listening {
         }
     }
 
-    /// Changes what is listened for, beginning with the next event that has not been returned yet.
+    /// Changes the filter, beginning with the next event that has not been returned yet.
     pub fn set_filter(&mut self, filter: Filter) {
         self.filter = filter;
     }
@@ -172,7 +172,7 @@ impl Listening {
             Ok(_) => Event::from_bytes(bytes),
             Err(error) => Err(error),
         };
-        event.inspect_err(|error| tracing::warn!(endpoint = %self.endpoint, %error, "passing over an event")).ok()
+        event.inspect_err(|error| tracing::warn!(endpoint = %self.endpoint, %error, "skipping an event")).ok()
     }
 
     async fn read(&mut self) -> Result<(), RemoteError> {

@@ -1,4 +1,4 @@
-//! The sockets through which other programs on the host share the bus.
+//! Serves a bus to other programs on the host through its sockets.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -15,24 +15,23 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, error, warn};
 use wire::ipc::{self, Form};
 
-use crate::bus::LetIn;
-use crate::endpoint::{Arrived, Door};
-use crate::peer::Manner;
+use crate::bus::AcceptWaiting;
+use crate::endpoint::{Accepted, ListeningSocket};
+use crate::peer::WriteMode;
 use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Subscription};
 
 /// How many frames are written with one call.
 const BATCH: usize = 64;
 
-/// The smallest limit for a frame on the pull socket: programs may have a larger `max_event_size` than we.
+/// The minimum limit of a frame on the pull socket, because programs may have a larger `max_event_size` than we.
 const MIN_FRAME_LIMIT: usize = 16 << 20;
 
-/// How a bus is served.
+/// Options of a served bus.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
     /// The form of frames for programs that listen (`ipc_event_format`).
     pub form: FormChoice,
-    /// The most bytes that wait for one program that listens before it is disconnected (`ipc_write_buffer`);
-    /// 0 stands for 64 MiB.
+    /// How many bytes may wait for one listening program before it is disconnected (`ipc_write_buffer`); 0 means 64 MiB.
     pub write_buffer: usize,
 }
 
@@ -46,13 +45,13 @@ impl Default for ServeOptions {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open event socket {endpoint}")]
 pub struct ServeError {
-    /// Where.
+    /// The socket.
     pub endpoint: Endpoint,
-    /// Why.
+    /// The system's error.
     pub source: io::Error,
 }
 
-/// The open sockets of a bus. Dropping it closes them, disconnects everybody and removes the files.
+/// The open sockets of a bus. Dropping it closes them, disconnects every program and removes the files.
 #[derive(Debug)]
 pub struct Server {
     tasks: [JoinHandle<()>; 2],
@@ -60,20 +59,20 @@ pub struct Server {
 
 /// Opens a bus to other programs on the host.
 ///
-/// Programs that connect to the publish socket get every event; whoever leaves more than
-/// [`ServeOptions::write_buffer`] unread is disconnected. Events sent to the pull socket, in the form of any release,
-/// are put on the bus as they are; a connection that sends something else is closed with a warning.
+/// Programs that connect to the publish socket get every event. A program that leaves more than
+/// [`ServeOptions::write_buffer`] unread is disconnected. Events that are sent to the pull socket, in the form of any release,
+/// are fired as they are; a connection that sends anything else is closed with a warning.
 pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> Result<Server, ServeError> {
     let pull = open(bus, &endpoints.pull, 0o600).await?;
     let publish = open(bus, &endpoints.publish, endpoints.publish_mode).await?;
     let listeners = Listeners { bus: bus.clone(), options, endpoint: Arc::new(endpoints.publish.clone()) };
     let senders = Senders { bus: bus.clone(), endpoint: Arc::new(endpoints.pull.clone()) };
     let rt = bus.rt();
-    let (listening, listeners) = Entrance::new(publish, move |arrived| listeners.clone().attend(arrived).boxed());
-    let (sending, senders) = Entrance::new(pull, move |arrived| senders.clone().attend(arrived).boxed());
-    // Who has connected gets all that is fired from then on.
-    let door: Arc<dyn LetIn> = listening.clone();
-    bus.add_door(Arc::downgrade(&door));
+    let (listening, listeners) = Acceptor::new(publish, move |accepted| listeners.clone().attend(accepted).boxed());
+    let (sending, senders) = Acceptor::new(pull, move |accepted| senders.clone().attend(accepted).boxed());
+    // A program that has connected gets all events that are fired from then on.
+    let socket: Arc<dyn AcceptWaiting> = listening.clone();
+    bus.add_socket(Arc::downgrade(&socket));
     Ok(Server {
         tasks: [
             rt.spawn(accept_all(rt.clone(), endpoints.publish.clone(), listening, listeners)),
@@ -83,11 +82,11 @@ pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> R
 }
 
 impl Server {
-    /// Closes the sockets and returns when their files are gone.
+    /// Closes the sockets, and returns when their files are removed.
     pub async fn close(mut self) {
         for task in &mut self.tasks {
             task.abort();
-            // An aborted task ends with an error, which is what was wanted.
+            // An aborted task ends with an error, which is expected here.
             let _ = task.await;
         }
     }
@@ -101,50 +100,50 @@ impl Drop for Server {
     }
 }
 
-async fn open(bus: &Bus, endpoint: &Endpoint, mode: u32) -> Result<Door, ServeError> {
-    let opened = Door::open(bus.rt(), endpoint, mode).await;
+async fn open(bus: &Bus, endpoint: &Endpoint, mode: u32) -> Result<ListeningSocket, ServeError> {
+    let opened = ListeningSocket::open(bus.rt(), endpoint, mode).await;
     opened.map_err(|source| ServeError { endpoint: endpoint.clone(), source })
 }
 
-/// A door, and what is done with those who come in.
-struct Entrance<A> {
-    door: Door,
+/// A listening socket, and the handler of its connections.
+struct Acceptor<A> {
+    socket: ListeningSocket,
     attend: A,
-    /// Held from when somebody is accepted until they are attended to.
+    /// Held while a connection is accepted and attended to.
     one_at_a_time: Mutex<()>,
     visits: mpsc::UnboundedSender<Visit>,
 }
 
 type Visit = BoxFuture<'static, ()>;
 
-impl<A: Fn(Arrived) -> Visit> Entrance<A> {
-    fn new(door: Door, attend: A) -> (Arc<Self>, mpsc::UnboundedReceiver<Visit>) {
+impl<A: Fn(Accepted) -> Visit> Acceptor<A> {
+    fn new(socket: ListeningSocket, attend: A) -> (Arc<Self>, mpsc::UnboundedReceiver<Visit>) {
         let (visits, come) = mpsc::unbounded_channel();
-        (Arc::new(Entrance { door, attend, one_at_a_time: Mutex::new(()), visits }), come)
+        (Arc::new(Acceptor { socket, attend, one_at_a_time: Mutex::new(()), visits }), come)
     }
 
     fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
         self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a visit: a listener is on the bus from here on.
-    fn enter(&self, arrived: Arrived) {
-        // When the server is being closed nobody attends to it.
-        let _ = self.visits.send((self.attend)(arrived));
+    /// Starts to serve a connection: from here on, a listener is on the bus.
+    fn enter(&self, accepted: Accepted) {
+        // While the server is being closed, nobody serves the connection.
+        let _ = self.visits.send((self.attend)(accepted));
     }
 
-    /// Waits for the next one to come in.
+    /// Waits for the next connection.
     async fn wait(&self) -> io::Result<()> {
-        self.door.wait(|| self.one_at_a_time(), |arrived| self.enter(arrived)).await
+        self.socket.wait(|| self.one_at_a_time(), |accepted| self.enter(accepted)).await
     }
 }
 
-impl<A: Fn(Arrived) -> Visit + Send + Sync> LetIn for Entrance<A> {
-    fn let_in(&self) {
+impl<A: Fn(Accepted) -> Visit + Send + Sync> AcceptWaiting for Acceptor<A> {
+    fn accept_waiting(&self) {
         let _one = self.one_at_a_time();
-        // An error ends it; the task at the door meets it, too, and tells of it.
-        while let Ok(arrived) = self.door.try_accept() {
-            self.enter(arrived);
+        // An error ends the loop; the accepting task gets it too, and reports it.
+        while let Ok(accepted) = self.socket.try_accept() {
+            self.enter(accepted);
         }
     }
 }
@@ -153,10 +152,10 @@ impl<A: Fn(Arrived) -> Visit + Send + Sync> LetIn for Entrance<A> {
 async fn accept_all<A>(
     rt: Rt,
     endpoint: Endpoint,
-    entrance: Arc<Entrance<A>>,
+    entrance: Arc<Acceptor<A>>,
     mut visits: mpsc::UnboundedReceiver<Visit>,
 ) where
-    A: Fn(Arrived) -> Visit + Send + Sync + 'static,
+    A: Fn(Accepted) -> Visit + Send + Sync + 'static,
 {
     let mut connections = JoinSet::new();
     loop {
@@ -166,7 +165,7 @@ async fn accept_all<A>(
                 connections.spawn(rt.task(visit));
             }
             entered = entrance.wait() => if let Err(error) = entered {
-                // Most likely there are too many open files; that takes a moment to pass.
+                // Most likely there are too many open files, which passes after a moment.
                 error!(%endpoint, %error, "cannot accept a connection to the event bus");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             },
@@ -185,16 +184,16 @@ struct Listeners {
 }
 
 impl Listeners {
-    /// Sends every event until the other side leaves or falls behind.
+    /// Sends every event until the program disconnects or is too slow.
     ///
-    /// Not an `async fn`: the subscription has to exist before the first await, so that nothing is missed while the
-    /// form is being found out.
-    fn attend(self, arrived: Arrived) -> impl Future<Output = ()> + Send + 'static {
+    /// Not an `async fn`: the subscription has to exist before the first await, so that nothing is missed while the form is being
+    /// detected.
+    fn attend(self, accepted: Accepted) -> impl Future<Output = ()> + Send + 'static {
         let bytes = if self.options.write_buffer == 0 { 64 << 20 } else { self.options.write_buffer };
         let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
         let events = self.bus.subscribe_within(Filter::all(), limits);
         async move {
-            let Ok(peer) = arrived.into_peer() else { return };
+            let Ok(peer) = accepted.into_peer() else { return };
             let manner = self.options.form.to_listener(peer.pid).await;
             let (read, write) = tokio::io::split(peer.stream);
             tokio::select! {
@@ -209,17 +208,17 @@ impl Listeners {
         &self,
         mut events: Subscription,
         mut stream: WriteHalf<BoxStream>,
-        manner: Manner,
+        manner: WriteMode,
         pid: Option<i32>,
     ) {
         let overrun = events.overrun();
-        let Manner { form, lead } = manner;
+        let WriteMode { form, pause } = manner;
         let sending = async {
-            if !lead.is_zero()
+            if !pause.is_zero()
                 && let Some(first) = events.next().await
             {
                 write_frames(&mut stream, vec![first.frame(form)]).await?;
-                tokio::time::sleep(lead).await;
+                tokio::time::sleep(pause).await;
             }
             while let Some(event) = events.next().await {
                 write_frames(&mut stream, batch(event, &mut events, form)).await?;
@@ -233,13 +232,13 @@ impl Listeners {
                 warn!(%endpoint, pid, "disconnecting a program that reads events too slowly");
             }
             result = sending => if let Err(error) = result {
-                debug!(endpoint = %self.endpoint, pid, %error, "a program that listened to events has left");
+                debug!(endpoint = %self.endpoint, pid, %error, "a listening program has disconnected");
             }
         }
     }
 }
 
-/// Collects the frames that wait already.
+/// Collects the frames that are waiting already.
 fn batch(first: Event, events: &mut Subscription, form: Form) -> Vec<Bytes> {
     let rest = std::iter::from_fn(|| events.try_next());
     std::iter::once(first).chain(rest.take(BATCH - 1)).map(|event| event.frame(form)).collect()
@@ -265,7 +264,7 @@ async fn write_frames(stream: &mut WriteHalf<BoxStream>, mut frames: Vec<Bytes>)
     Ok(())
 }
 
-/// Waits until the other side closes; what it may send means nothing.
+/// Waits until the program disconnects, and ignores what it sends.
 async fn until_gone(mut stream: ReadHalf<BoxStream>) {
     let mut ignored = [0; 512];
     while let Ok(1..) = stream.read(&mut ignored).await {}
@@ -280,12 +279,12 @@ struct Senders {
 }
 
 impl Senders {
-    /// Puts what the other side sends on the bus until it leaves or sends something that is no frame.
-    async fn attend(self, arrived: Arrived) {
-        let Ok(peer) = arrived.into_peer() else { return };
+    /// Fires what the program sends until it disconnects, or sends something that is not a frame.
+    async fn attend(self, accepted: Accepted) {
+        let Ok(peer) = accepted.into_peer() else { return };
         let pid = peer.pid;
         if let Err(error) = self.receive(peer.stream).await {
-            warn!(endpoint = %self.endpoint, pid, %error, "closing a connection that sends no events");
+            warn!(endpoint = %self.endpoint, pid, %error, "closing a connection that does not send events");
         }
     }
 
@@ -300,7 +299,7 @@ impl Senders {
             buffer.reserve(4096);
             match stream.read_buf(&mut buffer).await {
                 Ok(1..) => {}
-                // Leaving in the middle of a frame loses that frame only.
+                // Disconnecting in the middle of a frame loses only that frame.
                 Ok(0) | Err(_) => return Ok(()),
             }
         }

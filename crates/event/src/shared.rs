@@ -1,4 +1,4 @@
-//! An event as many readers share it.
+//! An event that many readers share.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,9 +9,9 @@ use wire::ipc::{self, Form};
 
 use crate::EventError;
 
-/// An event, shared by all who read it. Cheap to clone.
+/// An event, shared by all its readers. It is cheap to clone.
 ///
-/// It is packed when the first socket wants it, and at most once, for both forms of frames.
+/// It is packed when the first socket needs it, and at most once, for both forms of frames.
 #[derive(Clone)]
 pub struct Event(Arc<Shared>);
 
@@ -21,16 +21,16 @@ struct Shared {
     packed: OnceLock<Packed>,
 }
 
-/// The frame with its length, and where the event's own bytes begin in it.
+/// The frame with its length, and the offset of the event's own bytes in it.
 struct Packed {
     frame: Bytes,
     body_at: usize,
 }
 
 impl Event {
-    /// Returns an event. Data of more than `max_size` packed bytes are trimmed for those who read the bytes.
+    /// Creates an event. Data of more than `max_size` packed bytes is trimmed in its bytes.
     ///
-    /// An empty tag is refused, and so is one that contains the separator of tag and data.
+    /// Fails if the tag is empty, or contains the separator of tag and data.
     pub fn new(tag: impl Into<String>, data: Map, max_size: usize) -> Result<Self, EventError> {
         let tag = tag.into();
         if tag.is_empty() {
@@ -43,7 +43,7 @@ impl Event {
         Ok(Event(Arc::new(Shared { event, max_size, packed: OnceLock::new() })))
     }
 
-    /// Reads an event from the bytes a frame carried.
+    /// Parses an event from the bytes of a frame.
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, EventError> {
         let event = wire::event::Event::decode(bytes)?;
         if event.tag.is_empty() {
@@ -53,7 +53,7 @@ impl Event {
         Ok(Event(Arc::new(Shared { event, max_size: usize::MAX, packed })))
     }
 
-    /// The tag, for instance `salt/job/20240229131415678901/ret/web1`.
+    /// Returns the tag, for instance `salt/job/20240229131415678901/ret/web1`.
     pub fn tag(&self) -> &str {
         &self.0.event.tag
     }
@@ -63,13 +63,13 @@ impl Event {
         &self.0.event.data
     }
 
-    /// The bytes of the event: tag, separator, packed data.
+    /// Returns the bytes of the event: tag, separator, packed data.
     pub fn bytes(&self) -> Bytes {
         let packed = self.packed();
         packed.frame.slice(packed.body_at..)
     }
 
-    /// The frame to write to a socket.
+    /// Returns the frame to write to a socket.
     pub fn frame(&self, form: Form) -> Bytes {
         let frame = &self.packed().frame;
         match form {
@@ -78,7 +78,7 @@ impl Event {
         }
     }
 
-    /// About how much memory the packed event takes, in bytes.
+    /// Returns the approximate memory of the packed event in bytes.
     pub(crate) fn size(&self) -> usize {
         self.packed().frame.len() + 256
     }
@@ -86,7 +86,7 @@ impl Event {
     fn packed(&self) -> &Packed {
         self.0.packed.get_or_init(|| {
             let bytes = self.0.event.encode(self.0.max_size).unwrap_or_else(|error| {
-                // The tag was checked when the event was made; nothing else can fail.
+                // The tag was checked when the event was created; nothing else can fail.
                 unreachable!("cannot pack an event that was checked: {error}")
             });
             Packed::new(&bytes)
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_is_made_once_for_both_forms() {
+    fn the_frame_is_packed_once_for_both_forms() {
         let event = Event::new("t", map! { "a" => 1 }, 1000).unwrap();
         let long = event.frame(Form::LengthPrefix);
         let bare = event.frame(Form::Bare);
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn tags_that_cannot_be_read_back_are_refused() {
+    fn tags_that_cannot_be_parsed_are_refused() {
         assert_eq!(Event::new("", Map::new(), 9).unwrap_err(), EventError::EmptyTag);
         assert!(matches!(Event::new("a\n", Map::new(), 9).unwrap_err(), EventError::TagWithSeparator(_)));
         assert_eq!(Event::from_bytes(&Bytes::from_static(b"\n\n\x80")).unwrap_err(), EventError::EmptyTag);
     }
 
     #[test]
-    fn only_the_bytes_are_trimmed() {
+    fn only_the_packed_data_is_trimmed() {
         let event = Event::new("t", map! { "big" => "x".repeat(900), "id" => "web1" }, 500).unwrap();
         assert_eq!(event.data().get_str("big").unwrap().len(), 900);
         let read = Event::from_bytes(&event.bytes()).unwrap();

@@ -1,17 +1,17 @@
-//! The time an event carries.
+//! The timestamp of an event.
 
 use std::time::SystemTime;
 
 use wire::Jid;
 
-/// The entry of an event's data that says when it was sent.
+/// The key of the timestamp in an event's data.
 pub const STAMP: &str = "_stamp";
 
-/// Returns a time as events carry it: ISO 8601 in UTC with microseconds, which are left out when they are zero.
+/// Formats a time as in events: ISO 8601 in UTC with microseconds, which are omitted if they are zero.
 ///
 /// This is the form of 3008, with the offset `+00:00`; 3006 and 3007 write no offset and read both.
 pub fn stamp(time: SystemTime) -> String {
-    // A job id is the same moment in digits.
+    // A job id has the same moment as digits.
     let jid = Jid::at(time);
     let (date, time) = jid.as_str().split_at(8);
     let (time, micros) = time.split_at(6);
