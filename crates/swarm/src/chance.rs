@@ -1,18 +1,18 @@
-//! What is left to chance, as a function of the seed: the same seed gives each minion the same fate.
+//! Random decisions as a function of the seed: the same seed gives each minion the same fate.
 
 use std::time::Duration;
 
-/// What a number is drawn for. Different purposes of the same minion have nothing to do with each other.
+/// The purpose of a random number. Different purposes of one minion are independent.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Purpose {
     /// Whether a minion is slow.
     Slow = 1,
-    /// How long a minion stays before it leaves.
+    /// How long a minion stays connected.
     Stay,
-    /// How long it is away.
+    /// How long it stays away.
     Away,
-    /// When a minion does something again that it does at intervals.
+    /// The phase of a minion's periodic actions.
     Phase,
     /// Whether a publication is lost.
     LostPublication,
@@ -20,11 +20,11 @@ pub(crate) enum Purpose {
     LostReturn,
     /// How long a job runs.
     Delay,
-    /// How long a minion waits before it tries again.
+    /// How long a minion waits before a retry.
     Backoff,
 }
 
-/// The chances of one minion.
+/// The random decisions of one minion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chance {
     seed: u64,
@@ -36,27 +36,27 @@ impl Chance {
         Chance { seed, minion: minion as u64 }
     }
 
-    /// A number from 0 to below 1 for the `turn`-th decision of a purpose.
+    /// Returns a number from 0 to below 1 for the `turn`-th decision of a purpose.
     pub(crate) fn draw(self, purpose: Purpose, turn: u64) -> f64 {
         let mixed =
             [purpose as u64, self.minion, turn].iter().fold(mix(self.seed), |state, part| mix(state ^ mix(*part)));
-        // The 53 bits a float of this size can tell apart.
+        // A float of this size has 53 significant bits.
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Says whether something happens that happens in so many of a hundred cases.
+    /// Returns whether an event with this probability in percent happens.
     pub(crate) fn happens(self, purpose: Purpose, turn: u64, percent: f64) -> bool {
         percent > 0.0 && self.draw(purpose, turn) * 100.0 < percent
     }
 
-    /// A time between two, both of them possible.
+    /// Returns a duration between two, inclusive.
     pub(crate) fn between(self, purpose: Purpose, turn: u64, least: Duration, most: Duration) -> Duration {
         least + most.saturating_sub(least).mul_f64(self.draw(purpose, turn))
     }
 
-    /// How long a minion stays the `turn`-th time, when of so many minions `per_second` leave each second.
+    /// Returns how long a minion stays the `turn`-th time, if `per_second` of all minions leave each second.
     ///
-    /// Leaving is without memory, so that the rate is even from the first second on.
+    /// The distribution is exponential, so the rate is constant from the first second on.
     pub(crate) fn stay(self, turn: u64, per_second: f64, minions: usize) -> Option<Duration> {
         if per_second <= 0.0 {
             return None;
@@ -66,7 +66,7 @@ impl Chance {
     }
 }
 
-/// One step of SplitMix64: every bit of the input changes half of the output's.
+/// One step of SplitMix64: every bit of the input changes half of the output bits.
 fn mix(input: u64) -> u64 {
     let mut state = input.wrapping_add(0x9e37_79b9_7f4a_7c15);
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_fate_and_another_one_another() {
+    fn decisions_follow_from_the_seed() {
         let fate = |seed| (0..50).map(|turn| Chance::new(seed, 7).stay(turn, 2.0, 100).unwrap()).collect::<Vec<_>>();
         assert_eq!(fate(1), fate(1));
         assert_ne!(fate(1), fate(2));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_hundred_are_hit() {
+    fn percentages_are_met() {
         let hit =
             |percent| (0..10_000).filter(|minion| Chance::new(3, *minion).happens(Purpose::Slow, 0, percent)).count();
         assert_eq!((hit(0.0), hit(100.0)), (0, 10_000));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_leave_each_second_as_was_asked_for() {
+    fn the_rate_of_leaving_is_met() {
         let minions = 2000;
         let leaves = |minion: usize| {
             let mut now = Duration::ZERO;

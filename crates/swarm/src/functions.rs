@@ -1,29 +1,29 @@
-//! The functions minions of a swarm answer, with made-up values.
+//! The functions that minions of a swarm answer, with made-up values.
 
 use value::{Map, Value, list, map};
 
-/// What a function is asked with.
+/// A function call.
 pub struct Question<'a> {
     /// Its name.
     pub fun: &'a str,
-    /// Its arguments as published, keyword maps among them.
+    /// The arguments as published, including keyword maps.
     pub arg: &'a [Value],
-    /// The minion's grains, made when asked for.
+    /// Returns the minion's grains.
     pub grains: &'a dyn Fn() -> Map,
-    /// The jobs that run on the minion: what was published of each.
+    /// The publications of the jobs that run on the minion.
     pub running: &'a [Map],
-    /// Bytes of a made-up highstate return, about.
+    /// The approximate size of a made-up highstate return in bytes.
     pub return_size: usize,
 }
 
-/// What a function came to.
+/// The result of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The value, or the words of the failure.
+    /// The value, or the error text.
     pub value: Value,
-    /// 0 when all is well.
+    /// 0 on success.
     pub retcode: i64,
-    /// How the value wants to be printed.
+    /// The outputter of the value.
     pub out: Option<&'static str>,
 }
 
@@ -33,12 +33,12 @@ impl Answer {
     }
 }
 
-/// Says whether a function takes the time jobs take. Questions about jobs are answered at once.
+/// Returns whether a function takes the time of a job. Questions about jobs are answered at once.
 pub fn takes_time(fun: &str) -> bool {
     !fun.starts_with("saltutil.")
 }
 
-/// Answers a question.
+/// Answers a call.
 pub fn answer(question: &Question) -> Answer {
     let (positional, keywords) = split(question.arg);
     let texts = || positional.iter().filter_map(|value| value.as_str());
@@ -87,9 +87,9 @@ fn split(arg: &[Value]) -> (Vec<&Value>, Map) {
     (positional, keywords)
 }
 
-/// Results of made-up states, as many as make about so many bytes on the wire; one at least.
+/// Returns results of made-up states, at least one, of about so many bytes in the protocol.
 fn highstate(size: usize) -> Value {
-    // What one state has besides its text: measured on the wire.
+    // The size of a state's result without its text, measured in the protocol.
     const BARE: usize = 250;
     const TEXT: usize = 250;
     let states = (size / (BARE + TEXT)).max(1);

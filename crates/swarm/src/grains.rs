@@ -1,15 +1,15 @@
-//! Made-up facts of a machine.
+//! Made-up grains.
 
 use value::{Map, Value, map};
 
-/// Systems the minions have in turn.
+/// Operating systems, which the minions have in turn.
 const SYSTEMS: [(&str, &str, &str); 3] =
     [("Debian", "Debian", "13"), ("Ubuntu", "Debian", "26.04"), ("Rocky", "RedHat", "10.1")];
 
-/// Groups of minions, in the grain `swarm_group`: for targets that mean a tenth of them.
+/// The number of groups in the grain `swarm_group`, for targets that match a tenth of the minions.
 const GROUPS: usize = 10;
 
-/// The grains of the minion with a number. `many` makes them as large as those of a real machine, some four kilobytes.
+/// Returns the grains of the minion with a number. `many` makes them as large as those of a real machine, about four kilobytes.
 pub(crate) fn grains(id: &str, number: usize, many: bool) -> Map {
     let (os, family, release) = SYSTEMS[number % SYSTEMS.len()];
     let mut grains = map! {
@@ -38,7 +38,7 @@ pub(crate) fn grains(id: &str, number: usize, many: bool) -> Map {
     grains
 }
 
-/// An address of 10.0.0.0/8 for each number.
+/// Returns an address in 10.0.0.0/8 for each number.
 fn address(number: usize) -> String {
     let [_, b, c, d] = (number as u32 + 1).to_be_bytes();
     format!("10.{b}.{c}.{d}")

@@ -1,8 +1,8 @@
-//! The keys of the minions: made once, kept in a directory, used again by every later swarm.
+//! The keys of the minions: created once, stored in a directory, and used by every later swarm.
 //!
-//! Making an RSA key takes a tenth of a second, so minions may share a pool of them. They lie in files of twenty keys each,
-//! `<bits>-<number>.pem` with mode 0600, written when complete. Their order never changes: as long as the size of the pool is
-//! the same, each minion has the same key the next time, and a master that knows a swarm knows it again.
+//! Creating an RSA key takes a tenth of a second, so minions may share a pool of them. The pool is in files of twenty keys each,
+//! `<bits>-<number>.pem` with mode 0600. The order never changes: with a pool of the same size, each minion has the same key the
+//! next time, and a master that knows the swarm recognises it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,37 +13,37 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crypto::PrivateKey;
 use nix::fcntl::{Flock, FlockArg};
 
-/// Keys in one file.
+/// The number of keys in one file.
 const PER_FILE: usize = 20;
 
-/// Where one key ends in a file of many.
+/// The end of a key in a file.
 const END: &str = "-----END RSA PRIVATE KEY-----\n";
 
-/// A failure with the kept keys.
+/// An error of the key pool.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// A file or directory could not be used.
     #[error("failed to {doing} {}: {source}", .path.display())]
     File {
-        /// What was attempted.
+        /// What was attempted: `read`, `write`, …
         doing: &'static str,
-        /// Which one.
+        /// The path.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file does not hold the keys it should.
-    #[error("{} does not hold {PER_FILE} keys; remove it, and its keys are made anew", .0.display())]
+    /// A file does not contain the keys it should.
+    #[error("{} does not hold {PER_FILE} keys; remove it to create new keys", .0.display())]
     Damaged(PathBuf),
-    /// An id that is none, or would be a path.
+    /// An invalid id, or one that would be a path.
     #[error(transparent)]
     Id(#[from] wire::InvalidId),
-    /// A key could not be made, read or written.
+    /// A key could not be created or parsed.
     #[error(transparent)]
     Rsa(#[from] crypto::RsaError),
 }
 
-/// Keys that are kept in a directory.
+/// A pool of keys in a directory.
 #[derive(Clone, Debug)]
 pub struct KeyPool {
     dir: PathBuf,
@@ -51,16 +51,16 @@ pub struct KeyPool {
 }
 
 impl KeyPool {
-    /// The keys of a size in a directory, which is made when needed.
+    /// Returns the pool of keys of a size in a directory, which is created when needed.
     pub fn new(dir: impl Into<PathBuf>, bits: u32) -> Self {
         KeyPool { dir: dir.into(), bits }
     }
 
-    /// Returns the first `count` keys. Missing ones are made on all processors, which blocks for long; `progress` is told
-    /// how many of how many missing ones there are now.
+    /// Returns the first `count` keys. Missing ones are created on all processors, which blocks for long; `progress` gets the number
+    /// of created and of missing keys.
     ///
     /// # Errors
-    /// When the directory cannot be used, or a file in it is not what it was.
+    /// If the directory cannot be used, or a file in it was changed.
     pub fn take(&self, count: usize, progress: impl Fn(usize, usize) + Sync) -> Result<Vec<PrivateKey>, KeyError> {
         self.make_directory()?;
         let _alone = self.lock()?;
@@ -83,7 +83,7 @@ impl KeyPool {
         made.map_err(failed("create", &self.dir))
     }
 
-    /// Two swarms that start at once must not make different keys for the same place.
+    /// Two swarms that start at once must not create different keys for the same file.
     fn lock(&self) -> Result<Flock<File>, KeyError> {
         let path = self.dir.join("lock");
         let file = File::create(&path).map_err(failed("create", &path))?;
@@ -105,7 +105,7 @@ impl KeyPool {
         Ok(())
     }
 
-    /// Half a file of keys is none: a file appears when all of it is written.
+    /// Writes a file under a temporary name, so that half a file of keys is never seen.
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
         file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
@@ -114,7 +114,7 @@ impl KeyPool {
         Ok(())
     }
 
-    /// The first `count` keys of a file, as text.
+    /// Reads the first `count` keys of a file, as text.
     fn read(&self, file: usize, count: usize) -> Result<Vec<String>, KeyError> {
         let path = self.path(file);
         let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
@@ -126,10 +126,10 @@ impl KeyPool {
     }
 }
 
-/// Writes the public halves of keys where a master keeps those it has accepted (`<pki_dir>/minions`).
+/// Writes the public keys where a master keeps accepted keys (`<pki_dir>/minions`).
 ///
 /// # Errors
-/// When a file cannot be written, or an id is none.
+/// If a file cannot be written, or an id is invalid.
 pub fn place<'a>(pki_dir: &Path, minions: impl Iterator<Item = (String, &'a PrivateKey)>) -> Result<(), KeyError> {
     let dir = pki_dir.join("minions");
     fs::create_dir_all(&dir).map_err(failed("create", &dir))?;
@@ -144,7 +144,7 @@ fn in_parallel(pems: Vec<String>) -> Result<Vec<PrivateKey>, crypto::RsaError> {
     on_all_processors(pems.len(), |place| PrivateKey::from_pem(pems[place].as_bytes(), None)).into_iter().collect()
 }
 
-/// Does `count` pieces of work on as many threads as there are processors, and returns what they came to in order.
+/// Runs `count` pieces of work on one thread per processor, and returns the results in order.
 fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
     let next = AtomicUsize::new(0);

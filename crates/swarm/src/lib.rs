@@ -1,12 +1,12 @@
 //! Thousands of minions in one process, to put a master under load.
 //!
-//! A [`Swarm`] speaks the real wire: each of its minions signs in with a key of its own or of a pool, decrypts what is published, judges
-//! targets, and sends sealed returns; against masters of ours and of Salt alike. What its minions do beyond that (grains, pillar,
-//! files, signing in anew, churn, loss, slowness) is chosen with [`Options`], and follows from a seed. What came of it is
-//! counted and timed on this side of the wire ([`Report`]).
+//! A [`Swarm`] speaks the real protocol, with Saltern and Salt masters alike: each minion signs in with a key of its own or from
+//! a pool, decrypts publications, matches targets, and sends encrypted returns. [`Options`] choose what else minions do (grains,
+//! pillar, files, repeated sign-ins, churn, loss, slowness); all randomness follows from a seed. The [`Report`] has what was
+//! counted and timed on the minions' side.
 //!
-//! The minions run nothing: they answer a handful of functions with made-up values ([`functions`]). A minion is one task
-//! beside those its connections have.
+//! The minions run nothing: they answer a handful of functions with made-up values ([`functions`]). A minion is one task, besides
+//! those of its connections.
 
 mod chance;
 pub mod functions;

@@ -1,8 +1,8 @@
-//! How many files and sockets this process may have open.
+//! The limit of open files.
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
-/// Files beside the connections: the runtime's, the report, what `/proc` is read with.
+/// Files besides the connections: the runtime's, the report, `/proc`.
 const OTHERS: u64 = 200;
 
 /// The limit is too low and could not be raised.
@@ -12,17 +12,17 @@ const OTHERS: u64 = 200;
      unit), or ask for fewer minions"
 )]
 pub struct LimitError {
-    /// How many the minions need.
+    /// The number of files that the minions need.
     pub needed: u64,
-    /// How many there may be.
+    /// The number of files that are allowed.
     pub allowed: u64,
 }
 
-/// Raises the limit of open files of this process so that so many connections fit, the hard limit too where that is allowed.
+/// Raises the limit of open files of this process so that so many connections fit, and the hard limit too if that is allowed.
 /// Returns the limit in force.
 ///
 /// # Errors
-/// When the limit is too low and may not be raised.
+/// If the limit is too low and may not be raised.
 pub fn raise_open_files(connections: u64) -> Result<u64, LimitError> {
     let needed = connections + OTHERS;
     let failed = |allowed| LimitError { needed, allowed };
@@ -34,7 +34,7 @@ pub fn raise_open_files(connections: u64) -> Result<u64, LimitError> {
     Err(failed(hard))
 }
 
-/// The limits to set; `None` when those in force will do.
+/// Returns the limits to set; `None` if the current ones suffice.
 fn wanted(needed: rlim_t, soft: rlim_t, hard: rlim_t) -> Option<(rlim_t, rlim_t)> {
     (soft < needed).then(|| (needed, hard.max(needed)))
 }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_wish_names_both_numbers() {
+    fn an_impossible_limit_names_both_numbers() {
         // More than Linux's fs.nr_open allows anybody.
         let refused = raise_open_files(1 << 40).unwrap_err().to_string();
         assert!(refused.contains("ulimit -n 1099511627976") && refused.contains("are allowed"), "{refused}");

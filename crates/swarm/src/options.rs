@@ -1,4 +1,4 @@
-//! What a swarm is to do.
+//! The options of a swarm.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,42 +6,42 @@ use std::time::Duration;
 
 use crate::Sources;
 
-/// Whose minions these are: what they say of themselves when they sign in, and how they keep their connections.
+/// Which minions are imitated: what they announce in their sign-in, and how they keep their connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Salt's: a subscription without heartbeats, and a connection for requests that is closed when idle.
+    /// Salt's: a subscription without heartbeats, and a request connection that is closed when idle.
     #[default]
     Salt,
-    /// Ours: heartbeats on both connections; the master may say goodbye and announce new keys.
+    /// Saltern's: heartbeats on both connections; the master may announce its stop and new keys.
     Saltern,
 }
 
-/// A swarm that is to be started.
+/// The options of a swarm.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the master takes requests.
+    /// The master's request address.
     pub master: SocketAddr,
-    /// Where it publishes, if not where it says itself.
+    /// The master's publish port, if not the one it announces.
     pub publish_port: Option<u16>,
-    /// How it is spoken to.
+    /// The transport.
     pub transport: transport::Kind,
-    /// How many minions there are.
+    /// The number of minions.
     pub minions: usize,
-    /// What their ids begin with; a number with five digits or more follows.
+    /// The prefix of their ids; a number of five digits or more follows.
     pub prefix: String,
-    /// The number of the first one.
+    /// The number of the first minion.
     pub first: usize,
-    /// What chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// How many minions begin each second; `None` for all at once.
+    /// How many minions start each second; `None` for all at once.
     pub ramp: Option<f64>,
-    /// Where they come from, if not from wherever the system likes.
+    /// The source addresses, if not the system's choice.
     pub sources: Option<Sources>,
-    /// The master's public key, if minions know it before they sign in for the first time.
+    /// The master's public key, if minions know it before their first sign-in.
     pub master_key: Option<String>,
-    /// Jobs the report tells of each.
+    /// The number of jobs in the report.
     pub jobs_kept: usize,
-    /// Processes whose cost is measured meanwhile, each with its children.
+    /// Processes whose resources are measured, each with its children.
     pub watch: Vec<i32>,
     /// What each minion does.
     pub behaviour: Behaviour,
@@ -50,48 +50,48 @@ pub struct Options {
 /// What each minion of a swarm does.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// Whose minions these are.
+    /// Which minions are imitated.
     pub kind: Kind,
-    /// Bytes of a made-up highstate return, about.
+    /// The approximate size of a made-up highstate return in bytes.
     pub return_size: usize,
     /// How long a job runs, from and to.
     pub return_delay: (Duration, Duration),
     /// Whether there are as many grains as on a real machine.
     pub grains: bool,
-    /// Whether the pillar is asked for after signing in.
+    /// Whether to request the pillar after a sign-in.
     pub pillar: bool,
-    /// Paths of files that are fetched after signing in.
+    /// Paths of files to fetch after a sign-in.
     pub files: Vec<PathBuf>,
-    /// How often pillar and files are asked for again.
+    /// The interval of repeated requests for pillar and files.
     pub repeat: Option<Duration>,
-    /// Whether minions say that they have started.
+    /// Whether minions send a start event.
     pub start_event: bool,
-    /// How often a minion signs in anew.
+    /// The interval of repeated sign-ins.
     pub reauth: Option<Duration>,
-    /// How many of all minions leave each second, to come back after a while.
+    /// The share of all minions that leave each second, to return later.
     pub churn: f64,
-    /// How long they are away, from and to.
+    /// How long they stay away, from and to.
     pub away: (Duration, Duration),
-    /// Of a hundred publications and returns, how many are lost on the way.
+    /// The percentage of publications and returns that are lost.
     pub loss: f64,
-    /// Of a hundred minions, how many are slow.
+    /// The percentage of slow minions.
     pub slow: f64,
-    /// How long a slow minion takes for each publication.
+    /// The delay of a slow minion for each publication.
     pub slow_by: Duration,
-    /// Whether signatures of publications are checked.
+    /// Whether to check signatures of publications.
     pub check_signatures: bool,
-    /// Whether requests are signed.
+    /// Whether to sign requests.
     pub sign_requests: bool,
-    /// Time for one sign-in.
+    /// The timeout of a sign-in.
     pub auth_timeout: Duration,
-    /// Time for one request.
+    /// The timeout of a request.
     pub request_timeout: Duration,
-    /// How long a minion waits whose key is not accepted yet.
+    /// How long a minion waits if its key is not accepted yet.
     pub acceptance_wait: Duration,
 }
 
 impl Options {
-    /// A swarm of so many minions that answer and do nothing else.
+    /// Returns the options of a swarm of so many minions that only answer.
     pub fn new(master: SocketAddr, minions: usize) -> Self {
         Options {
             master,
@@ -110,7 +110,7 @@ impl Options {
         }
     }
 
-    /// The id of the minion at a place.
+    /// Returns the id of the minion at an index.
     pub fn id(&self, place: usize) -> String {
         format!("{}{:05}", self.prefix, self.first + place)
     }

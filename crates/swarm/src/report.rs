@@ -15,44 +15,44 @@ pub struct Report {
     pub minions: usize,
     /// When it started, in seconds since 1970.
     pub began_at: f64,
-    /// From the start to this report.
+    /// Seconds from the start to this report.
     pub seconds: f64,
-    /// Where the swarm was at the end.
+    /// The state of the swarm at the end.
     pub counts: Counts,
-    /// How minions signed in.
+    /// Statistics of sign-ins.
     pub sign_in: SignInReport,
-    /// From hearing of a job to the acknowledged return, of all jobs.
+    /// From the receipt of a job to the acknowledged return, for all jobs.
     pub answered: Summary,
-    /// Jobs that were heard of.
+    /// The number of received jobs.
     pub jobs_seen: u64,
-    /// Returns that were acknowledged each second, on the average of the whole time.
+    /// Acknowledged returns per second, averaged over the whole time.
     pub returns_per_second: f64,
-    /// The most returns that were acknowledged within one second.
+    /// The peak of acknowledged returns within one second.
     pub returns_per_second_peak: u64,
     /// The latest jobs, oldest first.
     pub jobs: Vec<JobReport>,
-    /// Requests by kind.
+    /// Requests by type.
     pub requests: Vec<RequestReport>,
-    /// Failures by request and kind.
+    /// Failures by request and type.
     pub errors: Vec<ErrorReport>,
-    /// What the watched processes cost.
+    /// The resources that the watched processes used.
     pub watched: Option<WatchReport>,
-    /// One entry for each second, or for several when it took long.
+    /// One entry per second, or per several seconds of a long run.
     pub timeline: Vec<Moment>,
 }
 
-/// How minions signed in.
+/// Statistics of sign-ins.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SignInReport {
-    /// From the start until all had signed in, in seconds; none if some have not.
+    /// Seconds from the start until all minions had signed in; none if some have not.
     pub all_after_seconds: Option<f64>,
-    /// From the start until the last of those that did, in seconds.
+    /// Seconds from the start until the last first sign-in.
     pub last_after_seconds: f64,
-    /// Minions that signed in for the first time, each second until the last did.
+    /// First sign-ins per second, until the last one.
     pub per_second: f64,
-    /// The most sign-ins within one second, first ones and others.
+    /// The peak of sign-ins within one second, first and repeated ones.
     pub per_second_peak: u64,
-    /// From a minion's first try to its keys.
+    /// From a minion's first attempt to its keys.
     pub first: Summary,
     /// What RSA alone takes on this machine, if that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,9 +65,9 @@ pub struct RsaReport {
     /// Of one operation.
     #[serde(flatten)]
     pub speed: RsaSpeed,
-    /// Sign-ins each second of minions that do not know the master's key yet, if there were nothing to do but RSA.
+    /// First sign-ins per second, of minions that do not know the master's key yet, with nothing but RSA.
     pub first_per_second: f64,
-    /// The same of minions that do.
+    /// The same for minions that know the key.
     pub again_per_second: f64,
 }
 
@@ -82,118 +82,118 @@ impl From<RsaSpeed> for RsaReport {
     }
 }
 
-/// How the returns of a job came in.
+/// The returns of a job.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobReport {
     /// Its id.
     pub jid: String,
     /// Its function.
     pub fun: String,
-    /// When the first minion heard it, in seconds after the start.
+    /// Seconds from the start until the first minion received it.
     pub at_seconds: f64,
-    /// From the first minion that heard it to each that did.
+    /// From its first receipt to each receipt.
     pub heard: Summary,
-    /// Minions that were meant.
+    /// The number of minions whose target matched.
     pub meant: u64,
-    /// From the minion that heard it to its acknowledged return.
+    /// From a minion's receipt to its acknowledged return.
     pub answered: Summary,
-    /// From the first minion that heard it to each acknowledged return.
+    /// From the first receipt to each acknowledged return.
     pub since_first: Summary,
-    /// The same from publishing it, if that is known.
+    /// From the publication to each acknowledged return, if the publication's time is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since_published: Option<Summary>,
 }
 
-/// Requests of a kind.
+/// Requests of a type.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RequestReport {
-    /// Which.
+    /// The type.
     pub request: Request,
-    /// Those that were answered each second, on the average of the whole time.
+    /// Answered requests per second, averaged over the whole time.
     pub per_second: f64,
-    /// From sending to the opened answer.
+    /// From sending to the decrypted answer.
     pub took: Summary,
     /// Bytes of files.
     #[serde(skip_serializing_if = "is_zero")]
     pub bytes: u64,
 }
 
-/// Failures of a kind.
+/// Failures of a type.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorReport {
-    /// What failed.
+    /// The request.
     pub request: Request,
-    /// How.
+    /// The type of failure.
     pub kind: &'static str,
-    /// How often.
+    /// The number of failures.
     pub count: u64,
-    /// What the latest one said.
+    /// The message of the latest one.
     pub last: String,
 }
 
-/// What the watched processes cost, with their children.
+/// The resources that the watched processes and their children used.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WatchReport {
     /// At the end.
     pub(crate) last: Sample,
-    /// The most of each.
+    /// The peak of each.
     pub(crate) peak: Peaks,
 }
 
 impl WatchReport {
-    /// Processor time since the first look, in seconds.
+    /// Processor time since the first sample, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.last.cpu_seconds
     }
 
-    /// The most resident memory, in bytes.
+    /// The peak of resident memory in bytes.
     pub fn peak_rss(&self) -> u64 {
         self.peak.rss_bytes
     }
 
-    /// The most proportional memory, in bytes.
+    /// The peak of proportional memory in bytes.
     pub fn peak_pss(&self) -> u64 {
         self.peak.pss_bytes
     }
 
-    /// The most open files and threads.
+    /// The peaks of open files and threads.
     pub fn peak_files_and_threads(&self) -> (u64, u64) {
         (self.peak.files, self.peak.threads)
     }
 }
 
-/// A look at a swarm.
+/// A sample of a swarm.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Moment {
     /// Seconds after the start.
     pub at_seconds: f64,
-    /// Where it was.
+    /// The state of the swarm.
     #[serde(flatten)]
     pub counts: Counts,
-    /// What the watched processes had.
+    /// The state of the watched processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watched: Option<Sample>,
 }
 
-/// Looks at a swarm, one a second; fewer when there would be too many.
+/// Samples of a swarm, one per second, or fewer in a long run.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     moments: Vec<Moment>,
-    /// How many seconds each entry stands for.
+    /// The number of seconds of each entry.
     every: u32,
     skipped: u32,
-    /// The most returns and the most sign-ins within a second.
+    /// The peaks of returns and of sign-ins within a second.
     pub(crate) peak: u64,
     pub(crate) sign_in_peak: u64,
     returns: u64,
     sign_ins: u64,
 }
 
-/// Most looks that are kept.
+/// The maximum number of samples.
 const MOMENTS: usize = 3600;
 
 impl Timeline {
-    /// Adds the look of a second.
+    /// Adds the sample of a second.
     pub(crate) fn push(&mut self, at: Duration, counts: Counts, watched: Option<Sample>) {
         self.peak = self.peak.max(counts.returns - self.returns);
         self.returns = counts.returns;
@@ -251,7 +251,7 @@ impl Report {
         }
     }
 
-    /// The report as text.
+    /// Returns the report as JSON text.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a report is nothing but numbers and texts");
         text.push('\n');

@@ -1,4 +1,4 @@
-//! What RSA alone takes of a sign-in on this machine: no master can be faster.
+//! The cost of RSA in a sign-in on this machine: no master can be faster.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use serde::Serialize;
 /// How long each kind of operation is repeated.
 const LONG_ENOUGH: Duration = Duration::from_millis(100);
 
-/// Bytes of an answer to a sign-in, about.
+/// The approximate size of an answer to a sign-in in bytes.
 const ANSWER: usize = 1800;
 
-/// Bytes of the text of an AES key.
+/// The size of an AES key's text in bytes.
 const KEY: usize = 76;
 
-/// Processor time of one operation with a key, while all processors are at it.
+/// The processor time of one RSA operation while all processors are busy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RsaSpeed {
-    /// Processors that were at it.
+    /// The number of busy processors.
     pub processors: usize,
-    /// To sign or to decrypt, in milliseconds.
+    /// The time to sign or decrypt, in milliseconds.
     pub private_ms: f64,
-    /// To verify or to encrypt, in milliseconds.
+    /// The time to verify or encrypt, in milliseconds.
     pub public_ms: f64,
 }
 
-/// The operations of a sign-in.
+/// The number of RSA operations of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operations {
     /// With a private key, at both ends.

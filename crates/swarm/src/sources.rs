@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn an_invalid_network_is_refused() {
         for text in ["127.0.0.0/33", "here", "127.0.0.1/x", "/8", ""] {
             assert_eq!(text.parse::<Sources>(), Err(SourcesError(text.to_owned())));
         }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swarm_that_cannot_run_as_asked_for_is_refused() {
+    fn impossible_options_are_refused() {
         let key = [PrivateKey::generate(1024).unwrap()];
         let refused = |options: Options| Swarm::start(options, &key).err().unwrap().to_string();
         assert!(refused(options(0)).contains("at least one minion"));

@@ -9,9 +9,9 @@ use nix::unistd::{SysconfVar, sysconf};
 /// Samples between two looks at the proportional memory, which costs the watched process time.
 const PSS_EVERY: u64 = 5;
 
-/// One look at a process.
+/// A sample of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Look {
+struct ProcessSample {
     /// Ticks of processor time, of its own.
     ticks: u64,
     threads: u64,
@@ -72,7 +72,7 @@ impl Watch {
             let before = if self.looks == 0 { look.ticks } else { 0 };
             self.ticks.entry(*pid).or_insert((before, 0)).1 = look.ticks;
         }
-        let sum = |of: fn(&Look) -> u64| family.iter().map(|(_, look)| of(look)).sum::<u64>();
+        let sum = |of: fn(&ProcessSample) -> u64| family.iter().map(|(_, look)| of(look)).sum::<u64>();
         let ticks: u64 = self.ticks.values().map(|(first, last)| last.saturating_sub(*first)).sum();
         self.latest = Sample {
             cpu_seconds: ticks as f64 / ticks_per_second(),
@@ -106,27 +106,27 @@ fn ticks_per_second() -> f64 {
 }
 
 /// All processes of the machine. Their memory and files are filled in for those that are watched only.
-fn looks() -> BTreeMap<i32, Look> {
+fn looks() -> BTreeMap<i32, ProcessSample> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Some((pid, stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
 }
 
 /// Reads a line of `/proc/*/stat`.
-fn stat(line: &str) -> Option<Look> {
+fn stat(line: &str) -> Option<ProcessSample> {
     // The command name before the last bracket may hold spaces and brackets of its own.
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
-    Some(Look {
+    Some(ProcessSample {
         parent: fields.get(1)?.parse().ok()?,
         ticks: number(11)? + number(12)?,
         threads: number(17)?,
-        ..Look::default()
+        ..ProcessSample::default()
     })
 }
 
 /// The roots that run and all their descendants, with memory and files.
-fn family(roots: &[i32], looks: &BTreeMap<i32, Look>) -> Vec<(i32, Look)> {
+fn family(roots: &[i32], looks: &BTreeMap<i32, ProcessSample>) -> Vec<(i32, ProcessSample)> {
     let mut found: Vec<i32> = roots.iter().copied().filter(|root| looks.contains_key(root)).collect();
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
@@ -138,8 +138,8 @@ fn family(roots: &[i32], looks: &BTreeMap<i32, Look>) -> Vec<(i32, Look)> {
     found.into_iter().map(|pid| (pid, filled(pid, looks[&pid]))).collect()
 }
 
-fn filled(pid: i32, look: Look) -> Look {
-    Look { rss: kibibytes(pid, "status", "VmRSS:").unwrap_or(0) * 1024, files: open_files(pid), ..look }
+fn filled(pid: i32, look: ProcessSample) -> ProcessSample {
+    ProcessSample { rss: kibibytes(pid, "status", "VmRSS:").unwrap_or(0) * 1024, files: open_files(pid), ..look }
 }
 
 fn kibibytes(pid: i32, file: &str, field: &str) -> Option<u64> {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_line_of_proc_is_read_whatever_the_name_is() {
         let line = "42 (a) b (c) S 7 42 42 0 -1 4194304 1 0 0 0 250 50 0 0 20 0 9 0 100 1000 200";
-        assert_eq!(stat(line), Some(Look { parent: 7, ticks: 300, threads: 9, ..Look::default() }));
+        assert_eq!(stat(line), Some(ProcessSample { parent: 7, ticks: 300, threads: 9, ..ProcessSample::default() }));
         assert_eq!(stat("42 (x) S"), None);
     }
 

@@ -1,4 +1,4 @@
-//! What a minion does about a job: judges the target, waits as long as it would run, and owes the return until it is taken.
+//! Handles a job: matches the target, waits as long as it would run, and sends the return until it is acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,27 +17,27 @@ use crate::functions::{Answer, Question, answer, takes_time};
 use crate::grains::grains;
 use crate::stats::Request;
 
-/// Job ids a minion remembers, so that it runs none twice.
+/// The number of job ids that a minion remembers, so that none runs twice.
 const REMEMBERED: usize = 50;
 
-/// How often is sent or asked again what was not taken or answered.
+/// How often a request is sent until it is acknowledged or answered.
 pub(super) const TRIES: u32 = 3;
 
-/// How long a minion waits before it tries so again.
+/// The pause before a retry, from and to.
 pub(super) const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
-/// After this long the connection of a lossy minion is gone.
+/// How long a lossy minion waits before it cuts its connection.
 const CUT: Duration = Duration::from_millis(20);
 
-/// Targets that were read lately. All minions judge the same ones.
+/// Targets that were parsed lately. All minions match the same ones.
 #[derive(Default)]
 pub(crate) struct Targets(Mutex<VecDeque<(String, Arc<Compiled>)>>);
 
-/// Targets that are remembered.
+/// The number of cached targets.
 const TARGETS: usize = 32;
 
 impl Targets {
-    /// The target of a job; `None` for one that cannot be read, which is for nobody.
+    /// Returns the target of a job; `None` for an invalid one, which matches nobody.
     fn of(&self, job: &Publication) -> Option<Arc<Compiled>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, compiled)) = known.iter().find(|(jid, _)| *jid == job.jid) {
@@ -52,7 +52,7 @@ impl Targets {
     }
 }
 
-/// A job that is for this minion.
+/// A job for this minion whose return is not acknowledged yet.
 pub(super) struct Owed {
     job: Publication,
     heard: Instant,
@@ -60,7 +60,7 @@ pub(super) struct Owed {
     done: Instant,
 }
 
-/// What a minion has heard of and still owes.
+/// The jobs that a minion knows, and the returns that are not acknowledged.
 #[derive(Default)]
 pub(super) struct Ledger {
     recent: VecDeque<Box<str>>,
@@ -68,7 +68,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Says whether a job is new.
+    /// Notes a job, and returns whether it is new.
     fn admit(&mut self, jid: &str) -> bool {
         if self.recent.iter().any(|known| **known == *jid) {
             return false;
@@ -78,17 +78,17 @@ impl Ledger {
         true
     }
 
-    /// The latest job ids.
+    /// Returns the latest job ids.
     pub(super) fn known(&self, most: usize) -> Vec<Value> {
         self.recent.iter().take(most).map(|jid| Value::from(&**jid)).collect()
     }
 
-    /// Returns that no master has taken.
+    /// Returns the jobs whose returns are not acknowledged.
     pub(super) fn owed(&self) -> Vec<Arc<Owed>> {
         self.owed.clone()
     }
 
-    /// The jobs that run now.
+    /// Returns the jobs that run now.
     fn running(&self) -> Vec<Map> {
         let now = Instant::now();
         self.owed.iter().filter(|owed| owed.done > now).map(|owed| owed.job.clone().into_map()).collect()
@@ -100,7 +100,7 @@ impl Ledger {
 }
 
 impl Minion {
-    /// Takes a job, if it is new and for this minion.
+    /// Accepts a job if it is new and its target matches.
     pub(super) fn admit(&self, load: Map) -> Option<Arc<Owed>> {
         let heard = Instant::now();
         let job = match Publication::from_map(load) {
@@ -111,7 +111,7 @@ impl Minion {
             }
         };
         if !self.ledger().admit(&job.jid) {
-            self.shared.stats.failed(Request::Publication, "repeated", format!("job {} came again", job.jid));
+            self.shared.stats.failed(Request::Publication, "repeated", format!("job {} was repeated", job.jid));
             return None;
         }
         let meant = self.is_meant(&job);
@@ -137,7 +137,7 @@ impl Minion {
         grains(self.id(), self.number, self.shared.behaviour().grains)
     }
 
-    /// How long a job runs.
+    /// Returns how long a job runs.
     fn delay(&self, job: &Publication) -> Duration {
         let behaviour = self.shared.behaviour();
         if job.fun.as_str().is_some_and(|fun| !takes_time(fun)) {
@@ -148,7 +148,7 @@ impl Minion {
         self.between(Purpose::Delay, least, most) + slow
     }
 
-    /// Waits until a job is done, and sends its return until it is taken or was sent often enough.
+    /// Waits until a job is done, and sends its return until it is acknowledged or all attempts are used up.
     pub(super) async fn give_back(&self, channel: &MasterChannel, owed: Arc<Owed>) {
         tokio::time::sleep_until(owed.done).await;
         let load = self.return_of(&owed.job);
@@ -175,9 +175,9 @@ impl Minion {
         self.ledger().settle(&owed);
     }
 
-    /// Sends a return and closes the connection before an answer can be believed to have come.
+    /// Sends a return, and closes the connection before its acknowledgement could arrive.
     async fn send_and_lose(&self, channel: &MasterChannel, load: Map) {
-        // Whether an answer came in this short time does not matter: it counts as lost.
+        // If an answer arrives in this short time after all, it still counts as lost.
         let _ = channel.request(load, Some(CUT), Decode::Default).await;
         self.shared.stats.failed(Request::Return, "lost_on_purpose", String::new());
     }
@@ -221,7 +221,7 @@ fn one(answer: Answer) -> Parts {
     (answer.value, answer.retcode.into(), (answer.retcode == 0).into(), out)
 }
 
-/// Several functions of one job: maps by function.
+/// The results of several functions of one job: maps by function.
 fn many(names: &[Value], arg: &[Value], ask: impl Fn(&str, &[Value]) -> Answer) -> Parts {
     let (mut values, mut codes, mut successes) = (Map::new(), Map::new(), Map::new());
     for (place, name) in names.iter().enumerate() {
@@ -247,7 +247,7 @@ mod tests {
     use value::{list, map};
 
     #[test]
-    fn a_job_that_comes_again_is_known() {
+    fn a_repeated_job_is_recognised() {
         let mut ledger = Ledger::default();
         assert!(ledger.admit("1") && ledger.admit("2") && !ledger.admit("1"));
         assert_eq!(ledger.known(1), [Value::from("2")]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_read_once_and_bad_ones_mean_nobody() {
+    fn targets_are_parsed_once_and_invalid_ones_match_nobody() {
         let job = |jid: &str, tgt: &str, kind: &str| {
             let load = map! { "fun" => "test.ping", "arg" => list![], "tgt" => tgt, "jid" => jid, "tgt_type" => kind };
             Publication::from_map(load).unwrap()

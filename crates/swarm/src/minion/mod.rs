@@ -1,9 +1,9 @@
-//! One minion of the swarm: it signs in, listens, answers, and begins again whenever it loses its master.
+//! One minion of the swarm: it signs in, listens, answers, and starts over whenever it loses its master.
 
 mod jobs;
+mod notice;
 mod requests;
 mod session;
-mod word;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +25,10 @@ use jobs::{Ledger, Targets};
 use requests::Counted;
 use session::Ended;
 
-/// Time for a connection to be made.
+/// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The longest wait before a lost master is tried again.
+/// The longest pause before a lost master is retried.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// What all minions share.
@@ -55,21 +55,21 @@ impl Shared {
 pub(crate) struct Minion {
     shared: Arc<Shared>,
     identity: Arc<MinionIdentity>,
-    /// Its number, counted from where the swarm begins to count.
+    /// Its number.
     number: usize,
     trust: Arc<SharedTrust>,
     chance: Chance,
     slow: bool,
-    /// What it has heard of and what it still owes; outlives connections.
+    /// Its jobs and returns, which outlive connections.
     ledger: Mutex<Ledger>,
-    /// Whether it has done once what it does after signing in.
+    /// Whether it has already done what it does only after the first sign-in.
     introduced: AtomicBool,
-    /// Counts what was left to chance, so that each time is another one.
+    /// Counts random decisions, so that each one differs.
     turn: AtomicU64,
 }
 
 impl Minion {
-    /// The minion at a place with its key.
+    /// Creates the minion at an index with its key.
     pub(crate) fn new(
         shared: Arc<Shared>,
         place: usize,
@@ -90,7 +90,7 @@ impl Minion {
         })
     }
 
-    /// Lives until dropped. `from` is where its connections come from.
+    /// Runs until dropped. `from` is the source address of its connections.
     pub(crate) async fn live(self, from: Option<std::net::SocketAddr>) {
         let mut first = Some(Instant::now());
         let mut failures = 0;
@@ -132,7 +132,7 @@ impl Minion {
         }
     }
 
-    /// Signs in once, and returns where the master publishes.
+    /// Signs in once, and returns the master's publish port.
     async fn sign_in(&self, channel: &MasterChannel) -> Result<u16, Ended> {
         let not_accepted = |kind: &'static str, text: &str| {
             self.shared.stats.failed(Request::SignIn, kind, text.to_owned());
@@ -161,7 +161,7 @@ impl Minion {
     }
 
     fn target(&self, to: std::net::SocketAddr, from: Option<std::net::SocketAddr>) -> Target {
-        // A minion of Salt trusts TCP and answers the master's heartbeats.
+        // A Salt minion relies on TCP and answers the master's heartbeats.
         let heartbeat = (self.shared.behaviour().kind == Kind::Saltern).then(Heartbeat::default);
         Target { from, heartbeat, timeout: CONNECT, ..Target::plain(to) }
     }
@@ -198,7 +198,7 @@ fn settings(behaviour: &Behaviour) -> Settings {
         hash_type: HashType::default(),
         autosign_grains: None,
         auth_timeout: behaviour.auth_timeout,
-        // Each try is counted, so each is made by us.
+        // One attempt at a time, because each is counted.
         auth_tries: 1,
         request_timeout: behaviour.request_timeout,
         request_tries: 1,

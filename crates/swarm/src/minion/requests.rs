@@ -1,4 +1,4 @@
-//! What a minion asks of its master, counted and timed.
+//! The requests of a minion, counted and timed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,10 +19,10 @@ use crate::chance::Purpose;
 use crate::grains::grains;
 use crate::stats::{Request, Stats};
 
-/// Jobs that are told to a master of ours as known, at most.
+/// The maximum number of known job ids that are sent to a Saltern master.
 const KNOWN: usize = 50;
 
-/// Counts and times sign-ins, which a channel may make on its own.
+/// Counts and times sign-ins, which a channel may start on its own.
 pub(super) struct Counted {
     pub(super) ask: Arc<dyn Requester>,
     pub(super) stats: Arc<Stats>,
@@ -43,7 +43,7 @@ impl Requester for Counted {
 }
 
 impl Minion {
-    /// Counts a failure by its kind.
+    /// Counts a failure by its type.
     pub(super) fn failed(&self, request: Request, error: &Error) {
         self.shared.stats.failed(request, kind(error), error.to_string());
     }
@@ -52,7 +52,7 @@ impl Minion {
         self.shared.stats.failed(request, "malformed", error.to_string());
     }
 
-    /// Asks, and returns the answer; a failure is counted.
+    /// Sends a request and returns the answer. A failure is counted.
     pub(super) async fn ask(
         &self,
         channel: &MasterChannel,
@@ -78,7 +78,7 @@ impl Minion {
         }
     }
 
-    /// What a minion asks when it has connected.
+    /// Sends the requests that follow a connection.
     pub(super) async fn introduce(&self, channel: &MasterChannel) {
         if self.shared.behaviour().start_event {
             let id = self.id();
@@ -99,7 +99,7 @@ impl Minion {
         }
     }
 
-    /// Asks for the pillar and the files, as far as the swarm does; says whether all of it came.
+    /// Fetches the pillar and the files, as configured, and returns whether all of it arrived.
     pub(super) async fn fetch_all(&self, channel: &MasterChannel) -> bool {
         let behaviour = self.shared.behaviour();
         let mut all = true;
@@ -128,7 +128,7 @@ impl Minion {
         self.note(Request::Pillar, began, answer.unwrap_or(Err(Error::Timeout(patience * 2))))
     }
 
-    /// Fetches a file piece by piece, as `cp.get_file` does. One that is not there is a failure.
+    /// Fetches a file in chunks, like `cp.get_file`. A missing file counts as a failure.
     async fn fetch_file(&self, channel: &MasterChannel, path: &str) -> Option<()> {
         let hash = map! { "path" => path, "saltenv" => "base", "cmd" => "_file_hash" };
         let hash = self.ask(channel, Request::FileHash, hash, Decode::Default).await?;
@@ -150,7 +150,7 @@ impl Minion {
         }
     }
 
-    /// Asks a master of ours which jobs were missed.
+    /// Asks a Saltern master for missed jobs.
     pub(super) async fn missed(&self, channel: &MasterChannel) -> Vec<Map> {
         if !channel.master_can(Ability::Missed) {
             return Vec::new();
@@ -163,7 +163,7 @@ impl Minion {
     }
 }
 
-/// What a failure is counted as.
+/// Returns the type of a failure.
 fn kind(error: &Error) -> &'static str {
     match error {
         Error::Timeout(_) => "timeout",

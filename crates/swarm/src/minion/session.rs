@@ -1,4 +1,4 @@
-//! From a sign-in to the loss of the connection.
+//! A session: from a sign-in to the loss of the connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use tokio::time::{Instant, sleep, sleep_until};
 use transport::{Kind as Transport, Subscription};
 use value::Map;
 
-use super::word::Word;
+use super::notice::Notice;
 use super::{CONNECT, Minion};
 use crate::Kind;
 use crate::chance::Purpose;
 use crate::stats::Request;
 
-/// A new key of the master that was announced is there after this long.
+/// The time after which an announced key of the master is available.
 const SOON: Duration = Duration::from_millis(300);
 
-/// Why a minion has no master now.
+/// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ended {
-    /// It has left, as churn will have it.
+    /// The minion left because of churn.
     Left,
-    /// The connection is lost, or could not be made.
+    /// The connection was lost, or could not be made.
     Lost,
-    /// The master stops; its minions come back within this time.
+    /// The master stops; its minions return within this time.
     Goodbye(Duration),
     /// The key is not accepted.
     NotAccepted,
 }
 
-/// What goes on beside listening.
+/// Work beside listening.
 type Busy<'a> = FuturesUnordered<BoxFuture<'a, ()>>;
 
-/// What a minion does at a time, soonest first.
+/// When a minion does its periodic actions.
 struct Times {
     leave: Option<Instant>,
     reauth: Option<Instant>,
@@ -44,7 +44,7 @@ struct Times {
 }
 
 impl Minion {
-    /// Listens until the master is lost. Also says whether it ever heard it.
+    /// Listens until the master is lost. Also returns whether it ever received anything.
     pub(super) async fn session(&self, channel: &MasterChannel, from: Option<SocketAddr>, port: u16) -> (Ended, bool) {
         let subscription = match self.subscribe(channel, from, port).await {
             Ok(subscription) => subscription,
@@ -85,7 +85,7 @@ impl Minion {
         tokio::time::timeout(CONNECT * 2, subscribing).await.unwrap_or(Err(late))
     }
 
-    /// Holds a second connection to the request port, as minions of ours do; those of Salt have none.
+    /// Keeps a second connection to the request port, as Saltern minions do. Salt minions have none.
     async fn watch(&self, from: Option<SocketAddr>) -> transport::Error {
         if self.shared.behaviour().kind == Kind::Salt {
             return std::future::pending().await;
@@ -133,7 +133,7 @@ impl Minion {
         self.shared.stats.failed(Request::Subscribe, "lost", error.to_string());
     }
 
-    /// What a minion does when it has connected: introduces itself, and delivers what it owes.
+    /// What a minion does after connecting: it sends its requests, and delivers pending returns.
     async fn begin(&self, channel: &MasterChannel) {
         let owed = self.ledger().owed();
         let give = owed.into_iter().map(|owed| self.give_back(channel, owed));
@@ -147,7 +147,7 @@ impl Minion {
         tokio::join!(futures_util::future::join_all(give), self.introduce(channel), missed);
     }
 
-    /// Opens a publication.
+    /// Decrypts a publication.
     async fn take(&self, channel: &MasterChannel, payload: Bytes) -> Option<Map> {
         match channel.open(&payload).await {
             Ok(Some(load)) => Some(load),
@@ -162,15 +162,15 @@ impl Minion {
         }
     }
 
-    /// Does what a publication asks for.
+    /// Handles a publication.
     fn act<'a>(&'a self, channel: &'a MasterChannel, load: Map, busy: &Busy<'a>) -> Option<Ended> {
-        match Word::of(&load) {
-            Some(Word::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
-            Some(Word::Rotated(spread)) => {
+        match Notice::parse(&load) {
+            Some(Notice::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
+            Some(Notice::Rotated(spread)) => {
                 let wait = SOON + self.between(Purpose::Backoff, Duration::ZERO, spread);
                 busy.push(Box::pin(self.renew(channel, wait)));
             }
-            Some(Word::Other) => {}
+            Some(Notice::Other) => {}
             None => {
                 if let Some(owed) = self.admit(load) {
                     busy.push(Box::pin(self.give_back(channel, owed)));
@@ -180,7 +180,7 @@ impl Minion {
         None
     }
 
-    /// Signs in anew after a while, unless that has been done meanwhile.
+    /// Signs in again after a while, unless that has happened meanwhile.
     async fn renew(&self, channel: &MasterChannel, wait: Duration) {
         let old = channel.credentials();
         sleep(wait).await;
@@ -197,14 +197,14 @@ impl Minion {
 
     fn times(&self) -> Times {
         let (behaviour, now) = (self.shared.behaviour(), Instant::now());
-        // Each minion begins at another time, so that they do not all do it at once.
+        // Each minion has another phase, so that they do not all act at once.
         let phase =
             |every: Option<Duration>| every.map(|every| now + self.between(Purpose::Phase, Duration::ZERO, every));
         let stay = self.chance.stay(self.next_turn(), behaviour.churn, self.shared.options.minions);
         Times { leave: stay.map(|stay| now + stay), reauth: phase(behaviour.reauth), repeat: phase(behaviour.repeat) }
     }
 
-    /// Does what is due; says whether it is time to leave.
+    /// Does what is due, and returns whether it is time to leave.
     fn at_times<'a>(&'a self, channel: &'a MasterChannel, times: &mut Times, busy: &Busy<'a>) -> bool {
         let (behaviour, now) = (self.shared.behaviour(), Instant::now());
         if due(&mut times.reauth, behaviour.reauth, now) {
@@ -223,7 +223,7 @@ impl Times {
     }
 }
 
-/// Says whether it is time, and if so sets the next one.
+/// Returns whether it is due, and if so sets the next time.
 fn due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> bool {
     let is_due = next.is_some_and(|next| next <= now);
     if is_due {
@@ -239,7 +239,7 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// Waits for something while all else goes on: it may wait for the sign-in one of the others has begun.
+/// Waits for a future while the other work continues: it may wait for a sign-in that one of the others has started.
 async fn beside<T>(busy: &mut Busy<'_>, waited: impl Future<Output = T>) -> T {
     tokio::pin!(waited);
     loop {
@@ -251,7 +251,7 @@ async fn beside<T>(busy: &mut Busy<'_>, waited: impl Future<Output = T>) -> T {
     }
 }
 
-/// Counts a minion as connected for as long as it lives.
+/// Counts a minion as connected for as long as it exists.
 struct Connected<'a>(&'a Minion);
 
 impl<'a> Connected<'a> {

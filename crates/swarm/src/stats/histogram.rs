@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_a_range_is_near_what_is_in_it() {
+    fn the_middle_of_a_range_is_near_its_values() {
         for micros in [0, 1, 31, 32, 33, 1000, 65_535, 1_000_000, 3_600_000_000] {
             let middle = middle_of(range_of(micros));
             assert!(middle.abs_diff(micros) as f64 <= micros as f64 * 0.03, "{micros}: {middle}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_one_have_quantiles_too() {
+    fn empty_and_single_histograms_have_quantiles() {
         assert_eq!(of([]).quantile(0.5), None);
         assert_eq!(of([]).summary(), Summary::default());
         assert_eq!(of([70]).quantile(0.99), Some(Duration::from_micros(70)));

@@ -121,7 +121,7 @@ mod tests {
     const MILLI: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
-    async fn returns_are_timed_from_hearing_and_from_the_first_who_heard() {
+    async fn returns_are_timed_from_each_and_from_the_first_receipt() {
         let mut jobs = Jobs::new(5);
         jobs.heard("1", "test.ping", true);
         tokio::time::advance(10 * MILLI).await;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_job_may_be_heard_of_before_it_is_known_as_published() {
+    async fn a_job_may_be_received_before_its_publication_is_known() {
         let mut jobs = Jobs::new(5);
         let published = Instant::now();
         jobs.published("1", published);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_latest_jobs_are_told_of_each_and_all_together() {
+    async fn only_the_latest_jobs_are_reported_individually() {
         let mut jobs = Jobs::new(2);
         for jid in ["1", "2", "3"] {
             jobs.heard(jid, "test.ping", true);
