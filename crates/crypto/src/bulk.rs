@@ -1,11 +1,11 @@
-//! Sealing large answers between two ends of this program: AES-256-GCM instead of AES-CBC and then HMAC-SHA256.
+//! Encryption of large answers between two Saltern peers: AES-256-GCM instead of AES-CBC followed by HMAC-SHA256.
 //!
-//! Both are as strong; GCM takes a fifth of the time, and pieces of files are what masters and minions spend most of theirs on.
-//! A peer asks for it inside a sealed request, so nobody on the way can choose it, and a peer that does not know it answers as
-//! ever. The key is derived from the session key (HKDF-SHA256, RFC 5869), so that no key serves two algorithms.
+//! Both are equally strong. GCM takes a fifth of the time, and masters and minions spend most of theirs on chunks of files. A
+//! peer asks for it inside an encrypted request, so nobody on the network path can choose it, and a peer that does not know it
+//! answers as usual. The key is derived from the session key (HKDF-SHA256, RFC 5869), so that no key serves two algorithms.
 //!
-//! Layout: the 12 letters `saltern:gcm:`, 12 bytes of nonce, ciphertext, 16 bytes of tag. The request's nonce is
-//! authenticated with it. Other sealed messages begin with a random IV, so the letters tell the two apart.
+//! Layout: the 12 characters `saltern:gcm:`, 12 bytes of nonce, ciphertext, 16 bytes of tag. The request's nonce is
+//! authenticated with it. Other encrypted messages begin with a random IV, so the characters distinguish the two.
 
 use bytes::{Bytes, BytesMut};
 use openssl::cipher::Cipher;
@@ -19,7 +19,7 @@ use wire::msgpack::{self, Decode, Packing};
 
 use crate::{Crypticle, OpenError, random};
 
-/// How a request asks for answers sealed like this, in the field [`BULK_FIELD`] of its load.
+/// The value with which a request asks for such answers, in the field [`BULK_FIELD`] of its load.
 pub const BULK_NAME: &str = "aes-256-gcm";
 
 /// The field of a load that names the form of the answer.
@@ -56,17 +56,17 @@ impl Drop for BulkKey {
 }
 
 impl Crypticle {
-    /// Seals an answer for a peer that has asked for this form; `nonce` is its request's.
+    /// Encrypts an answer for a peer that has asked for this form; `nonce` is that of its request.
     pub fn seal_bulk(&self, value: &Value, nonce: &str) -> Bytes {
         self.encrypt_bulk(value, nonce).expect("AES-GCM of the vendored library always works")
     }
 
-    /// Opens an answer sealed like this: the answer to the request with that nonce.
+    /// Decrypts such an answer, to the request with this nonce.
     ///
     /// # Errors
-    /// When it was sealed with another key, for another request, changed on the way, or holds no MessagePack.
+    /// If it was encrypted with another key or for another request, was modified, or does not contain MessagePack.
     pub fn open_bulk(&self, sealed: Bytes, nonce: &str, mode: Decode) -> Result<Value, OpenError> {
-        // Nobody else looks at the buffer of an answer, so it is opened where it lies.
+        // Nobody else reads the buffer of an answer, so it is decrypted in place.
         let mut sealed = sealed.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         self.decrypt_bulk(&mut sealed, nonce).map_err(|_| OpenError::Authentication)?;
         let content = sealed.freeze();
@@ -105,7 +105,7 @@ impl Crypticle {
     }
 }
 
-/// Says whether a sealed message has this form.
+/// Returns whether an encrypted message has this form.
 pub fn is_bulk(message: &[u8]) -> bool {
     message.starts_with(MAGIC)
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_session_understand_each_other() {
+    fn both_peers_of_a_session_derive_the_same_key() {
         let (ours, theirs) = pair();
         for len in (0..70).chain([1 << 18]) {
             let value = Value::bytes(vec![0xff; len]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn any_change_is_noticed() {
+    fn any_change_is_detected() {
         let (ours, theirs) = pair();
         let sealed = ours.seal_bulk(&"piece".into(), NONCE);
         for at in MAGIC.len()..sealed.len() {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_form_is_told_apart() {
+    fn the_other_form_is_recognised() {
         let (ours, _) = pair();
         assert!(!is_bulk(&ours.seal(&"piece".into(), Some(NONCE))));
     }

@@ -1,4 +1,4 @@
-//! Checksums that Salt picks ports and masters by. They protect nothing.
+//! Checksums by which Salt chooses ports and masters. They protect nothing.
 
 /// Returns the CRC-32 of the bytes, as zlib computes it.
 pub fn crc32(bytes: &[u8]) -> u32 {

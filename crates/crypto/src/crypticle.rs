@@ -1,6 +1,6 @@
-//! Sealed messages: AES-192-CBC, then HMAC-SHA256 over what came out.
+//! Encrypted messages: AES-192-CBC, then HMAC-SHA256 over the ciphertext.
 //!
-//! Layout: 16 bytes IV, ciphertext, 32 bytes HMAC over both. The plaintext is `pickle::` (a name that outlived the
+//! Layout: 16 bytes of IV, ciphertext, 32 bytes of HMAC over both. The plaintext is `pickle::` (a name that outlived the
 //! format), in replies the 32 characters of the request's nonce, then MessagePack.
 
 use std::sync::LazyLock;
@@ -23,45 +23,45 @@ const NONCE_LEN: usize = 32;
 const IV_LEN: usize = 16;
 const AES_KEY_LEN: usize = 24;
 
-/// Found once: looking it up takes about as long as encrypting a small message.
+/// Looked up once, because that takes about as long as encrypting a small message.
 static AES: LazyLock<Cipher> =
     LazyLock::new(|| Cipher::fetch(None, "AES-192-CBC", None).expect("the vendored library has AES"));
 
-/// A symmetric key ready to seal and open messages.
+/// A symmetric key that is ready to encrypt and decrypt messages.
 pub struct Crypticle {
     aes: [u8; AES_KEY_LEN],
     hmac: HmacKey,
     pub(crate) bulk: BulkKey,
 }
 
-/// Why a sealed message could not be opened.
+/// Why an encrypted message was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// It was sealed with another key, or changed on the way. The remedy is to sign in again.
+    /// It was encrypted with another key, or modified. The remedy is to sign in again.
     #[error("message was not sealed with this key")]
     Authentication,
-    /// The padding is wrong although the HMAC is right: a faulty sender.
+    /// The padding is wrong although the HMAC is right: the sender is faulty.
     #[error("sealed message is padded wrongly")]
     Padding,
     /// It answers another request.
     #[error("nonce verification error")]
     Nonce,
-    /// What was sealed is no MessagePack.
+    /// The plaintext is not MessagePack.
     #[error("sealed message has unreadable content: {0}")]
     Content(#[from] msgpack::Error),
 }
 
-/// What a message that should be sealed looks like from outside.
+/// The form of a message that should be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedForm {
-    /// Sealed.
+    /// Encrypted.
     Encrypted,
-    /// Left to TLS to protect (3008, `disable_aes_with_tls`).
+    /// Not encrypted, because TLS protects it (3008, `disable_aes_with_tls`).
     TlsOptimised,
 }
 
 impl Crypticle {
-    /// Returns the key that a key string stands for.
+    /// Returns the key of a key string.
     pub fn new(key: &KeyString) -> Result<Self, InvalidKeyString> {
         let raw = key.raw()?;
         let bulk = BulkKey::derive(&raw).map_err(|_| InvalidKeyString)?;
@@ -70,12 +70,12 @@ impl Crypticle {
         Ok(Crypticle { aes, hmac: HmacKey::new(hmac).ok_or(InvalidKeyString)?, bulk })
     }
 
-    /// Seals a value; replies carry the nonce of their request.
+    /// Encrypts a value; replies carry the nonce of their request.
     pub fn seal(&self, value: &Value, nonce: Option<&str>) -> Bytes {
         self.seal_with_iv(value, nonce, random())
     }
 
-    /// Seals a value with a given IV, which must never repeat under one key.
+    /// Encrypts a value with a given IV, which must never repeat under one key.
     pub fn seal_with_iv(&self, value: &Value, nonce: Option<&str>, iv: [u8; IV_LEN]) -> Bytes {
         let mut message = Vec::with_capacity(256);
         message.extend_from_slice(&iv);
@@ -85,9 +85,9 @@ impl Crypticle {
         self.encrypt(message, iv).expect("AES and HMAC of the vendored library always work")
     }
 
-    /// Opens a message; with a nonce given it must be the answer to that request.
+    /// Decrypts a message; with a nonce, it must be the answer to that request.
     ///
-    /// A plaintext without Salt's prefix counts as an empty map, as in Salt.
+    /// As in Salt, a plaintext without the prefix counts as an empty map.
     pub fn open(&self, sealed: &[u8], nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
         let plaintext = Bytes::from(self.decrypt(sealed)?);
         match plaintext.strip_prefix(PREFIX) {
@@ -96,12 +96,12 @@ impl Crypticle {
         }
     }
 
-    /// Says whether a message was sealed with this key, without opening it.
+    /// Returns whether a message was encrypted with this key, without decrypting it.
     pub fn is_seal_of(&self, sealed: &[u8]) -> bool {
         self.authenticated(sealed).is_some()
     }
 
-    /// Returns what comes before the HMAC if that fits.
+    /// Returns what precedes the HMAC if the HMAC is valid.
     fn authenticated<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (body, hmac) = sealed.split_at(sealed.len().checked_sub(HMAC_LEN)?);
         memcmp::eq(&self.hmac.tag(body), hmac).then_some(body)
@@ -110,7 +110,7 @@ impl Crypticle {
     /// Encrypts in place what follows the IV.
     fn encrypt(&self, mut message: Vec<u8>, iv: [u8; IV_LEN]) -> Result<Bytes, ErrorStack> {
         let len = message.len() - IV_LEN;
-        // Room for the padding, for one more block that OpenSSL asks for, and for the HMAC.
+        // Room for the padding, for one more block that OpenSSL requires, and for the HMAC.
         message.reserve_exact(2 * IV_LEN + HMAC_LEN);
         message.resize(message.len() + 2 * IV_LEN, 0);
         let mut cipher = CipherCtx::new()?;
@@ -132,7 +132,7 @@ impl Crypticle {
     fn decrypt_body(&self, iv: &[u8], ciphertext: &[u8]) -> Result<Vec<u8>, ErrorStack> {
         let mut cipher = CipherCtx::new()?;
         cipher.decrypt_init(Some(&AES), Some(&self.aes), Some(iv))?;
-        // OpenSSL asks for room for one more block.
+        // OpenSSL requires room for one more block.
         let mut plaintext = vec![0; ciphertext.len() + IV_LEN];
         let mut end = cipher.cipher_update(ciphertext, Some(&mut plaintext))?;
         end += cipher.cipher_final(&mut plaintext[end..])?;
@@ -154,13 +154,13 @@ impl Drop for Crypticle {
     }
 }
 
-/// Says which form a message has. The TLS form may only be opened, with [`open_tls_optimised`], when
-/// `disable_aes_with_tls` is on and the peer's certificate names the peer.
+/// Returns the form of a message. The TLS form may only be decoded, with [`open_tls_optimised`], if `disable_aes_with_tls` is on
+/// and the peer's certificate names the peer.
 pub fn sealed_form(message: &[u8]) -> SealedForm {
     if message.starts_with(TLS_PREFIX) { SealedForm::TlsOptimised } else { SealedForm::Encrypted }
 }
 
-/// Opens a message that is protected by TLS alone.
+/// Decodes a message that is protected only by TLS.
 pub fn open_tls_optimised(message: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
     let plaintext = message.strip_prefix(TLS_PREFIX).ok_or(OpenError::Authentication)?;
     match plaintext.strip_prefix(PREFIX) {
@@ -178,34 +178,34 @@ fn open_content(content: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Va
     Ok(msgpack::unpack_bytes(&content.slice(NONCE_LEN..), mode)?)
 }
 
-/// The last serial number seen under one key. A new key needs a new memory.
+/// The last serial number under one key. A new key needs a new value of this type.
 #[derive(Clone, Debug, Default)]
 pub struct SerialMemory {
     last: i64,
 }
 
-/// A message after its serial number was looked at.
+/// The result of checking a message's serial number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Serialised {
-    /// It is new; the serial number has been taken out.
+    /// It is new; the serial number has been removed.
     Fresh(Value),
-    /// It was seen before and must be ignored.
+    /// It is a repetition and must be ignored.
     Replayed {
         /// Its serial number.
         serial: i64,
-        /// The last one seen.
+        /// The last serial number.
         last: i64,
     },
 }
 
 impl SerialMemory {
-    /// Returns a memory of nothing.
+    /// Starts without any serial number.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks at a message's serial number and remembers it. A message without one is always fresh; one whose serial
-    /// number is no integer counts as seen before.
+    /// Checks and stores a message's serial number. A message without one is always fresh; one whose serial number is not an
+    /// integer counts as a repetition.
     pub fn admit(&mut self, mut message: Value) -> Serialised {
         let Some(serial) = message.as_map_mut().and_then(|map| map.remove("serial")) else {
             return Serialised::Fresh(message);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tls_form_is_told_apart() {
+    fn the_tls_form_is_recognised() {
         let message = bytes(&vectors("crypticle")["tls_optimised_plain_hex"]);
         assert_eq!(sealed_form(&message), SealedForm::TlsOptimised);
         let opened = open_tls_optimised(&message, None, Decode::Default).unwrap();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_is_noticed() {
+    fn any_changed_byte_is_detected() {
         let key = Crypticle::new(&KeyString::generate()).unwrap();
         let sealed = key.seal(&"secret".into(), None);
         for at in 0..sealed.len() {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_all_lengths_survive() {
+    fn messages_of_all_lengths_round_trip() {
         let key = Crypticle::new(&KeyString::generate()).unwrap();
         for len in (0..70).chain([1 << 16, (1 << 20) + 1]) {
             let value = Value::bytes(vec![0xff; len]);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_the_prefix_is_an_empty_map() {
+    fn a_plaintext_without_the_prefix_is_an_empty_map() {
         let key = Crypticle::new(&KeyString::generate()).unwrap();
         let sealed = key.encrypt([[7; IV_LEN].as_slice(), b"something else"].concat(), [7; IV_LEN]).unwrap();
         assert_eq!(key.open(&sealed, None, Decode::Default), Ok(Map::new().into()));

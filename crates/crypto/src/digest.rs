@@ -7,7 +7,7 @@ use openssl::hash::{Hasher as OpensslHasher, MessageDigest, hash};
 use wire::MinionId;
 use wire::topic::{self, Topic};
 
-/// A digest, by the names the option `hash_type` takes.
+/// A digest, with the names that the option `hash_type` accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HashType {
     /// MD5, insecure, only for old configurations.
@@ -25,7 +25,7 @@ pub enum HashType {
     Sha512,
 }
 
-/// A name that is no digest's.
+/// An unknown digest name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unsupported hash type {0:?}")]
 pub struct UnknownHashType(pub String);
@@ -45,7 +45,7 @@ impl HashType {
         Self::NAMES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns the kind of a digest of so many hex digits, as `source_hash` guesses it.
+    /// Returns the type of a digest with so many hex digits, as `source_hash` guesses it.
     pub fn from_hex_len(digits: usize) -> Option<Self> {
         let all = Self::NAMES.iter().map(|(kind, _)| *kind);
         all.into_iter().find(|kind| kind.message_digest().size() * 2 == digits)
@@ -88,21 +88,21 @@ impl fmt::Display for HashType {
     }
 }
 
-/// A digest fed piece by piece, for files.
+/// An incremental digest, for files.
 pub struct Hasher(OpensslHasher);
 
 impl Hasher {
-    /// Returns a digest of nothing yet.
+    /// Starts an empty digest.
     pub fn new(kind: HashType) -> Self {
         Hasher(OpensslHasher::new(kind.message_digest()).expect("digests of the vendored library always work"))
     }
 
-    /// Adds a piece.
+    /// Adds data.
     pub fn update(&mut self, piece: &[u8]) {
         self.0.update(piece).expect("digests of the vendored library always work");
     }
 
-    /// Returns the lower-case hex digest of all pieces.
+    /// Returns the lower-case hex digest.
     pub fn finish_hex(mut self) -> String {
         hex::encode(self.0.finish().expect("digests of the vendored library always work"))
     }
@@ -119,12 +119,12 @@ impl std::io::Write for Hasher {
     }
 }
 
-/// Returns the topic that reaches one minion with `zmq_filtering`.
+/// Returns the topic of one minion with `zmq_filtering`.
 pub fn filter_topic(id: &MinionId) -> Topic {
     Topic::of_minion(id, |bytes| HashType::Sha1.hex(bytes))
 }
 
-/// Returns the part of a minion's event socket names that stands for its id.
+/// Returns the part of a minion's event socket names that represents its id.
 pub fn socket_hash(id: &str, kind: HashType) -> String {
     topic::socket_hash(id, |bytes| kind.hex(bytes))
 }

@@ -1,14 +1,14 @@
 //! HMAC-SHA256 (RFC 2104) with a key that is used for many short messages.
 //!
-//! The library's own needs four allocations and a dozen look-ups for each message, which is more than the digest of a small one
-//! costs. What the key alone decides, the digest of the two padded keys, is computed once here; the digest is the library's.
+//! OpenSSL's own needs four allocations and a dozen look-ups per message, which costs more than the digest of a small one. The
+//! part that depends only on the key, the digest of the two padded keys, is computed once here; the digest is OpenSSL's.
 
 use openssl::sha::Sha256;
 
-/// Bytes of a tag.
+/// The length of a tag in bytes.
 pub(crate) const LEN: usize = 32;
 
-/// Bytes of a block of SHA-256.
+/// The length of a block of SHA-256 in bytes.
 const BLOCK: usize = 64;
 
 /// A key that is ready to sign.
@@ -18,7 +18,7 @@ pub(crate) struct HmacKey {
 }
 
 impl HmacKey {
-    /// A key of at most 64 bytes; longer ones, which SHA-256 would have to shorten, are `None`.
+    /// Creates a key of at most 64 bytes; `None` for longer ones, which SHA-256 would have to shorten.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
         let begun = |pad: u8| {
             let mut block = [pad; BLOCK];
@@ -32,7 +32,7 @@ impl HmacKey {
         Some(HmacKey { inner: begun(0x36)?, outer: begun(0x5c)? })
     }
 
-    /// The tag of a message.
+    /// Returns the tag of a message.
     pub(crate) fn tag(&self, message: &[u8]) -> [u8; LEN] {
         let (mut inner, mut outer) = (self.inner.clone(), self.outer.clone());
         inner.update(message);

@@ -1,8 +1,8 @@
-//! The cryptography of Salt's protocol as plain functions: RSA, sealed messages, digests, fingerprints.
+//! The cryptography of Salt's protocol as plain functions: RSA, encrypted messages, digests, fingerprints.
 //!
-//! Nothing here opens a socket or a file, and nothing knows who talks to whom. All arithmetic is OpenSSL's; what is
-//! Salt's own (the layout of sealed messages, X9.31 without a hash, fingerprints) is written here after the reference.
-//! Secrets never appear in `Debug` output or errors.
+//! Nothing here opens a socket or a file, or knows the peers. All arithmetic is OpenSSL's; Salt's own conventions (the layout of
+//! encrypted messages, X9.31 without a hash, fingerprints) are implemented here. Secrets never appear in `Debug` output or
+//! errors.
 
 mod bulk;
 mod checksum;

@@ -2,11 +2,11 @@
 
 use crate::HashType;
 
-/// Returns a key text in the form in which Salt compares and signs keys: white space at both ends gone, lines joined by
-/// line feeds, no line feed at the end.
+/// Returns a key text in the form in which Salt compares and signs keys: without white space at both ends, lines joined by line
+/// feeds, no line feed at the end.
 pub fn clean_key(text: &str) -> String {
     let text = text.trim_matches(python_space);
-    // Keys are compared at each sign-in, and hold nothing but these.
+    // A fast path: keys are compared at each sign-in, and usually contain only these characters.
     if text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
         return text.to_owned();
     }
@@ -25,18 +25,18 @@ pub fn clean_key(text: &str) -> String {
     out
 }
 
-/// Where Python's `splitlines` splits.
+/// The characters at which Python's `splitlines` splits.
 fn line_boundary(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What Python's `strip` strips.
+/// The characters that Python's `strip` strips.
 fn python_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\x1c'..='\x1f')
 }
 
-/// Returns Salt's fingerprint of a key file's content: the digest of the lines between the first and the last, as hex
-/// pairs joined by colons. A line feed at the end of the file makes no difference.
+/// Returns Salt's fingerprint of a key file: the digest of the lines between the first and the last, as hex pairs joined by
+/// colons. A line feed at the end of the file makes no difference.
 pub fn pem_finger(pem: &[u8], kind: HashType) -> String {
     let lines: Vec<&[u8]> =
         pem.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
@@ -44,7 +44,7 @@ pub fn pem_finger(pem: &[u8], kind: HashType) -> String {
     fingerprint(&without_carriage_returns(&body), kind)
 }
 
-/// Returns the digest of bytes as hex pairs joined by colons. Of a whole key text it is what `salt-key -f` of Salt 3008
+/// Returns the digest of bytes as hex pairs joined by colons. For a whole key text it is what `salt-key -f` of Salt 3008
 /// prints.
 pub fn fingerprint(bytes: &[u8], kind: HashType) -> String {
     let pairs: Vec<String> = kind.digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();

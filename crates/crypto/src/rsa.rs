@@ -1,4 +1,4 @@
-//! RSA keys and what Salt does with them.
+//! RSA keys, and Salt's operations with them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,13 +13,13 @@ use openssl::symm::Cipher;
 
 use crate::{HashType, KeyString, x931};
 
-/// Sizes of accepted keys in bits: smaller ones protect nothing, larger ones only burn a stranger's victim's time.
+/// The sizes of accepted keys in bits: smaller ones are insecure, larger ones only waste the processor time of the peer.
 const ACCEPTED_BITS: std::ops::RangeInclusive<u32> = 1024..=16_384;
 
-/// The bytes a minion signs to prove who it is.
+/// The bytes that a minion signs to prove its identity.
 const TOK: &[u8] = b"salt";
 
-/// How to encrypt to the owner of a key, by its name on the wire.
+/// An encryption algorithm, by its name in the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encryption {
     /// OAEP with SHA-1 in both places: the default.
@@ -29,7 +29,7 @@ pub enum Encryption {
     OaepSha224,
 }
 
-/// How to sign, by its name on the wire.
+/// A signature algorithm, by its name in the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Signature {
     /// PKCS #1 v1.5 with SHA-1: the default.
@@ -39,29 +39,29 @@ pub enum Signature {
     Pkcs1v15Sha224,
 }
 
-/// A name that is no algorithm's.
+/// An unknown algorithm name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unsupported algorithm {0:?}")]
 pub struct UnsupportedAlgorithm(pub String);
 
-/// An operation with an RSA key that failed. Contents of keys and messages are not repeated.
+/// A failed operation with an RSA key. The error does not repeat contents of keys and messages.
 #[derive(Debug, thiserror::Error)]
 pub enum RsaError {
-    /// The text is no readable RSA private key, or its passphrase is missing or wrong.
+    /// The text is not an RSA private key, or its passphrase is missing or wrong.
     #[error("not a readable RSA private key, or its passphrase is missing or wrong")]
     PrivateKey(#[source] ErrorStack),
-    /// The text is no readable RSA public key.
+    /// The text is not an RSA public key.
     #[error("not a readable RSA public key")]
     PublicKey(#[source] ErrorStack),
-    /// The key has so many bits, and that is refused.
+    /// A key of this size in bits is refused.
     #[error("RSA key of {0} bits is outside of the accepted 1024 to 16384")]
     Size(u32),
-    /// Making a key failed.
+    /// Generating a key failed.
     #[error("failed to make an RSA key of {bits} bits")]
     Generate {
-        /// The wished size.
+        /// The requested size.
         bits: u32,
-        /// What OpenSSL says.
+        /// OpenSSL's error.
         source: ErrorStack,
     },
     /// Writing a key as text failed.
@@ -73,9 +73,9 @@ pub enum RsaError {
     /// The message is too long for the key.
     #[error("failed to encrypt {len} bytes to the RSA key")]
     Encrypt {
-        /// How long the message is.
+        /// The length of the message.
         len: usize,
-        /// What OpenSSL says.
+        /// OpenSSL's error.
         source: ErrorStack,
     },
     /// Signing failed.
@@ -86,18 +86,18 @@ pub enum RsaError {
     TooLong(usize),
 }
 
-/// The private half of an RSA pair. It is never printed.
+/// The private key of an RSA pair. It is never printed.
 #[derive(Clone)]
 pub struct PrivateKey(PKey<Private>);
 
-/// The public half of an RSA pair.
+/// The public key of an RSA pair.
 #[derive(Clone)]
 pub struct PublicKey(PKey<Public>);
 
 // === impl PrivateKey ===
 
 impl PrivateKey {
-    /// Makes a new pair with the exponent 65537. This takes a noticeable time: not for an async task.
+    /// Generates a pair with the exponent 65537. This takes a noticeable time: not for an async task.
     pub fn generate(bits: u32) -> Result<Self, RsaError> {
         if !ACCEPTED_BITS.contains(&bits) {
             return Err(RsaError::Size(bits));
@@ -115,7 +115,7 @@ impl PrivateKey {
         Ok(PrivateKey(key))
     }
 
-    /// Writes the key in the form of Salt's key files: PKCS #1, with a passphrase the traditional encrypted form.
+    /// Formats the key like Salt's key files: PKCS #1, with a passphrase in the traditional encrypted form.
     pub fn to_pem(&self, passphrase: Option<&str>) -> Result<String, RsaError> {
         let rsa = self.rsa().map_err(RsaError::Write)?;
         let pem = match passphrase {
@@ -125,9 +125,9 @@ impl PrivateKey {
         Ok(String::from_utf8_lossy(&pem.map_err(RsaError::Write)?).into_owned())
     }
 
-    /// Returns the public half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
-        // By its numbers: writing it down and reading it again takes longer than reading the private key did.
+        // By its numbers: writing and parsing it takes longer than parsing the private key did.
         let public = self.0.rsa().and_then(|own| Rsa::from_public_components(own.n().to_owned()?, own.e().to_owned()?));
         PublicKey(public.and_then(PKey::from_rsa).expect("a private key has a public half"))
     }
@@ -139,7 +139,7 @@ impl PrivateKey {
         signature.map_err(RsaError::Sign)
     }
 
-    /// Decrypts what was encrypted to the public half.
+    /// Decrypts what was encrypted to the public key.
     pub fn decrypt(&self, algorithm: Encryption, ciphertext: &[u8]) -> Result<Vec<u8>, RsaError> {
         self.decrypt_inner(algorithm, ciphertext).map_err(RsaError::Decrypt)
     }
@@ -156,14 +156,14 @@ impl PrivateKey {
         Ok(plaintext)
     }
 
-    /// Signs a short message with X9.31 padding, from which [`PublicKey::recover_x931`] gets it back.
+    /// Signs a short message with X9.31 padding, from which [`PublicKey::recover_x931`] recovers it.
     pub fn sign_x931(&self, message: &[u8]) -> Result<Vec<u8>, RsaError> {
         let rsa = self.rsa().map_err(RsaError::Sign)?;
         let block = x931::pad(message, rsa.size() as usize).ok_or(RsaError::TooLong(message.len()))?;
         sign_block(&rsa, &block).map_err(RsaError::Sign)
     }
 
-    /// Returns the token that proves to a master who sends a request. It is always the same for a key.
+    /// Returns the token that proves the sender of a request to a master. It is always the same for a key.
     pub fn tok(&self) -> Result<Vec<u8>, RsaError> {
         self.sign_x931(TOK)
     }
@@ -178,7 +178,7 @@ impl PrivateKey {
     }
 }
 
-/// The smaller of `s` and `n - s`, padded on the left.
+/// Returns the smaller of `s` and `n - s`, padded on the left.
 fn sign_block(rsa: &Rsa<Private>, block: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     let mut signature = vec![0; rsa.size() as usize];
     rsa.private_encrypt(block, &mut signature, Padding::NONE)?;
@@ -202,7 +202,7 @@ impl fmt::Debug for PrivateKey {
 // === impl PublicKey ===
 
 impl PublicKey {
-    /// Reads a key text: SubjectPublicKeyInfo or PKCS #1, with any line ends.
+    /// Parses a key text: SubjectPublicKeyInfo or PKCS #1, with any line ends.
     pub fn from_pem(pem: &[u8]) -> Result<Self, RsaError> {
         let pem = pem.trim_ascii();
         let rsa = Rsa::public_key_from_pem(pem).or_else(|first| Rsa::public_key_from_pem_pkcs1(pem).map_err(|_| first));
@@ -211,7 +211,7 @@ impl PublicKey {
         PKey::from_rsa(rsa).map(PublicKey).map_err(RsaError::PublicKey)
     }
 
-    /// Writes the key in the form of Salt's key files: SubjectPublicKeyInfo, with a line feed at the end.
+    /// Formats the key like Salt's key files: SubjectPublicKeyInfo, with a line feed at the end.
     pub fn to_pem(&self) -> String {
         let pem = self.0.public_key_to_pem().expect("a readable key can be written");
         String::from_utf8_lossy(&pem).into_owned()
@@ -222,7 +222,7 @@ impl PublicKey {
         self.0.bits()
     }
 
-    /// Says whether this is the owner's signature of the message.
+    /// Returns whether this is the owner's signature of the message.
     pub fn verify(&self, algorithm: Signature, message: &[u8], signature: &[u8]) -> bool {
         let digest = algorithm.hash().message_digest();
         let checked =
@@ -247,19 +247,19 @@ impl PublicKey {
         Ok(ciphertext)
     }
 
-    /// Returns the message the owner signed with [`PrivateKey::sign_x931`]; `None` if it is not the owner's signature.
+    /// Returns the message that the owner signed with [`PrivateKey::sign_x931`]; `None` if it is not the owner's signature.
     pub fn recover_x931(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let rsa = self.0.rsa().ok()?;
         let block = recover_block(&rsa, signature).ok()?;
         x931::unpad(&block).map(<[u8]>::to_vec)
     }
 
-    /// Says whether this is the owner's [`PrivateKey::tok`].
+    /// Returns whether this is the owner's [`PrivateKey::tok`].
     pub fn verify_tok(&self, tok: &[u8]) -> bool {
         self.recover_x931(tok).is_some_and(|message| message == TOK)
     }
 
-    /// Says whether this is the owner's [`PrivateKey::sign_key_string`].
+    /// Returns whether this is the owner's [`PrivateKey::sign_key_string`].
     pub fn verify_key_string(&self, key: &KeyString, signature: &[u8]) -> bool {
         self.recover_x931(signature).is_some_and(|message| message == key.sha256_hex().as_bytes())
     }
@@ -280,7 +280,7 @@ fn check_size(n: &BigNumRef) -> Result<(), RsaError> {
     if ACCEPTED_BITS.contains(&bits) { Ok(()) } else { Err(RsaError::Size(bits)) }
 }
 
-/// Keys are equal when their numbers are, however they are written.
+/// Keys are equal if their numbers are, however they are written.
 impl PartialEq for PublicKey {
     fn eq(&self, other: &Self) -> bool {
         self.0.public_eq(&other.0)
@@ -298,7 +298,7 @@ impl fmt::Debug for PublicKey {
 // === names of algorithms ===
 
 impl Encryption {
-    /// Returns the name on the wire.
+    /// Returns the name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Encryption::OaepSha1 => "OAEP-SHA1",
@@ -315,7 +315,7 @@ impl Encryption {
 }
 
 impl Signature {
-    /// Returns the name on the wire.
+    /// Returns the name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Signature::Pkcs1v15Sha1 => "PKCS1v15-SHA1",

@@ -1,4 +1,4 @@
-//! Keys of sealed messages in the form in which they travel: text.
+//! Symmetric keys in the form in which they are sent: text.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::HashType;
 /// The length of a key string in characters.
 pub const KEY_STRING_LEN: usize = 76;
 
-/// The length of what it encodes, in bytes.
+/// The length of the decoded bytes.
 const RAW_LEN: usize = 56;
 
 /// Returns random bytes from the operating system.
@@ -21,29 +21,29 @@ pub fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// The text of a symmetric key: 56 random bytes in Base64. It is what gets RSA-encrypted, hashed and stored.
+/// The text of a symmetric key: 56 random bytes in Base64. This text is encrypted with RSA, hashed and stored.
 ///
 /// It compares in constant time, is never printed, and is overwritten when dropped.
 #[derive(Clone)]
 pub struct KeyString(Vec<u8>);
 
-/// A text that is no key string. It is not repeated here, as it may be almost one.
+/// A text that is not a key string. The error does not repeat it, because it may almost be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("key string is not the Base64 form of {RAW_LEN} bytes")]
 pub struct InvalidKeyString;
 
 impl KeyString {
-    /// Returns a new key from the operating system's random numbers.
+    /// Generates a key from the operating system's random numbers.
     pub fn generate() -> Self {
         Self::from_random(random())
     }
 
-    /// Returns the key that random bytes from elsewhere make.
+    /// Creates the key from random bytes.
     pub fn from_random(bytes: [u8; RAW_LEN]) -> Self {
         KeyString(STANDARD.encode(bytes).into_bytes())
     }
 
-    /// Reads a key string; white space at its end, as editors leave it, is dropped.
+    /// Parses a key string. White space at its end, as editors leave it, is dropped.
     pub fn parse(text: &[u8]) -> Result<Self, InvalidKeyString> {
         let key = KeyString(text.trim_ascii_end().to_vec());
         key.raw()?;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_and_secrets_not_shown() {
+    fn other_texts_are_refused_and_secrets_not_printed() {
         for text in ["", "x", "AAAA", &"A".repeat(76), "!!!"] {
             assert_eq!(KeyString::parse(text.as_bytes()), Err(InvalidKeyString), "{text}");
         }

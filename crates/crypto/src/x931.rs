@@ -1,6 +1,6 @@
-//! ANSI X9.31 padding without a hash, as OpenSSL's `RSA_X931_PADDING` does it.
+//! ANSI X9.31 padding without a hash, as in OpenSSL's `RSA_X931_PADDING`.
 //!
-//! The block is `6B BB … BB BA message CC`, or `6A message CC` when the message leaves no room for padding.
+//! The block is `6B BB … BB BA message CC`, or `6A message CC` if the message leaves no room for padding.
 
 /// Returns the padded block of `size` bytes; `None` if the message is longer than `size - 2`.
 pub fn pad(message: &[u8], size: usize) -> Option<Vec<u8>> {

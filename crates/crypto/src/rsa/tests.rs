@@ -44,7 +44,7 @@ fn every_form_of_key_file_is_read() {
 }
 
 #[test]
-fn what_is_no_rsa_key_is_refused() {
+fn other_texts_than_rsa_keys_are_refused() {
     let curve = openssl::ec::EcGroup::from_curve_name(openssl::nid::Nid::X9_62_PRIME256V1).unwrap();
     let elliptic = PKey::from_ec_key(openssl::ec::EcKey::generate(&curve).unwrap()).unwrap();
     for pem in [b"".to_vec(), b"-----BEGIN PUBLIC KEY-----\nAAAA".to_vec(), elliptic.public_key_to_pem().unwrap()] {
@@ -79,7 +79,7 @@ fn x931_vectors() {
 }
 
 #[test]
-fn x931_survives_messages_of_any_length() {
+fn x931_recovers_messages_of_any_length() {
     let (private, public) = pair("minion");
     for len in [0, 1, 20, 100, 252, 253, 254] {
         let message = vec![0xbb; len];
@@ -184,7 +184,7 @@ fn the_tcp_client_id() {
 }
 
 #[test]
-fn encryption_and_signatures_go_both_ways() {
+fn encryption_and_signatures_round_trip() {
     let (private, public) = pair("minion");
     for algorithm in [Encryption::OaepSha1, Encryption::OaepSha224] {
         let sealed = public.encrypt(algorithm, b"key").unwrap();
@@ -204,7 +204,7 @@ fn encryption_and_signatures_go_both_ways() {
 }
 
 #[test]
-fn new_keys_have_the_wished_size_and_are_not_shown() {
+fn new_keys_have_the_requested_size_and_are_not_printed() {
     let key = PrivateKey::generate(1024).unwrap();
     assert_eq!(key.public().bits(), 1024);
     assert_eq!(format!("{key:?}"), "PrivateKey(1024 bits)");
