@@ -2,13 +2,13 @@
 
 use std::time::SystemTime;
 
-/// Tells the time of day.
+/// A source of the time of day.
 pub trait Clock: Send + Sync {
-    /// Returns the time now.
+    /// Returns the current time.
     fn now(&self) -> SystemTime;
 }
 
-/// The clock of the machine.
+/// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WallClock;
 
@@ -18,7 +18,7 @@ impl Clock for WallClock {
     }
 }
 
-/// A function is a clock, for simulations that keep their own time.
+/// A function can be a clock, for simulations with their own time.
 impl<F: Fn() -> SystemTime + Send + Sync> Clock for F {
     fn now(&self) -> SystemTime {
         self()

@@ -1,8 +1,8 @@
-//! The seam to the outside: clock, randomness, names, connections.
+//! The interface to the outside world: clock, randomness, names, connections.
 //!
-//! Daemons receive an [`Rt`] and ask nothing else for the time of day, for random bytes, or for a network
-//! connection; so a whole cluster can run in one deterministic process with other implementations behind the
-//! handle. Durations and timers come from tokio's clock, which a simulation controls by itself.
+//! Daemons receive an [`Rt`] and use nothing else for the time of day, random bytes or network connections, so a whole cluster
+//! can run in one deterministic process with other implementations behind it. Durations and timers come from tokio's clock, which
+//! a simulation controls directly.
 
 mod clock;
 mod net;
@@ -23,7 +23,7 @@ pub use own_thread::{brief, on_own_thread};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use tokio_net::TokioNet;
 
-/// The handle to the outside. Cheap to clone.
+/// The handle of the outside world. It is cheap to clone.
 #[derive(Clone)]
 pub struct Rt {
     net: Arc<dyn Net>,
@@ -34,12 +34,12 @@ pub struct Rt {
 }
 
 impl Rt {
-    /// The real world: the operating system's sockets, clock and randomness.
+    /// Returns the real world: the operating system's sockets, clock and randomness.
     pub fn real() -> Self {
         Rt::new(TokioNet, WallClock, OsRandom)
     }
 
-    /// A world made of these parts.
+    /// Creates a world from these parts.
     pub fn new(net: impl Net + 'static, clock: impl Clock + 'static, random: impl Random + 'static) -> Self {
         Rt {
             net: Arc::new(net),
@@ -50,13 +50,13 @@ impl Rt {
         }
     }
 
-    /// Starts a task of this program. Daemons start all tasks so, or [wrap](Rt::task) them, because a simulated host may be
-    /// stopped or lose its power at any time.
+    /// Starts a task of this program. Daemons start all tasks like this, or [wrap](Rt::task) them, because a simulated host may be
+    /// stopped or lose power at any time.
     pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         tokio::spawn(self.task(task))
     }
 
-    /// Makes something a task of this program, for whoever starts it.
+    /// Wraps a future as a task of this program.
     #[cfg(not(feature = "sim"))]
     pub fn task<T: Send + 'static>(
         &self,
@@ -65,7 +65,7 @@ impl Rt {
         task
     }
 
-    /// Makes something a task of this program, for whoever starts it.
+    /// Wraps a future as a task of this program.
     #[cfg(feature = "sim")]
     pub fn task<T: Send + 'static>(
         &self,
@@ -74,11 +74,11 @@ impl Rt {
         use futures_util::future::Either;
         match &self.life {
             None => Either::Left(task),
-            Some(life) => Either::Right(sim::Living::new(life.clone(), task)),
+            Some(life) => Either::Right(sim::LiveTask::new(life.clone(), task)),
         }
     }
 
-    /// Does work that may block on a thread of its own; in a simulation here and now.
+    /// Runs blocking work on a blocking thread; in a simulation, directly.
     pub fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         if self.is_simulated() {
             return self.spawn(async move { work() });
@@ -86,7 +86,7 @@ impl Rt {
         tokio::task::spawn_blocking(work)
     }
 
-    /// Does long work on a thread of its own that lets others go first; in a simulation here and now.
+    /// Runs long blocking work on a thread of lower priority; in a simulation, directly.
     pub fn behind_others(&self, work: impl FnOnce() + Send + 'static) {
         if self.is_simulated() {
             self.spawn(async move { work() });
@@ -95,7 +95,7 @@ impl Rt {
         }
     }
 
-    /// Runs something that may block now and then on a thread of its own; in a simulation as a task.
+    /// Runs a future that may block now and then on a thread of its own; in a simulation, as a task.
     pub fn spawn_on_thread<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         if self.is_simulated() {
             return self.spawn(task);
@@ -104,8 +104,7 @@ impl Rt {
         tokio::task::spawn_blocking(move || own_thread::own(|| handle.block_on(task)))
     }
 
-    /// Says whether this world is simulated: then there are no sockets of the system, and nothing else that the kernel tells
-    /// of by itself.
+    /// Returns whether this world is simulated: then there are no sockets of the system, and no notifications of the kernel.
     pub fn is_simulated(&self) -> bool {
         #[cfg(feature = "sim")]
         return self.life.is_some();
@@ -113,45 +112,45 @@ impl Rt {
         false
     }
 
-    /// The network.
+    /// Returns the network.
     pub fn net(&self) -> &dyn Net {
         self.net.as_ref()
     }
 
-    /// The time of day.
+    /// Returns the time of day.
     pub fn now(&self) -> SystemTime {
         self.clock.now()
     }
 
-    /// The time of day in whole seconds since 1970.
+    /// Returns the time of day in whole seconds since 1970.
     pub fn unix_seconds(&self) -> i64 {
         self.now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
     }
 
-    /// Fills a buffer with random bytes, fit for keys.
+    /// Fills a buffer with random bytes that are suitable for keys.
     pub fn fill(&self, buffer: &mut [u8]) {
         self.random.fill(buffer);
     }
 
-    /// Returns random bytes, fit for keys.
+    /// Returns random bytes that are suitable for keys.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut buffer = [0; N];
         self.fill(&mut buffer);
         buffer
     }
 
-    /// Returns a number from 0 to below `bound`, each about as likely; 0 when `bound` is 0.
+    /// Returns a uniformly distributed number from 0 to below `bound`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { u64::from_le_bytes(self.bytes()) % bound }
     }
 
-    /// Returns a time between two, for jitter, in steps of a millisecond. The order of the two does not matter.
+    /// Returns a random duration between two, in steps of a millisecond, for jitter. Their order does not matter.
     pub fn between(&self, a: std::time::Duration, b: std::time::Duration) -> std::time::Duration {
         let (low, high) = (a.min(b), a.max(b));
         low + std::time::Duration::from_millis(self.below((high - low).as_millis() as u64 + 1))
     }
 
-    /// Returns a nonce as Salt's peers send it: the 32 hexadecimal digits of a random (version 4) UUID.
+    /// Returns a nonce in the form of Salt's peers: the 32 hexadecimal digits of a random (version 4) UUID.
     pub fn nonce(&self) -> String {
         let mut bytes: [u8; 16] = self.bytes();
         bytes[6] = (bytes[6] & 0x0f) | 0x40;

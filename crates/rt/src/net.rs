@@ -12,63 +12,63 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A byte stream whose kind does not matter.
+/// A byte stream of any type.
 pub type BoxStream = Box<dyn Stream>;
 
-/// A connection and who is at its ends.
+/// A connection and its addresses.
 pub struct Connection {
-    /// The bytes.
+    /// The byte stream.
     pub stream: BoxStream,
-    /// The other end.
+    /// The address of the peer.
     pub peer: SocketAddr,
-    /// This end.
+    /// The local address.
     pub local: SocketAddr,
 }
 
-/// TCP keepalive as Salt's `tcp_keepalive*` options set it. `None` leaves the system's value.
+/// TCP keepalive with the values of Salt's `tcp_keepalive*` options. `None` keeps the system's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Silence before the first probe.
+    /// The idle time before the first probe.
     pub idle: Option<Duration>,
-    /// Time between probes.
+    /// The interval between probes.
     pub interval: Option<Duration>,
-    /// Unanswered probes before the connection is dead.
+    /// The number of unanswered probes after which the connection is dead.
     pub count: Option<u32>,
 }
 
-/// A connection to make.
+/// The parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct Connect {
-    /// Where to.
+    /// The address to connect to.
     pub to: SocketAddr,
-    /// The address and port to come from, if not any.
+    /// The source address and port, if they matter.
     pub from: Option<SocketAddr>,
-    /// Probes on an idle connection; `None` for none.
+    /// Probes of an idle connection; `None` for none.
     pub keepalive: Option<Keepalive>,
-    /// Time to wait for the other side to answer.
+    /// The timeout.
     pub timeout: Duration,
 }
 
 impl Connect {
-    /// A connection to an address with a limit of ten seconds.
+    /// Returns the parameters of a connection with a timeout of ten seconds.
     pub fn to(to: SocketAddr) -> Self {
         Connect { to, from: None, keepalive: Some(Keepalive::default()), timeout: Duration::from_secs(10) }
     }
 }
 
-/// An address to listen on.
+/// The parameters of a listener.
 #[derive(Clone, Debug)]
 pub struct Listen {
-    /// Where; port 0 takes any free one.
+    /// The address; port 0 means any free port.
     pub at: SocketAddr,
     /// How many connections may wait to be accepted.
     pub backlog: u32,
-    /// Probes on idle accepted connections; `None` for none.
+    /// Probes of idle accepted connections; `None` for none.
     pub keepalive: Option<Keepalive>,
 }
 
 impl Listen {
-    /// A listener with a backlog of 1,000 (`zmq_backlog`).
+    /// Returns the parameters of a listener with a backlog of 1,000 (`zmq_backlog`).
     pub fn at(at: SocketAddr) -> Self {
         Listen { at, backlog: 1000, keepalive: Some(Keepalive::default()) }
     }
@@ -76,20 +76,19 @@ impl Listen {
 
 /// The network.
 pub trait Net: Send + Sync {
-    /// Returns all addresses of a host with the port, in the resolver's order. Literal addresses need no
-    /// resolver.
+    /// Returns all addresses of a host with the port, in the resolver's order. Literal addresses need no resolver.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 
-    /// Makes a connection without delay of small packets (`TCP_NODELAY`).
+    /// Connects, with `TCP_NODELAY`.
     fn connect<'a>(&'a self, connect: &'a Connect) -> BoxFuture<'a, io::Result<Connection>>;
 
     /// Starts to listen.
     fn listen<'a>(&'a self, listen: &'a Listen) -> BoxFuture<'a, io::Result<Box<dyn Listener>>>;
 }
 
-/// Something that accepts connections.
+/// A listener.
 pub trait Listener: Send + Sync {
-    /// Waits for the next connection. Errors of a single connection are returned and may be followed by good ones.
+    /// Waits for the next connection. An error concerns a single connection; later ones may succeed.
     fn accept(&self) -> BoxFuture<'_, io::Result<Connection>>;
 
     /// Returns the address it listens on.

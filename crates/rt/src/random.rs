@@ -11,7 +11,7 @@ pub trait Random: Send + Sync {
     fn fill(&self, buffer: &mut [u8]);
 }
 
-/// The operating system's randomness, through a generator reseeded from it.
+/// The operating system's randomness, through a generator that is reseeded from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsRandom;
 
@@ -21,12 +21,12 @@ impl Random for OsRandom {
     }
 }
 
-/// Bytes that follow from a seed, for simulations.
+/// Random bytes generated from a seed, for simulations.
 #[derive(Debug)]
 pub struct SeededRandom(Mutex<StdRng>);
 
 impl SeededRandom {
-    /// A source that gives the same bytes for the same seed.
+    /// Creates a source that gives the same bytes for the same seed.
     pub fn new(seed: u64) -> Self {
         SeededRandom(Mutex::new(StdRng::seed_from_u64(seed)))
     }

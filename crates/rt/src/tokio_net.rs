@@ -70,7 +70,7 @@ async fn open(connect: &Connect) -> io::Result<TcpStream> {
     let socket = socket_for(&connect.to)?;
     if let Some(from) = connect.from {
         match from.port() {
-            // The port is chosen when it is known where to: choosing one here means looking at all that are taken.
+            // `connect` chooses the port: choosing it here would look at all ports in use.
             0 => setsockopt(&socket, IpBindAddressNoPort, &true)?,
             _ => socket.set_reuseaddr(true)?,
         }
@@ -115,7 +115,7 @@ mod tests {
     use crate::{Connect, Listen, Rt};
 
     #[tokio::test]
-    async fn a_connection_carries_bytes_and_knows_its_ends() {
+    async fn a_connection_carries_bytes_and_has_addresses() {
         let rt = Rt::real();
         let listener = rt.net().listen(&Listen::at("127.0.0.1:0".parse().unwrap())).await.unwrap();
         let mut to = Connect::to(listener.local_addr().unwrap());

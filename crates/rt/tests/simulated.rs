@@ -46,7 +46,7 @@ async fn ask(met: &mut Connection, number: u8) -> std::io::Result<u8> {
 }
 
 #[test]
-fn two_hosts_talk_and_time_costs_nothing() {
+fn two_hosts_communicate_and_time_jumps() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         let mut met = connect(&rt).await.unwrap();
@@ -62,7 +62,7 @@ fn two_hosts_talk_and_time_costs_nothing() {
 }
 
 #[test]
-fn what_is_sent_into_a_cut_arrives_once_it_is_mended() {
+fn data_sent_into_a_cut_arrives_after_it() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         let mut met = connect(&rt).await.unwrap();
@@ -92,7 +92,7 @@ fn a_killed_program_closes_its_connections_and_refuses_new_ones() {
 }
 
 #[test]
-fn a_machine_without_power_is_silent_and_denies_old_connections_when_it_is_back() {
+fn a_host_without_power_is_silent_and_resets_old_connections_later() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         let mut met = connect(&rt).await.unwrap();
@@ -108,7 +108,7 @@ fn a_machine_without_power_is_silent_and_denies_old_connections_when_it_is_back(
 }
 
 #[test]
-fn a_paused_program_takes_connections_but_does_not_answer_until_it_goes_on() {
+fn a_stopped_program_accepts_connections_but_does_not_answer() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         drop(connect(&rt).await.unwrap());
@@ -121,7 +121,7 @@ fn a_paused_program_takes_connections_but_does_not_answer_until_it_goes_on() {
 }
 
 #[test]
-fn the_tasks_of_a_killed_program_do_nothing_more() {
+fn the_tasks_of_a_killed_program_are_gone() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         let count = Arc::new(AtomicU32::new(0));
@@ -150,7 +150,7 @@ fn the_tasks_of_a_killed_program_do_nothing_more() {
 }
 
 #[test]
-fn the_kernel_finds_a_silent_peer_for_a_reader_that_only_waits() {
+fn keepalive_detects_a_silent_peer() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         let to = rt.net().resolve("master", 4506).await.unwrap()[0];
@@ -164,7 +164,7 @@ fn the_kernel_finds_a_silent_peer_for_a_reader_that_only_waits() {
 }
 
 #[test]
-fn names_slow_and_lossy_ways_and_clocks_obey() {
+fn names_links_and_clocks_can_be_changed() {
     Sim::run(7, async |sim| {
         let rt = two_hosts(&sim);
         sim.set_resolves("master", false);

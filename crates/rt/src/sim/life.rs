@@ -1,4 +1,4 @@
-//! The life of a program on a simulated host: its tasks run, stand still, or are gone.
+//! The state of a program on a simulated host: its tasks run, are stopped, or are gone.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,20 +8,20 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
 
-/// What the tasks of a program may do.
+/// The state of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Running,
-    /// Stopped as by SIGSTOP: timers pass and bytes arrive, but nobody looks.
+    /// Stopped as by SIGSTOP: timers expire and bytes arrive, but nobody handles them.
     Paused,
     Dead,
 }
 
-/// One run of a program, from its start to its end.
+/// One run of a program, from start to end.
 pub(crate) struct Life {
     /// The number of the host.
     pub(crate) host: usize,
-    /// Which run of the host's program this is.
+    /// The number of the run on this host.
     pub(crate) number: u64,
     name: Arc<str>,
     tasks: Mutex<Tasks>,
@@ -37,7 +37,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// The name of the simulated host whose task runs now.
+/// The name of the simulated host whose task is running now.
 pub fn current_host() -> Option<Arc<str>> {
     CURRENT.with_borrow(Clone::clone)
 }
@@ -60,7 +60,7 @@ impl Life {
         self.change(State::Dead);
     }
 
-    /// The tasks that are alive.
+    /// The live tasks.
     pub(crate) fn count(&self) -> usize {
         self.tasks().wakers.len()
     }
@@ -82,24 +82,24 @@ impl Life {
     }
 }
 
-/// A task of a program: it goes on only while the program may.
-pub struct Living<T> {
+/// A task of a program: it is polled only while the program runs.
+pub struct LiveTask<T> {
     life: Arc<Life>,
     number: u64,
     inner: Option<BoxFuture<'static, T>>,
 }
 
-impl<T> Living<T> {
+impl<T> LiveTask<T> {
     pub(crate) fn new(life: Arc<Life>, inner: impl Future<Output = T> + Send + 'static) -> Self {
         let number = {
             let mut tasks = life.tasks();
             tasks.next += 1;
             tasks.next
         };
-        Living { life, number, inner: Some(Box::pin(inner)) }
+        LiveTask { life, number, inner: Some(Box::pin(inner)) }
     }
 
-    /// Says what the program may do, and where to call when that changes.
+    /// Returns the state of the program, and a waker for when it changes.
     fn enter(&self, waker: &Waker) -> State {
         let mut tasks = self.life.tasks();
         if tasks.state != State::Dead && !tasks.wakers.get(&self.number).is_some_and(|known| known.will_wake(waker)) {
@@ -114,7 +114,7 @@ impl<T> Living<T> {
     }
 }
 
-impl<T> Future for Living<T> {
+impl<T> Future for LiveTask<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -138,7 +138,7 @@ impl<T> Future for Living<T> {
     }
 }
 
-impl<T> Drop for Living<T> {
+impl<T> Drop for LiveTask<T> {
     fn drop(&mut self) {
         self.leave();
     }

@@ -1,9 +1,9 @@
-//! A simulated world (feature `sim`): hosts of one process whose network, clocks and randomness follow from a seed. Only for
+//! A simulated world (feature `sim`): hosts in one process whose network, clocks and randomness follow from a seed. Only for
 //! tests.
 //!
-//! All hosts live on one runtime with paused time, which jumps to the next timer when nobody has anything to do; an hour in
-//! which nothing happens costs nothing. A [`Sim`] makes hosts, gives their programs an [`Rt`], and is the storm: it cuts,
-//! slows and mends ways between hosts, ends and freezes programs, takes the power of machines, moves clocks.
+//! All hosts are on one runtime with paused time, which jumps to the next timer when all tasks are idle, so an hour in which
+//! nothing happens costs nothing. A [`Sim`] creates hosts, gives their programs an [`Rt`], and injects faults: it cuts, slows and
+//! restores links between hosts, kills and stops programs, cuts the power of hosts, and moves clocks.
 
 mod life;
 mod net;
@@ -21,12 +21,12 @@ use net::SimNet;
 use world::World;
 
 pub(crate) use life::Life;
-pub use life::{Living, current_host};
+pub use life::{LiveTask, current_host};
 
-/// The time of day at which every simulation begins: 2020-01-01.
+/// The time of day at which every simulation starts: 2020-01-01.
 pub const EPOCH: Duration = Duration::from_secs(1_577_836_800);
 
-/// A simulated world. Cheap to clone.
+/// A simulated world. It is cheap to clone.
 #[derive(Clone)]
 pub struct Sim {
     world: Arc<World>,
@@ -50,23 +50,23 @@ impl Sim {
     /// Runs a simulation to its end and returns its result.
     ///
     /// # Panics
-    /// When the runtime cannot be made.
+    /// If the runtime cannot be created.
     pub fn run<F: Future>(seed: u64, scenario: impl FnOnce(Sim) -> F) -> F::Output {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime of one thread needs nothing").block_on(async {
             let world = World::new(seed);
             tokio::spawn(world.clone().carry());
             let result = scenario(Sim { world: world.clone(), seed }).await;
-            // What is still on its way holds the world, and the world holds it.
+            // Packets in flight and the world refer to each other, so clear them.
             drop(world.empty());
             result
         })
     }
 
-    /// Adds a host. Its address follows from the order: 10.0.0.1, 10.0.0.2 and so on. Clocks differ by up to 50 ms.
+    /// Adds a host. The addresses are assigned in order: 10.0.0.1, 10.0.0.2 and so on. Clocks differ by up to 50 ms.
     ///
     /// # Panics
-    /// With more than 254 hosts, or when the name is taken.
+    /// With more than 254 hosts, or if the name exists.
     pub fn add_host(&self, name: &str) {
         use rand::Rng;
         let mut state = self.world.state();
@@ -76,10 +76,10 @@ impl Sim {
         state.hosts[number].skew = state.random.random_range(-50_000..50_000);
     }
 
-    /// The handle to the outside for the program that runs on a host now.
+    /// Returns the handle of the outside world for the current program of a host.
     ///
     /// # Panics
-    /// When there is no such host; so do all methods that take its name.
+    /// If there is no such host; this is true for all methods with a host's name.
     pub fn rt(&self, host: &str) -> Rt {
         let number = self.number(host);
         let life = self.world.state().hosts[number].life.clone();
@@ -89,13 +89,13 @@ impl Sim {
         Rt { life: Some(life), ..Rt::new(net, clock, random) }
     }
 
-    /// The address of a host, whether its name resolves or not.
+    /// Returns the address of a host, whether or not its name resolves.
     pub fn address(&self, host: &str) -> IpAddr {
         let number = self.number(host);
         self.world.state().hosts[number].ip
     }
 
-    /// Runs something as a task of the program on a host.
+    /// Runs a future as a task of the program on a host.
     pub fn spawn<T: Send + 'static>(
         &self,
         host: &str,
@@ -104,20 +104,20 @@ impl Sim {
         self.rt(host).spawn(task)
     }
 
-    /// Ends the program of a host as SIGKILL does: its kernel closes the connections.
+    /// Kills the program of a host as by SIGKILL: its kernel closes the connections.
     pub fn kill(&self, host: &str) {
         let number = self.number(host);
         self.bury(number);
     }
 
-    /// Takes the power of a machine: it falls silent, and its program is gone.
+    /// Cuts the power of a host: it falls silent, and its program is gone.
     pub fn power_off(&self, host: &str) {
         let number = self.number(host);
         self.world.state().set_power(number, false, Instant::now());
         self.bury(number);
     }
 
-    /// Gives the power back. Its program has to be started again.
+    /// Restores the power. The program has to be started again.
     pub fn power_on(&self, host: &str) {
         let number = self.number(host);
         self.world.state().set_power(number, true, Instant::now());
@@ -135,44 +135,44 @@ impl Sim {
         self.world.wake_courier();
     }
 
-    /// Stops the program of a host as SIGSTOP does: its kernel goes on taking bytes and connections.
+    /// Stops the program of a host as by SIGSTOP: its kernel still accepts bytes and connections.
     pub fn pause(&self, host: &str) {
         let number = self.number(host);
         self.world.state().hosts[number].life.pause();
     }
 
-    /// Lets the program of a host go on.
+    /// Continues the program of a host.
     pub fn resume(&self, host: &str) {
         let number = self.number(host);
         self.world.state().hosts[number].life.resume();
     }
 
-    /// Cuts the way from one host to another: packets vanish.
+    /// Cuts the link from one host to another: packets vanish.
     pub fn cut(&self, from: &str, to: &str) {
         let (from, to) = (self.number(from), self.number(to));
         self.world.state().cut(from, to, Instant::now());
     }
 
-    /// Mends the way from one host to another: what was sent meanwhile is sent again.
+    /// Restores the link from one host to another: what was sent meanwhile is sent again.
     pub fn mend(&self, from: &str, to: &str) {
         let (from, to) = (self.number(from), self.number(to));
         self.world.state().mend(from, to, Instant::now());
         self.world.wake_courier();
     }
 
-    /// Cuts both ways between two hosts.
+    /// Cuts the link between two hosts in both directions.
     pub fn partition(&self, one: &str, other: &str) {
         self.cut(one, other);
         self.cut(other, one);
     }
 
-    /// Mends both ways between two hosts.
+    /// Restores the link between two hosts in both directions.
     pub fn repair(&self, one: &str, other: &str) {
         self.mend(one, other);
         self.mend(other, one);
     }
 
-    /// Makes both ways between two hosts slower, and lossy: packets lost, in percent, come late.
+    /// Makes the link between two hosts slower and lossy in both directions; lost packets (in percent) arrive late.
     pub fn weaken(&self, one: &str, other: &str, slow: Duration, loss: u32) {
         let (one, other) = (self.number(one), self.number(other));
         let mut state = self.world.state();
@@ -180,7 +180,7 @@ impl Sim {
         state.weaken(other, one, slow, loss);
     }
 
-    /// Says whether the name of a host resolves.
+    /// Sets whether the name of a host resolves.
     pub fn set_resolves(&self, host: &str, resolves: bool) {
         let number = self.number(host);
         self.world.state().hosts[number].resolves = resolves;
@@ -192,35 +192,35 @@ impl Sim {
         self.world.state().hosts[number].skew += seconds * 1_000_000;
     }
 
-    /// A number from 0 to below `bound` that follows from the seed.
+    /// Returns a number from 0 to below `bound`, generated from the seed.
     pub fn below(&self, bound: u64) -> u64 {
         use rand::Rng;
         if bound == 0 { 0 } else { self.world.state().random.random_range(0..bound) }
     }
 
-    /// The time since the beginning.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.world.elapsed()
     }
 
-    /// Writes a line into the trace, with the time.
+    /// Writes a line with the time into the trace.
     pub fn note(&self, text: impl std::fmt::Display) {
         let line = format!("{:>11.3} {text}", self.elapsed().as_secs_f64());
         self.world.state().trace.push(line);
     }
 
-    /// All lines of the trace so far.
+    /// Returns all lines of the trace so far.
     pub fn trace(&self) -> Vec<String> {
         self.world.state().trace.clone()
     }
 
-    /// How many tasks the program of a host has.
+    /// Returns the number of tasks of a host's program.
     pub fn tasks(&self, host: &str) -> usize {
         let number = self.number(host);
         self.world.state().hosts[number].life.count()
     }
 
-    /// Both directions of all connections, each in words.
+    /// Returns a description of both directions of all connections.
     pub fn directions(&self) -> Vec<String> {
         self.world.state().directions()
     }

@@ -129,7 +129,7 @@ impl Drop for SimListener {
         let mine = state.listeners.get(&self.key).is_some_and(|known| known.life == self.life);
         let closed = if mine { state.listeners.remove(&self.key) } else { None };
         drop(state);
-        // Connections that nobody took are closed, which needs the lock.
+        // Connections that nobody accepted are closed, which needs the lock.
         drop(closed);
     }
 }

@@ -1,8 +1,8 @@
-//! The state of a simulated world, and the courier that brings what is due.
+//! The state of a simulated world, and the task that delivers what is due.
 //!
-//! Everything in flight lies in one heap, ordered by the time it is due and then by the order it was sent in; so what
-//! happens follows from the seed. Connections behave as those of TCP do: what is sent into a cut comes late, once it is
-//! mended, and not at all only if an end has gone by then.
+//! Everything in flight is in one heap, ordered by the time it is due and then by the order it was sent in, so what happens
+//! follows from the seed. Connections behave like TCP: data sent into a cut link arrives late, once the link is restored, and
+//! only if both ends still exist.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -22,19 +22,19 @@ use super::life::Life;
 use super::net::SimStream;
 use crate::Keepalive;
 
-/// Bytes that may be on their way in one direction before the sender has to wait.
+/// The bytes that may be in flight in one direction before the sender has to wait.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// What ordinary packets take, in milliseconds.
+/// The latency of ordinary packets in milliseconds.
 const LATENCY: std::ops::RangeInclusive<u64> = 1..=4;
 
-/// The longest pause between two tries to send something again.
+/// The longest pause between retransmissions.
 const LONGEST_RETRY: Duration = Duration::from_secs(32);
 
-/// The first pause before something lost is sent again.
+/// The first pause before a retransmission.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
-/// Linux probes an idle connection after two hours if not told otherwise, and again after this long.
+/// Linux probes an idle connection after two hours by default, and again after this interval.
 const IDLE: Duration = Duration::from_secs(7200);
 const INTERVAL: Duration = Duration::from_secs(75);
 
@@ -55,27 +55,27 @@ pub(crate) struct State {
     due: BinaryHeap<Reverse<Due>>,
 }
 
-/// A host and the present run of its program.
+/// A host, and the current run of its program.
 pub(crate) struct Host {
     pub(crate) name: Arc<str>,
     pub(crate) ip: IpAddr,
     pub(crate) life: Arc<Life>,
     /// Without power nothing arrives and nothing leaves.
     pub(crate) power: bool,
-    /// What the clock shows too much, in microseconds.
+    /// The clock error in microseconds.
     pub(crate) skew: i64,
     pub(crate) resolves: bool,
     next_port: u16,
 }
 
-/// How packets travel from one host to another.
+/// The link from one host to another.
 #[derive(Clone, Default)]
 struct Path {
     cut: Option<Instant>,
     slow: Duration,
-    /// Packets lost, in percent.
+    /// Lost packets in percent.
     loss: u32,
-    /// Pipes with something that could not leave.
+    /// Pipes with data that could not leave.
     held: BTreeSet<u64>,
 }
 
@@ -121,10 +121,10 @@ pub(crate) enum Item {
 struct Due {
     at: Instant,
     number: u64,
-    what: What,
+    what: Delivery,
 }
 
-enum What {
+enum Delivery {
     Arrive(u64, Item),
     Syn(Syn),
     Probe(u64, Keepalive),
@@ -141,7 +141,7 @@ pub(crate) struct Syn {
     pub(crate) answer: oneshot::Sender<io::Result<Answered>>,
 }
 
-/// A connection that was made, as the side sees it that asked.
+/// An established connection, as its initiator sees it.
 pub(crate) struct Answered {
     pub(crate) stream: SimStream,
     pub(crate) peer: SocketAddr,
@@ -191,7 +191,7 @@ impl World {
         self.start.elapsed()
     }
 
-    /// Brings what is due, when it is due, for ever.
+    /// Delivers what is due, for ever.
     pub(crate) async fn carry(self: Arc<Self>) {
         loop {
             let sooner = self.sooner.notified();
@@ -214,32 +214,32 @@ impl World {
                     Some(_) => state.due.pop().map(|Reverse(due)| due.what),
                 }
             };
-            // What is dropped may be a stream, which sends something when it goes; so the lock is not held.
+            // Dropping a stream may send something, so the lock must not be held.
             let left = what.and_then(|what| self.bring(what, now));
             drop(left);
         }
     }
 
-    fn bring(self: &Arc<Self>, what: What, now: Instant) -> Option<io::Result<Answered>> {
+    fn bring(self: &Arc<Self>, what: Delivery, now: Instant) -> Option<io::Result<Answered>> {
         match what {
-            What::Arrive(pipe, item) => {
+            Delivery::Arrive(pipe, item) => {
                 self.state().arrive(pipe, item, now);
                 None
             }
-            What::Probe(pipe, keepalive) => {
+            Delivery::Probe(pipe, keepalive) => {
                 self.state().probe(pipe, keepalive, now);
                 None
             }
-            What::Refused(answer) => answer.send(Err(io::ErrorKind::ConnectionRefused.into())).err(),
-            What::Answer(answer, answered) => answer.send(Ok(answered)).err(),
-            What::Syn(syn) => {
+            Delivery::Refused(answer) => answer.send(Err(io::ErrorKind::ConnectionRefused.into())).err(),
+            Delivery::Answer(answer, answered) => answer.send(Ok(answered)).err(),
+            Delivery::Syn(syn) => {
                 self.meet(syn, now);
                 None
             }
         }
     }
 
-    /// Sends something and tells the courier.
+    /// Sends something, and wakes the delivering task.
     pub(crate) fn send(&self, pipe: u64, item: Item) {
         let sooner = {
             let mut state = self.state();
@@ -255,12 +255,12 @@ impl World {
         {
             let mut state = self.state();
             let at = Instant::now() + state.latency(syn.from.host, syn.from.host);
-            state.schedule(at, What::Syn(syn));
+            state.schedule(at, Delivery::Syn(syn));
         }
         self.sooner.notify_one();
     }
 
-    /// Takes everything out that is on its way or waits to be taken, and the trace.
+    /// Removes everything that is in flight or waits to be accepted, and the trace.
     pub(crate) fn empty(&self) -> impl Sized + use<> {
         let mut state = self.state();
         let trace = std::mem::take(&mut state.trace);
@@ -271,7 +271,7 @@ impl World {
         self.sooner.notify_one();
     }
 
-    /// The first packet of a connection arrives, or does not.
+    /// The first packet of a connection arrives, or is lost.
     fn meet(self: &Arc<Self>, mut syn: Syn, now: Instant) {
         let mut state = self.state();
         if syn.answer.is_closed() || state.hosts[syn.from.host].life.number != syn.from.life {
@@ -286,12 +286,12 @@ impl World {
         let Some(to) = to.filter(|to| state.open(from, *to) && state.open(*to, from) && !state.lost(from, *to)) else {
             let wait = Duration::from_secs(1 << syn.tries.min(5));
             syn.tries += 1;
-            state.schedule(now + wait, What::Syn(syn));
+            state.schedule(now + wait, Delivery::Syn(syn));
             return;
         };
         let back = now + state.latency(from, to) + state.latency(to, from);
         let Some(listening) = state.listeners.get(&(to, syn.to.port())).filter(|known| known.hears(&syn.to)) else {
-            state.schedule(back, What::Refused(syn.answer));
+            state.schedule(back, Delivery::Refused(syn.answer));
             return;
         };
         let (there, hears) = (End { host: to, life: listening.life }, listening.keepalive);
@@ -300,11 +300,11 @@ impl World {
         let peer = if syn.to.ip().is_loopback() { syn.local } else { peer };
         for (end, keepalive) in [(&near, syn.keepalive), (&far, hears)] {
             if let Some(keepalive) = keepalive {
-                state.schedule(back + keepalive.idle.unwrap_or(IDLE), What::Probe(end.inbound, keepalive));
+                state.schedule(back + keepalive.idle.unwrap_or(IDLE), Delivery::Probe(end.inbound, keepalive));
             }
         }
         let answered = Answered { stream: near, peer: syn.to, local: peer };
-        state.schedule(back, What::Answer(syn.answer, answered));
+        state.schedule(back, Delivery::Answer(syn.answer, answered));
         if let Some(listening) = state.listeners.get_mut(&(to, syn.to.port())) {
             listening.waiting.push_back((far, peer, syn.to));
             if let Some(waker) = listening.waker.take() {
@@ -350,7 +350,7 @@ impl State {
         self.pipes.get_mut(&number)
     }
 
-    /// Both directions of all connections, in words: from where to where, in which runs of the programs, and what has ended.
+    /// Describes both directions of all connections: from where to where, in which runs of the programs, and what has ended.
     pub(crate) fn directions(&self) -> Vec<String> {
         let name = |end: End| {
             let host = &self.hosts[end.host];
@@ -364,7 +364,7 @@ impl State {
         self.pipes.values().map(word).collect()
     }
 
-    /// Says whether what was sent last arrives first, so that the courier has to get up earlier.
+    /// Returns whether what was sent last is due first, so that the delivering task has to wake up earlier.
     fn newest_is_next(&self) -> bool {
         self.due.peek().is_some_and(|Reverse(first)| first.number == self.next)
     }
@@ -373,7 +373,7 @@ impl State {
         self.links.entry((from, to)).or_default()
     }
 
-    /// Says whether packets pass from one host to another.
+    /// Returns whether packets pass from one host to another.
     fn open(&self, from: usize, to: usize) -> bool {
         let cut = from != to && self.links.get(&(from, to)).is_some_and(|path| path.cut.is_some());
         !cut && self.hosts[from].power && self.hosts[to].power
@@ -392,7 +392,7 @@ impl State {
         Duration::from_millis(self.random.random_range(LATENCY)) + slow
     }
 
-    fn schedule(&mut self, at: Instant, what: What) {
+    fn schedule(&mut self, at: Instant, what: Delivery) {
         self.next += 1;
         self.due.push(Reverse(Due { at, number: self.next, what }));
     }
@@ -426,7 +426,7 @@ impl State {
         let Some(pipe) = self.pipes.get(&number) else { return };
         let (from, to, life, last, waits) =
             (pipe.from.host, pipe.to.host, pipe.from.life, pipe.last_due, !pipe.held.is_empty());
-        // A machine without power sends no farewells; nor does one that has started anew since.
+        // A host without power sends no FIN, and neither does one that has restarted since.
         let host = &self.hosts[from];
         if !host.power || host.life.number != life && !matches!(item, Item::Reset | Item::Fin) {
             return;
@@ -445,7 +445,7 @@ impl State {
         if let Some(pipe) = self.pipes.get_mut(&number) {
             pipe.last_due = at;
         }
-        self.schedule(at, What::Arrive(number, item));
+        self.schedule(at, Delivery::Arrive(number, item));
     }
 
     fn hold(&mut self, number: u64, item: Item) {
@@ -480,13 +480,13 @@ impl State {
         self.forget(number, back);
     }
 
-    /// There is nobody to take it: the sender is told so.
+    /// Nobody accepts it, so the sender gets a reset.
     fn refuse(&mut self, number: u64, back: u64, now: Instant) {
         if let Some(pipe) = self.pipes.get_mut(&back)
             && !pipe.closed
         {
             pipe.closed = true;
-            // From the machine itself, whatever program runs on it now.
+            // From the host itself, whatever program runs on it now.
             let host = pipe.from.host;
             pipe.from.life = self.hosts[host].life.number;
         }
@@ -520,7 +520,7 @@ impl State {
         self.forget(number, back);
     }
 
-    /// The writer of a pipe says that nothing more will come.
+    /// The writer of a pipe has closed it.
     pub(crate) fn close_writer(&mut self, number: u64, now: Instant) {
         let Some(pipe) = self.pipes.get_mut(&number) else { return };
         if !std::mem::replace(&mut pipe.closed, true) {
@@ -528,7 +528,7 @@ impl State {
         }
     }
 
-    /// A connection whose ends are both gone is forgotten, and with it what is on its way.
+    /// Removes a connection whose ends are both gone, with what is in flight.
     fn forget(&mut self, one: u64, other: u64) {
         let gone = |pipe: Option<&Pipe>| pipe.is_none_or(|pipe| pipe.reader_gone);
         if gone(self.pipes.get(&one)) && gone(self.pipes.get(&other)) {
@@ -537,7 +537,7 @@ impl State {
         }
     }
 
-    /// The kernel of the reading side asks whether the other one is there.
+    /// The kernel of the reading side probes the other one.
     fn probe(&mut self, number: u64, keepalive: Keepalive, now: Instant) {
         let Some(pipe) = self.pipes.get(&number) else { return };
         if pipe.reader_gone || pipe.broken.is_some() || pipe.fin {
@@ -546,7 +546,7 @@ impl State {
         let (idle, interval) = (keepalive.idle.unwrap_or(IDLE), keepalive.interval.unwrap_or(INTERVAL));
         let quiet_until = pipe.heard + idle;
         if pipe.probes == 0 && quiet_until > now {
-            return self.schedule(quiet_until, What::Probe(number, keepalive));
+            return self.schedule(quiet_until, Delivery::Probe(number, keepalive));
         }
         let (from, to, back) = (pipe.from, pipe.to, pipe.back);
         let answered = self.open(from.host, to.host) && self.open(to.host, from.host);
@@ -571,27 +571,27 @@ impl State {
                 self.break_pipe(back);
                 self.wake_reader(number);
             }
-            None => self.schedule(now + again, What::Probe(number, keepalive)),
+            None => self.schedule(now + again, Delivery::Probe(number, keepalive)),
         }
     }
 
-    /// Cuts the way from one host to another.
+    /// Cuts the link from one host to another.
     pub(crate) fn cut(&mut self, from: usize, to: usize, now: Instant) {
         self.path(from, to).cut.get_or_insert(now);
     }
 
-    /// Mends the way; what was held leaves when its sender tries again.
+    /// Restores the link; held data leaves when its sender retransmits.
     pub(crate) fn mend(&mut self, from: usize, to: usize, now: Instant) {
         let since = self.path(from, to).cut.take();
         self.release(from, to, since.map_or(FIRST_RETRY, |since| now - since), now);
     }
 
-    /// Lets go what was held between two hosts, if packets pass.
+    /// Releases what was held between two hosts, if packets pass.
     fn release(&mut self, from: usize, to: usize, outage: Duration, now: Instant) {
         if !self.open(from, to) {
             return;
         }
-        // A sender waits twice as long after each try, so the next one comes within as long as the outage was.
+        // A sender doubles its pause after each retransmission, so the next one comes within the length of the outage.
         let longest = outage.clamp(FIRST_RETRY, LONGEST_RETRY).as_millis() as u64;
         for number in std::mem::take(&mut self.path(from, to).held) {
             let wait = Duration::from_millis(self.random.random_range(0..=longest)) + self.latency(from, to);
@@ -600,19 +600,19 @@ impl State {
             let at = pipe.last_due.max(now + wait);
             pipe.last_due = at;
             for item in items {
-                self.schedule(at, What::Arrive(number, item));
+                self.schedule(at, Delivery::Arrive(number, item));
             }
         }
     }
 
-    /// Slows the way from one host to another, or lets packets be lost on it.
+    /// Makes the link from one host to another slow or lossy.
     pub(crate) fn weaken(&mut self, from: usize, to: usize, slow: Duration, loss: u32) {
         let path = self.path(from, to);
         path.slow = slow;
         path.loss = loss;
     }
 
-    /// Takes the power of a host, or gives it back.
+    /// Cuts or restores the power of a host.
     pub(crate) fn set_power(&mut self, host: usize, power: bool, now: Instant) {
         self.hosts[host].power = power;
         if power {
