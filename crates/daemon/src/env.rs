@@ -1,4 +1,4 @@
-//! Directories a daemon needs: there, of the right owner, closed to others.
+//! The directories of a daemon: existing, with the right owner, closed to others.
 
 use std::fs;
 use std::io;
@@ -10,21 +10,21 @@ use nix::unistd::{Gid, Uid, User, chown, getgrouplist, getuid};
 use crate::Error;
 use crate::user::find;
 
-/// Directories a daemon needs.
+/// The directories of a daemon.
 #[derive(Clone, Debug, Default)]
 pub struct Directories {
-    /// All of them.
+    /// All directories.
     pub all: Vec<PathBuf>,
-    /// Those among them that hold keys: 0700, or 0750 if they are that already.
+    /// Those that contain keys: 0700, or 0750 if they have that mode already.
     pub keys: Vec<PathBuf>,
-    /// The user they shall belong to.
+    /// The user who must own them.
     pub user: String,
-    /// Whether a directory may stay with a group the user is in.
+    /// Whether a directory may keep a group that the user is in.
     pub permissive: bool,
 }
 
-/// Makes what misses (0750) and, as root, gives it with its content to the user. Job data is left alone: it is large,
-/// and written by the daemon itself.
+/// Creates missing directories (0750) and, as root, gives all of them with their contents to the user. Job data is skipped: it is
+/// large, and the daemon writes it itself.
 pub fn verify_env(directories: &Directories) -> Result<(), Error> {
     let user = find(&directories.user)?;
     let owner = Owner::new(&user, directories.permissive);
@@ -45,8 +45,8 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a directory with exactly this mode. Those missing above it let the daemon's user through, whatever the umask of
-/// who starts it: they stay with the one who made them. A directory that another daemon makes at this moment is left to it.
+/// Creates a directory with exactly this mode. Missing parents let the daemon's user through, whatever the caller's umask, and
+/// belong to the caller. A directory that another daemon creates at this moment is left to it.
 fn make(path: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.is_dir()) {
         make(above, 0o755)?;
@@ -57,7 +57,7 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Keys are for their owner, at most readable by a group.
+/// Keys are for their owner, readable at most by a group.
 fn close(path: &Path) {
     let mode = path.metadata().map(|found| found.mode() & 0o7777);
     if matches!(mode, Ok(0o700 | 0o750)) {
@@ -76,7 +76,7 @@ fn close(path: &Path) {
 struct Owner {
     uid: Uid,
     gid: Gid,
-    /// Groups a file may belong to as well.
+    /// Returns the groups that a file may also belong to.
     groups: Vec<Gid>,
 }
 
@@ -96,7 +96,7 @@ impl Owner {
         chown(path, Some(self.uid), Some(self.gid)).map_err(io::Error::from)
     }
 
-    /// Takes what lies two levels below and deeper, except hidden files and jobs. What vanishes meanwhile is no loss.
+    /// Collects what is two or more levels below, except hidden files and jobs. An entry may vanish meanwhile.
     fn take_content(&self, path: &Path) {
         for entry in entries(path).filter(|entry| !name_of(entry).contains("jobs")) {
             self.take_tree(&entry);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn daemons_that_start_at_once_share_what_lies_above() {
+    fn daemons_that_start_at_once_share_parent_directories() {
         for _ in 0..20 {
             let dir = tempfile::tempdir().unwrap();
             let made: Vec<io::Result<()>> = std::thread::scope(|scope| {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_named() {
+    fn a_directory_that_cannot_be_created_is_named() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         let path = dir.path().join("file/below");

@@ -1,10 +1,10 @@
-//! What makes a program a daemon: the background, its process id file, user, limits, signals, directories.
+//! The parts of a daemon: background, pid file, user, limits, signals, directories.
 //!
-//! The order in which a daemon calls these, as Salt does: [`verify_env`], [`PidFile::check`], [`go_to_background`],
-//! [`PidFile::write`], [`raise_open_files`], [`switch_user`], [`keep_memory_private`]; then the runtime is made, everything is
-//! opened, [`notify_ready`] and [`Launch::ready`] are said, and [`Shutdown::wait`] waits for the end, which
-//! [`notify_stopping`] announces. Meanwhile [`Reports`] tells what the daemon does when SIGUSR1 comes.
-//! [`go_to_background`] forks and so must come before any thread exists.
+//! As in Salt, a daemon calls these in the following order: [`verify_env`], [`PidFile::check`], [`go_to_background`],
+//! [`PidFile::write`], [`raise_open_files`], [`switch_user`], [`keep_memory_private`]. Then it creates the runtime, opens
+//! everything, calls [`notify_ready`] and [`Launch::ready`], and waits with [`Shutdown::wait`] for its end, which it announces
+//! with [`notify_stopping`]. Meanwhile [`Reports`] writes a report at SIGUSR1. [`go_to_background`] forks, so it must be called
+//! before any thread exists.
 
 mod background;
 mod env;
@@ -33,60 +33,60 @@ pub use user::{current_user, switch_user};
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Exit status of a program whose user does not exist.
+/// The exit status of a program whose user does not exist.
 pub const EXIT_NO_USER: i32 = 67;
 
-/// What can go wrong on the way to a daemon.
+/// Errors of starting a daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The process cannot be copied or put into the background.
+    /// The process cannot be forked or put into the background.
     #[error("failed to go to the background: {0}")]
     Fork(nix::Error),
-    /// Another daemon has the same process id file.
+    /// Another daemon has the same pid file.
     #[error("An instance is already running. Exiting (process {pid} of {})", path.display())]
     Running {
         /// The file.
         path: PathBuf,
-        /// The process it names.
+        /// Its process.
         pid: i32,
     },
-    /// The process id file cannot be written.
+    /// The pid file cannot be written.
     #[error("failed to write the process id to {}: {source}", path.display())]
     PidFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The user in the configuration does not exist. Programs exit with [`EXIT_NO_USER`].
+    /// The configured user does not exist. Programs exit with [`EXIT_NO_USER`].
     #[error("Failed to prepare the Salt environment for user {user}. The user is not available.")]
     NoUser {
         /// The name.
         user: String,
     },
-    /// The user cannot be changed.
+    /// The user cannot be switched.
     #[error("Salt configured to run as user \"{user}\" but unable to switch. ({source})")]
     Switch {
         /// The name.
         user: String,
-        /// What the system said.
+        /// The system's error.
         source: nix::Error,
     },
-    /// A directory cannot be made.
+    /// A directory cannot be created.
     #[error("Failed to create directory path \"{}\" - {source}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Signals cannot be listened to.
+    /// The signal handlers cannot be installed.
     #[error("failed to listen to signals: {0}")]
     Signals(std::io::Error),
 }
 
 impl Error {
-    /// Returns the exit status Salt has for this error.
+    /// Returns Salt's exit status for this error.
     pub fn exit_status(&self) -> i32 {
         match self {
             Error::NoUser { .. } => EXIT_NO_USER,

@@ -1,8 +1,8 @@
-//! The limit of open files: every minion costs a connection or two.
+//! The limit of open files: every minion needs a connection or two.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open files to what is wanted, or as far as the system lets us. Tells the log, as Salt does.
+/// Raises the limit of open files to the requested value, or as far as the system allows. As in Salt, it is logged.
 pub fn raise_open_files(wanted: u64) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let top = if hard == RLIM_INFINITY { soft } else { hard };
@@ -33,26 +33,26 @@ pub fn raise_open_files(wanted: u64) {
     }
 }
 
-/// Tells the log when so many accepted keys are too many for the limit of open files.
+/// Logs a warning if the number of accepted keys is too high for the limit of open files.
 pub fn check_open_files(accepted: u64, wanted: u64) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     tracing::debug!(target: "salt.utils.verify", "This salt-master instance has accepted {accepted} minion keys.");
     match advice(accepted, wanted, soft, hard) {
         None => {}
-        Some((Gravity::Info, text)) => tracing::info!(target: "salt.utils.verify", "{text}"),
-        Some((Gravity::Warning, text)) => tracing::warn!(target: "salt.utils.verify", "{text}"),
-        Some((Gravity::Critical, text)) => tracing::error!(target: "salt.utils.verify", critical = true, "{text}"),
+        Some((Severity::Info, text)) => tracing::info!(target: "salt.utils.verify", "{text}"),
+        Some((Severity::Warning, text)) => tracing::warn!(target: "salt.utils.verify", "{text}"),
+        Some((Severity::Critical, text)) => tracing::error!(target: "salt.utils.verify", critical = true, "{text}"),
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Gravity {
+enum Severity {
     Info,
     Warning,
     Critical,
 }
 
-fn advice(accepted: u64, wanted: u64, soft: u64, hard: u64) -> Option<(Gravity, String)> {
+fn advice(accepted: u64, wanted: u64, soft: u64, hard: u64) -> Option<(Severity, String)> {
     let times = |factor: u64| accepted.saturating_mul(factor);
     if times(4) <= soft {
         return None;
@@ -62,11 +62,11 @@ fn advice(accepted: u64, wanted: u64, soft: u64, hard: u64) -> Option<(Gravity, 
          setting({soft}). "
     );
     let gravity = if times(2) >= soft {
-        Gravity::Critical
+        Severity::Critical
     } else if times(3) >= soft {
-        Gravity::Warning
+        Severity::Warning
     } else {
-        Gravity::Info
+        Severity::Info
     };
     if accepted >= soft {
         text.push_str("salt-master will crash pretty soon! ");
@@ -86,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_keys_are_told_in_steps() {
+    fn too_many_keys_cause_increasing_warnings() {
         assert_eq!(advice(100, 1000, 400, 1000), None);
-        assert_eq!(advice(110, 1000, 400, 1000).unwrap().0, Gravity::Info);
-        assert_eq!(advice(140, 1000, 400, 1000).unwrap().0, Gravity::Warning);
+        assert_eq!(advice(110, 1000, 400, 1000).unwrap().0, Severity::Info);
+        assert_eq!(advice(140, 1000, 400, 1000).unwrap().0, Severity::Warning);
         let (gravity, text) = advice(400, 900, 400, 1000).unwrap();
-        assert_eq!(gravity, Gravity::Critical);
+        assert_eq!(gravity, Severity::Critical);
         for part in ["keys(400)", "setting(400)", "crash pretty soon!", "margin of 100", "consider raising"] {
             assert!(text.contains(part), "{text}");
         }

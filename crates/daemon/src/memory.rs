@@ -1,13 +1,12 @@
-//! How much of the program's own file and of its libraries is mapped, and how much the allocator keeps.
+//! The mapped memory of the program's file and its libraries, and the memory that the allocator keeps.
 //!
-//! The kernel maps around each page of code that is used its neighbours too, 64 KiB at a time, which serves short
-//! programs. In a daemon that runs for months most of those are never used, and of those that are, most only while it
-//! starts.
+//! With each page of code that is used, the kernel also maps its neighbours, 64 KiB at a time, which helps short programs. In a
+//! daemon that runs for months most of those are never used, and of those that are used, most are only needed at the start.
 
 use nix::libc;
 
-/// Unmaps the code and constants of the program and its libraries and lets the kernel map again only the pages that are
-/// really used. Where the kernel refuses, nothing changes.
+/// Unmaps the code and constants of the program and its libraries, so that the kernel maps only the pages that are really used.
+/// If the kernel refuses, nothing changes.
 pub fn map_only_what_is_used() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     for (start, length) in code(&maps) {
@@ -16,14 +15,14 @@ pub fn map_only_what_is_used() {
     }
 }
 
-/// The parts of files that are mapped as code, and the constants at their beginning. Other tables are left alone: those
-/// with addresses in them were changed when the file was loaded, though they cannot be written any more.
+/// Returns the parts of files that are mapped as code, and the constants at their beginning. Other tables are left alone: those
+/// with addresses in them were changed when the file was loaded, though they are not writable any more.
 fn code(maps: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     maps.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
         let never_written = rights == "r-xp" || (rights == "r--p" && offset == "00000000");
-        // What the kernel lends has a name in brackets.
+        // Mappings of the kernel have a name in brackets.
         if !never_written || !words.nth(2)?.starts_with('/') {
             return None;
         }
@@ -35,28 +34,28 @@ fn code(maps: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
 
 #[expect(unsafe_code, reason = "advice about memory is given by address")]
 fn advise(start: usize, length: usize, advice: libc::c_int) {
-    // SAFETY: the range is code or constants of a file that nobody has the right to write to, so what is unmapped is read from the
-    // file again, the same.
+    // SAFETY: the range is code or constants of a file and not writable, so what is unmapped is read from the file again,
+    // unchanged.
     unsafe { libc::madvise(start as *mut libc::c_void, length, advice) };
 }
 
-/// Bytes the allocator asks of the kernel beyond what is needed.
+/// The number of bytes that the allocator requests from the kernel beyond what is needed.
 #[cfg(target_env = "gnu")]
-const AHEAD: libc::c_int = 16 << 10;
+const TOP_PAD: libc::c_int = 16 << 10;
 
-/// Lets all threads of a program share one heap, so that what one of them has freed serves the others. For programs of few
-/// threads that seldom allocate at once.
+/// Lets all threads of a program share one heap, so that memory freed by one serves the others. For programs with few threads
+/// that seldom allocate at the same time.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "the allocator's only settings; they take no pointer")]
 pub fn share_one_heap() {
-    // SAFETY: mallopt may be called before other threads exist. What it does not know it refuses, and nothing changes.
+    // SAFETY: mallopt may be called before other threads exist. Unknown parameters are refused, and nothing changes.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
-        libc::mallopt(libc::M_TOP_PAD, AHEAD);
+        libc::mallopt(libc::M_TOP_PAD, TOP_PAD);
     }
 }
 
-/// Other C libraries than GNU's have one heap.
+/// C libraries other than GNU's have one heap.
 #[cfg(not(target_env = "gnu"))]
 pub fn share_one_heap() {}
 
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_never_written_is_meant() {
+    fn only_read_only_mappings_are_selected() {
         let maps = "0-1000 r--p 00000000 00:01 7       /bin/salt\n\
                     1000-3000 r-xp 00001000 00:01 7    /bin/salt\n\
                     3000-4000 r--p 00003000 00:01 7    /bin/salt\n\
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_goes_on_afterwards() {
+    fn the_program_continues_afterwards() {
         map_only_what_is_used();
         assert_eq!("4506".parse(), Ok(4506));
     }

@@ -1,16 +1,16 @@
-//! Telling systemd how far we are: the datagram protocol of `sd_notify`.
+//! Notifies systemd of the state of a daemon: the datagram protocol of `sd_notify`.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells the service manager, if there is one, that the daemon is ready. `status` is shown by `systemctl status`.
+/// Tells the service manager, if there is one, that the daemon is ready. `systemctl status` shows `status`.
 pub fn notify_ready(status: &str) {
     tell(&format!("READY=1\nSTATUS={}\nMAINPID={}", status.replace('\n', " "), std::process::id()));
 }
 
-/// Tells the service manager, if there is one, that the daemon is on its way out.
+/// Tells the service manager, if there is one, that the daemon is stopping.
 pub fn notify_stopping() {
     tell("STOPPING=1");
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_manager_gets_the_state() {
+    fn systemd_gets_the_state() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The file with the process id.
+//! The pid file.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use nix::unistd::{Pid, User, getuid};
 
 use crate::Error;
 
-/// The process id file of this daemon. It is taken away when this is dropped, if it still names us.
+/// The pid file of this daemon. Dropping this removes it, if it still has our pid.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
@@ -18,9 +18,9 @@ pub struct PidFile {
 }
 
 impl PidFile {
-    /// Says whether another daemon of the same program runs under this file.
+    /// Fails if another daemon of the same program runs with this pid file.
     ///
-    /// The number alone is not enough: after a crash or a restart of the machine it may be anybody's.
+    /// The pid alone is not enough: after a crash or a reboot it may belong to any process.
     pub fn check(path: &Path) -> Result<(), Error> {
         let Some(pid) = read(path) else { return Ok(()) };
         let own = pid == std::process::id() as i32 || pid == Pid::parent().as_raw();
@@ -30,14 +30,14 @@ impl PidFile {
         Ok(())
     }
 
-    /// Writes our number, making the directory if it misses, and gives the file to the user we shall run as.
+    /// Writes our pid, creates the directory if it is missing, and gives the file to the daemon's user.
     pub fn write(path: &Path, user: &str) -> Result<Self, Error> {
         let fail = |source: io::Error| Error::PidFile { path: path.to_owned(), source };
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(fail)?;
         }
         let pid = std::process::id() as i32;
-        // Open to all whatever the umask: the number is no secret, and monitoring that is not root reads it.
+        // Readable by all whatever the umask: the pid is no secret, and monitoring without root reads it.
         fs::write(path, pid.to_string()).map_err(fail)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).map_err(fail)?;
         tracing::debug!(target: "salt.utils.process", "Created pidfile: {}", path.display());
@@ -57,7 +57,7 @@ impl Drop for PidFile {
         }
         if let Err(error) = fs::remove_file(&self.path) {
             let path = self.path.display();
-            // The directory often belongs to root while we no longer do; the next start writes over the file.
+            // The directory often belongs to root, which we no longer are. The next start overwrites the file.
             tracing::info!(target: "salt.utils.parsers", "PIDfile({path}) could not be deleted: {error}");
         }
     }
@@ -71,7 +71,7 @@ fn is_alive(pid: i32) -> bool {
     matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(nix::Error::EPERM))
 }
 
-/// Compares what the other process was called with; the names of ours are links to one program.
+/// Compares the command line of the other process: all our names are links to one program.
 fn is_same_program(pid: i32) -> bool {
     let words = |pid: &str| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -108,31 +108,31 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_stays() {
+    fn a_pid_file_of_another_process_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("salt.pid");
         let file = PidFile::write(&path, "nobody-of-this-name").unwrap();
         fs::write(&path, "1").unwrap();
         drop(file);
         assert_eq!(read(&path), Some(1));
-        // Process 1 is alive but no daemon of ours; a damaged file names nobody.
+        // Process 1 runs but is not one of our daemons; a damaged file has no pid.
         PidFile::check(&path).unwrap();
         fs::write(&path, "x").unwrap();
         PidFile::check(&path).unwrap();
     }
 
     #[test]
-    fn a_running_twin_is_found() {
+    fn a_running_instance_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("salt.pid");
-        // Started under the very name of this program.
+        // Started under the same name as this program.
         let own = fs::read_to_string("/proc/self/cmdline").unwrap();
         let own = own.split('\0').next().unwrap();
         let mut twin = std::process::Command::new("sh");
         use std::os::unix::process::CommandExt as _;
         let mut twin = twin.arg0(own).args(["-c", "read x"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
         fs::write(&path, twin.id().to_string()).unwrap();
-        // Its name is there a moment after the process is.
+        // The name is set a moment after the process starts.
         let named = || fs::read_to_string(format!("/proc/{}/cmdline", twin.id())).unwrap().starts_with(own);
         while !named() {
             std::thread::yield_now();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn daemons_are_told_apart_by_name() {
+    fn daemons_are_distinguished_by_name() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let ours = words("saltern salt-master -c /x");
         assert!(same_program(&ours, &words("/usr/bin/salt-master -d")));

@@ -1,4 +1,4 @@
-//! SIGUSR1: a running daemon writes down what it does, for whoever looks into a trouble, and goes on.
+//! SIGUSR1: a running daemon writes a report of its state to a file, and continues.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -12,16 +12,16 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Error;
 
-/// What a daemon has to tell of its work.
+/// Returns the daemon's part of a report.
 pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// How long a daemon may take to tell; one that hangs is reported without it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a daemon may take for its part; a hanging one is reported without it.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many files of one second are tried.
-const TRIES: u32 = 100;
+/// The maximum number of files within one second.
+const MAX_FILES: u32 = 100;
 
-/// Writes reports when SIGUSR1 comes. Cheap to clone.
+/// Writes reports at SIGUSR1. It is cheap to clone.
 #[derive(Clone)]
 pub struct Reports(Arc<Inner>);
 
@@ -32,10 +32,10 @@ struct Inner {
 }
 
 impl Reports {
-    /// Begins to listen to SIGUSR1 and SIGUSR2, so that neither ends the process. Must be called within a runtime.
+    /// Handles SIGUSR1 and SIGUSR2 from now on, so that neither ends the process. Must be called within a runtime.
     ///
     /// # Errors
-    /// When signals cannot be listened to.
+    /// If the signal handlers cannot be installed.
     pub fn listen(program: &'static str) -> Result<Self, Error> {
         let inner = Inner { program, started: Instant::now(), report: Mutex::default() };
         let reports = Reports(Arc::new(inner));
@@ -47,7 +47,7 @@ impl Reports {
                 tokio::select! {
                     Some(()) = asked.recv() => writing.write().await,
                     Some(()) = profile.recv() => {
-                        tracing::warn!("SIGUSR2 has no effect: there is no profiler; SIGUSR1 writes what the daemon does to a file");
+                        tracing::warn!("SIGUSR2 has no effect: there is no profiler; SIGUSR1 writes the daemon's state to a file");
                     }
                     else => return,
                 }
@@ -56,7 +56,7 @@ impl Reports {
         Ok(reports)
     }
 
-    /// The daemon works and can tell.
+    /// Sets the daemon's part of a report.
     pub fn set(&self, report: Report) {
         *self.0.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
@@ -86,10 +86,10 @@ impl Reports {
             None => "The daemon is still starting.\n".to_owned(),
             Some(report) => {
                 let telling = tokio::task::spawn_blocking(move || report());
-                match tokio::time::timeout(PATIENCE, telling).await {
+                match tokio::time::timeout(REPORT_TIMEOUT, telling).await {
                     Ok(Ok(told)) => told,
-                    Ok(Err(error)) => format!("The daemon could not tell what it does: {error}\n"),
-                    Err(_) => format!("The daemon did not tell what it does within {} s.\n", PATIENCE.as_secs()),
+                    Ok(Err(error)) => format!("The daemon could not report its state: {error}\n"),
+                    Err(_) => format!("The daemon did not report its state within {} s.\n", REPORT_TIMEOUT.as_secs()),
                 }
             }
         };
@@ -105,7 +105,7 @@ impl Reports {
     }
 }
 
-/// What the system knows of this process: memory, open files, and where its threads are.
+/// Returns the system's information about this process: memory, open files, and the state of its threads.
 fn process(proc: &Path) -> String {
     const WANTED: [&str; 6] = ["VmPeak", "VmSize", "VmHWM", "VmRSS", "VmSwap", "Threads"];
     let mut text = String::new();
@@ -121,7 +121,7 @@ fn process(proc: &Path) -> String {
     for thread in threads {
         let part = |name: &str| fs::read_to_string(thread.join(name)).unwrap_or_default().trim().to_owned();
         let stat = part("stat");
-        // The state follows the name, which is in parentheses and may hold anything.
+        // The state follows the name, which is in parentheses and may contain anything.
         let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).unwrap_or("?").to_owned();
         let id = thread.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let _ = writeln!(text, "thread {id} {}: {state} {}", part("comm"), part("wchan"));
@@ -129,12 +129,12 @@ fn process(proc: &Path) -> String {
     text
 }
 
-/// Writes a new file that only its owner can read. Nothing that is there already is written to, nor what a link points to: the
-/// directory is everybody's.
+/// Writes a new file that only its owner can read. It never overwrites a file or follows a link, because the directory is
+/// writable by everybody.
 fn write_file(directory: &Path, now: SystemTime, text: &str) -> io::Result<PathBuf> {
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let names = std::iter::once(format!("salt-debug-{seconds}.log"))
-        .chain((1..TRIES).map(|number| format!("salt-debug-{seconds}-{number}.log")));
+        .chain((1..MAX_FILES).map(|number| format!("salt-debug-{seconds}-{number}.log")));
     let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
     for path in names.map(|name| directory.join(name)) {
         let opened: io::Result<File> = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_goes_to_a_new_private_file_and_through_no_link() {
+    fn a_report_never_follows_a_link_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(77);
         let victim = dir.path().join("victim");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_report_holds_the_process_and_what_the_daemon_tells() {
+    async fn a_report_contains_the_process_and_the_daemons_part() {
         let reports = Reports::listen("salt-minion").unwrap();
         let early = reports.text().await;
         assert!(early.contains("still starting"), "{early}");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_signals_end_nothing() {
+    async fn sigusr_signals_do_not_end_the_process() {
         let _reports = Reports::listen("salt-minion").unwrap();
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGUSR2).unwrap();
     }

@@ -1,22 +1,22 @@
-//! Keys and passwords in memory: no other process reads them, and no core dump holds them.
+//! Protects keys and passwords in memory: other processes cannot read them, and no core dump contains them.
 
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
 
-/// Which programs a daemon starts.
+/// The programs that a daemon starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Children {
-    /// Helpers of its own, which need no core dumps either.
+    /// Only its own helpers, which need no core dumps either.
     Own,
-    /// Whatever operators want: services, builds, debuggers.
+    /// Any program of the operator: services, builds, debuggers.
     Anything,
 }
 
-/// Keeps the memory of this process to itself. Call it after the user was switched, which undoes it.
+/// Makes the memory of this process private. Call it after switching the user, which undoes it.
 ///
 /// The process is not dumpable: the kernel writes no core of it, whatever `core_pattern` says, and only root may attach a
-/// debugger or read its memory. Programs it starts are dumpable again as soon as they begin. The limit of cores would go on
-/// to them, and from a minion to each service an init script starts; so it is zero only where [`Children::Own`] are started.
+/// debugger or read its memory. Its child programs are dumpable again. They would inherit the core limit, and so would each
+/// service that a minion starts through an init script, so the limit is zero only with [`Children::Own`].
 pub fn keep_memory_private(children: Children) {
     if let Err(error) = set_dumpable(false) {
         tracing::warn!("a core dump of this process may hold keys: {error}");
@@ -37,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// The one test that does this to the process of the tests.
+    /// The only test that does this to the test process.
     #[test]
     fn a_daemon_leaves_no_core_and_its_children_may() {
         let before = getrlimit(Resource::RLIMIT_CORE).unwrap();
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(lines[0], lines[1], "a child is dumpable");
         keep_memory_private(Children::Own);
         assert_eq!(getrlimit(Resource::RLIMIT_CORE).unwrap(), (0, 0));
-        // What daemons read about themselves can still be read.
+        // Daemons can still read the files in /proc about themselves.
         assert!(std::fs::read_dir("/proc/self/fd").unwrap().count() > 0);
         assert!(std::fs::read_to_string("/proc/self/maps").unwrap().contains("heap"));
         assert!(std::env::current_exe().is_ok());

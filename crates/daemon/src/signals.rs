@@ -1,4 +1,4 @@
-//! The end of a daemon: SIGTERM, SIGINT, and the SIGHUP of a terminal that goes.
+//! The signals that stop a daemon: SIGTERM, SIGINT and SIGHUP.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal as Listening, SignalKind, signal};
 
 use crate::Error;
 
-/// What told us to end.
+/// The signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM.
@@ -28,27 +28,27 @@ impl fmt::Display for Signal {
     }
 }
 
-/// Listens to the signals that end a daemon.
+/// Waits for the signals that stop a daemon.
 #[derive(Debug)]
 pub struct Shutdown {
     first: tokio::sync::oneshot::Receiver<Signal>,
 }
 
 impl Shutdown {
-    /// Begins to listen. The second signal ends the process at once with status 1, whatever still runs.
+    /// Installs the handlers. The second signal ends the process at once with status 1, whatever still runs.
     ///
     /// `daemon` is the word in the log line, `Master` or `Minion`. Must be called within a runtime.
     pub fn listen(daemon: &'static str) -> Result<Self, Error> {
         let mut term = signal(SignalKind::terminate()).map_err(Error::Signals)?;
         let mut int = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-        // What `nohup` started goes on when the terminal goes.
+        // With `nohup`, a daemon survives the end of the terminal.
         let mut hup =
             if is_ignored(SIGHUP) { None } else { Some(signal(SignalKind::hangup()).map_err(Error::Signals)?) };
         let (tell, first) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
             let got = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a {got}. Exiting.");
-            // Nobody listens any more when the daemon ends by itself.
+            // Nobody waits for the signal any more if the daemon stops by itself.
             let _ = tell.send(got);
             let again = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a second {again}. Exiting at once.");
@@ -61,7 +61,7 @@ impl Shutdown {
     pub async fn wait(self) -> Signal {
         match self.first.await {
             Ok(signal) => signal,
-            // The listening task lives as long as the runtime; without it there is nothing left to wait for.
+            // The task ends only with the runtime, and then there is nothing left to wait for.
             Err(_) => Signal::Term,
         }
     }
@@ -81,7 +81,7 @@ async fn next(term: &mut Listening, int: &mut Listening, hup: &mut Option<Listen
     }
 }
 
-/// Says whether whoever started this process wants a signal to be ignored.
+/// Returns whether the parent of this process had a signal ignored.
 fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, number)
@@ -92,7 +92,7 @@ fn ignores(status: &str, number: i32) -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| (mask >> (number - 1)) & 1 == 1)
 }
 
-/// Keeps SIGUSR1 and SIGUSR2 from ending a daemon that does not listen to them yet.
+/// Keeps SIGUSR1 and SIGUSR2 from ending a daemon whose handlers are not installed yet.
 #[expect(unsafe_code, reason = "a handler may do harm; to ignore a signal does not")]
 pub fn spare() {
     use nix::sys::signal::{SigHandler, Signal as Number, signal};
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_signal_is_told() {
+    async fn the_first_signal_is_returned() {
         let shutdown = Shutdown::listen("Master").unwrap();
         raise(Number::SIGTERM).unwrap();
         assert_eq!(shutdown.wait().await, Signal::Term);

@@ -1,4 +1,4 @@
-//! The user a daemon runs as.
+//! The user of a daemon.
 
 use std::ffi::CString;
 
@@ -6,16 +6,16 @@ use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
 
 use crate::Error;
 
-/// Returns the name of the user of this process, or its number.
+/// Returns the name of this process's user, or its number.
 pub fn current_user() -> String {
     let uid = geteuid();
     User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// Becomes the user, with all groups, for good. Nothing happens if we are that user already.
+/// Switches to the user, with all groups, permanently. Does nothing for the current user.
 ///
-/// `HOME`, `SHELL`, `USER` and `LOGNAME` follow where they are set. Must be called before any thread is started,
-/// because the environment is one of the whole process.
+/// `HOME`, `SHELL`, `USER` and `LOGNAME` are changed where they are set. Must be called before any thread is started, because
+/// the environment belongs to the whole process.
 pub fn switch_user(name: &str) -> Result<(), Error> {
     if name.is_empty() || name == current_user() {
         return Ok(());
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn staying_oneself_is_no_change() {
+    fn switching_to_the_current_user_does_nothing() {
         switch_user(&current_user()).unwrap();
         switch_user("").unwrap();
     }
