@@ -1,7 +1,7 @@
-//! Cron expressions as `croniter` reads them: five fields, or six with seconds at the end, or seven with years after those.
+//! Cron expressions as in `croniter`: five fields, six with seconds at the end, or seven with years after those.
 //!
-//! `L` is the last day of the month, `L5` the last Friday, `5#2` the second Friday, `15W` the working day nearest to the 15th.
-//! When both day fields are restricted, a day that fits either one fits.
+//! `L` is the last day of the month, `L5` the last Friday, `5#2` the second Friday, `15W` the weekday nearest to the 15th. If both
+//! day fields are restricted, a day that matches either one matches.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
@@ -16,26 +16,26 @@ pub struct Cron {
     weekdays: Field,
     seconds: Option<Field>,
     years: Option<Field>,
-    /// The last day of the month fits.
+    /// Whether the last day of the month matches.
     last_day: bool,
-    /// Weekdays of which only one in the month fits; 0 is the last one.
+    /// Weekdays of which only one in the month matches; 0 is the last one.
     nth: Vec<(u16, u8)>,
-    /// The working day nearest to this day.
+    /// The weekday (Monday to Friday) nearest to this day.
     nearest: Option<i8>,
 }
 
-/// The values that fit; `None` is all of them.
+/// The values that match; `None` means all.
 type Field = Option<Vec<u16>>;
 
-/// A text is no cron expression.
+/// An invalid cron expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadCron;
 
-/// How far ahead a date is looked for.
+/// How far ahead to search for a date.
 const YEARS: i16 = 50;
 
-/// Longest expression that is read.
-const LONGEST: usize = 1000;
+/// The maximum length of an expression.
+const MAX_LENGTH: usize = 1000;
 
 struct Kind {
     least: u16,
@@ -59,10 +59,10 @@ const DAY: usize = 2;
 const WEEKDAY: usize = 4;
 
 impl Cron {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is invalid.
     pub fn parse(text: &str) -> Result<Cron, BadCron> {
         let lower = text.to_ascii_lowercase();
         let lower = match lower.as_str() {
@@ -74,7 +74,7 @@ impl Cron {
             other => other,
         };
         let fields: Vec<&str> = lower.split_ascii_whitespace().collect();
-        if !(5..=7).contains(&fields.len()) || lower.len() > LONGEST {
+        if !(5..=7).contains(&fields.len()) || lower.len() > MAX_LENGTH {
             return Err(BadCron);
         }
         let mut special = Special::default();
@@ -87,7 +87,7 @@ impl Cron {
         if !special.nth.is_empty() && plain && read[WEEKDAY].iter().flatten().count() < 7 {
             return Err(BadCron);
         }
-        // A day field that names all its days is still a restriction, unless the other one has a star.
+        // As in croniter, a day field that lists all days is still a restriction, unless the other one has a star.
         let star = |index: usize| fields[index].contains('*');
         for (index, other, all) in [(DAY, WEEKDAY, 31), (WEEKDAY, DAY, 7)] {
             if star(other) && read[index].as_ref().is_some_and(|values| values.len() == all) {
@@ -110,7 +110,7 @@ impl Cron {
         })
     }
 
-    /// The first time that fits after a time; `None` when there is none within fifty years.
+    /// Returns the first match after a time; `None` if there is none within fifty years.
     pub fn next(&self, after: DateTime) -> Option<DateTime> {
         let step = if self.seconds.is_some() { 1.second() } else { 1.minute() };
         let from = after.checked_add(step).ok()?;
@@ -152,7 +152,7 @@ impl Cron {
         }
     }
 
-    /// The first time of a day that fits, from a time on.
+    /// Returns the first matching time of a day, from a time on.
     fn time_from(&self, (hour, minute, second): (i8, i8, i8)) -> Option<(i8, i8, i8)> {
         let zero = Some(vec![0]);
         let seconds = match &self.seconds {
@@ -181,7 +181,7 @@ fn fits(field: &Field, value: impl Into<i32>) -> bool {
     field.as_ref().is_none_or(|values| values.iter().any(|one| i32::from(*one) == value))
 }
 
-/// The first value that fits, from one on and up to the last there is.
+/// Returns the first matching value, from one on and up to the maximum.
 fn from(field: &Field, least: i8, most: i8) -> Option<i8> {
     (least..=most).find(|value| fits(field, *value))
 }
@@ -249,7 +249,7 @@ fn read_field(index: usize, field: &str, special: &mut Special) -> Result<Field,
             values.extend(read_item(kind, index, item)?);
         }
     }
-    // A star beside values is all of them.
+    // A star among values means all.
     if star {
         return Ok(None);
     }
@@ -306,7 +306,7 @@ fn read_item(kind: &Kind, index: usize, item: &str) -> Result<Vec<u16>, BadCron>
     if low <= high {
         return Ok(stepped(low, high).collect());
     }
-    // "fri-mon" goes over the end of the week; the steps go on there.
+    // "fri-mon" goes over the end of the week, and the steps continue there.
     let mut values: Vec<u16> = stepped(low, kind.most).collect();
     let last = values.last().copied().unwrap_or(low);
     let (behind, all) = (kind.most - last, kind.most - kind.least + 1);

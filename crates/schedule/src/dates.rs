@@ -1,17 +1,17 @@
-//! Dates and times as people write them: the formats `python-dateutil` understands and that schedules use.
+//! Dates and times as people write them: the formats of `python-dateutil` that schedules use.
 //!
-//! What a text does not say is taken from the day it is read on, at midnight. A weekday means the next such day, today
-//! included. Of two readings of a date in figures, American order (month, day, year) wins.
+//! What a text omits is taken from the current day, at midnight. A weekday means the next such day, today included. If a numeric
+//! date is ambiguous, American order (month, day, year) wins.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
 
-/// A text is no date.
+/// An invalid date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoDate;
+pub struct InvalidDate;
 
-/// Longest text that is read.
-const LONGEST: usize = 200;
+/// The maximum length of a text.
+const MAX_LENGTH: usize = 200;
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -28,18 +28,18 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-/// Words that say nothing.
+/// Words without a meaning.
 const FILLERS: [&str; 10] = ["at", "on", "and", "ad", "m", "t", "of", "st", "nd", "rd"];
 
-/// Reads a date, a time, or both. `today` fills in what is not said.
+/// Parses a date, a time, or both. `today` supplies what is omitted.
 ///
 /// # Errors
-/// When the text is none, or names a zone: schedules have the time of the machine.
-pub fn parse(text: &str, today: Date) -> Result<DateTime, NoDate> {
-    if text.len() > LONGEST {
-        return Err(NoDate);
+/// If the text is invalid or names a zone: schedules use the machine's zone.
+pub fn parse(text: &str, today: Date) -> Result<DateTime, InvalidDate> {
+    if text.len() > MAX_LENGTH {
+        return Err(InvalidDate);
     }
-    let mut reader = Reader { tokens: split(text), at: 0, said: Said::default() };
+    let mut reader = Reader { tokens: split(text), at: 0, said: ParsedDate::default() };
     while reader.at < reader.tokens.len() {
         reader.step()?;
     }
@@ -54,8 +54,7 @@ enum Token {
     Space,
 }
 
-/// Cuts a text where letters, figures and other characters meet. A dot between figures belongs to the number when it is the
-/// only one.
+/// Splits a text where letters, digits and other characters meet. A single dot between digits belongs to the number.
 fn split(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -66,7 +65,7 @@ fn split(text: &str) -> Vec<Token> {
             let number = rest[..end].trim_end_matches(['.', ',']);
             let marks = number.matches(['.', ',']).count();
             let figures = number.find(['.', ',']).unwrap_or(number.len());
-            // A comma is a decimal one after two figures, as in "12:30:05,5".
+            // A comma after two digits is a decimal point, as in "12:30:05,5".
             let one = marks == 1 && (number.as_bytes()[figures] == b'.' || figures >= 2);
             if one || marks == 0 {
                 tokens.push(Token::Number(number.replace(',', ".")));
@@ -98,7 +97,7 @@ fn split_dotted(number: &str, tokens: &mut Vec<Token>) {
     }
 }
 
-/// A part of a date, and what it is if that is sure.
+/// A part of a date, and its meaning if that is certain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     Unsure(i64),
@@ -115,9 +114,9 @@ impl Part {
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct ParsedDate {
     parts: Vec<Part>,
-    /// The year has four figures.
+    /// The year has four digits.
     century: bool,
     weekday: Option<i64>,
     hour: Option<i64>,
@@ -130,10 +129,10 @@ struct Said {
 struct Reader {
     tokens: Vec<Token>,
     at: usize,
-    said: Said,
+    said: ParsedDate,
 }
 
-/// The place of the word in a list of names, of which three letters are enough.
+/// Returns the index of the word in a list of names, of which three letters suffice.
 fn place(word: &str, names: &[&str]) -> Option<i64> {
     let is = |name: &&str| *name == word || (word.len() == 3 && name.starts_with(word));
     names.iter().position(is).map(|place| place as i64)
@@ -143,14 +142,14 @@ fn month(word: &str) -> Option<i64> {
     if word == "sept" { Some(9) } else { place(word, &MONTHS).map(|place| place + 1) }
 }
 
-/// Which unit a word or letter is: 0 hours, 1 minutes, 2 seconds.
+/// Returns the unit of a word or letter: 0 hours, 1 minutes, 2 seconds.
 fn unit(word: &str) -> Option<usize> {
     [["h", "hour", "hours"], ["m", "minute", "minutes"], ["s", "second", "seconds"]]
         .iter()
         .position(|names| names.contains(&word))
 }
 
-/// Whether a word means the first or the second half of the day.
+/// Returns whether a word means a.m. or p.m.
 fn half(word: &str) -> Option<bool> {
     match word {
         "am" | "a" => Some(false),
@@ -182,7 +181,7 @@ impl Reader {
         self.token(ahead) == Some(&Token::Mark(mark))
     }
 
-    /// A token that says nothing, or the end.
+    /// A token without a meaning, or the end.
     fn is_filler(&self, ahead: usize) -> bool {
         match self.token(ahead) {
             None | Some(Token::Space) => true,
@@ -192,18 +191,18 @@ impl Reader {
         }
     }
 
-    fn step(&mut self) -> Result<(), NoDate> {
+    fn step(&mut self) -> Result<(), InvalidDate> {
         let taken = match self.token(0).cloned() {
             Some(Token::Number(number)) => self.take_number(&number)?,
             Some(Token::Word(word)) => self.take_word(&word)?,
             Some(_) if self.is_filler(0) => 1,
-            _ => return Err(NoDate),
+            _ => return Err(InvalidDate),
         };
         self.at += taken;
         Ok(())
     }
 
-    fn take_word(&mut self, word: &str) -> Result<usize, NoDate> {
+    fn take_word(&mut self, word: &str) -> Result<usize, InvalidDate> {
         if let Some(day) = place(word, &WEEKDAYS) {
             self.said.weekday = Some(day);
             return Ok(1);
@@ -214,22 +213,22 @@ impl Reader {
         }
         if let Some(late) = half(word) {
             self.said.put_half(late)?;
-            // "p.m." is cut into its letters.
+            // "p.m." is split into its letters.
             return Ok(1);
         }
-        if self.is_filler(0) { Ok(1) } else { Err(NoDate) }
+        if self.is_filler(0) { Ok(1) } else { Err(InvalidDate) }
     }
 
-    /// What follows the name of a month directly: `Jan-01`, `Jan-01-99`.
-    fn after_month(&mut self) -> Result<usize, NoDate> {
+    /// Parses what follows the name of a month directly: `Jan-01`, `Jan-01-99`.
+    fn after_month(&mut self) -> Result<usize, InvalidDate> {
         for mark in ['-', '/'] {
             if !self.is_mark(1, mark) {
                 continue;
             }
-            let number = self.number(2).ok_or(NoDate)?.to_owned();
+            let number = self.number(2).ok_or(InvalidDate)?.to_owned();
             self.said.put(&number)?;
             if self.is_mark(3, mark) {
-                let number = self.number(4).ok_or(NoDate)?.to_owned();
+                let number = self.number(4).ok_or(InvalidDate)?.to_owned();
                 self.said.put(&number)?;
                 return Ok(5);
             }
@@ -238,8 +237,8 @@ impl Reader {
         Ok(1)
     }
 
-    /// Takes a number with what belongs to it, and says how many tokens that was.
-    fn take_number(&mut self, number: &str) -> Result<usize, NoDate> {
+    /// Parses a number with what belongs to it, and returns the number of tokens.
+    fn take_number(&mut self, number: &str) -> Result<usize, InvalidDate> {
         let figures = number.len();
         let clock_follows = self.is_mark(1, ':') || self.word(1).and_then(unit).is_some();
         if self.said.parts.len() == 3 && [2, 4].contains(&figures) && self.said.hour.is_none() && !clock_follows {
@@ -270,7 +269,7 @@ impl Reader {
     }
 
     /// `YYMMDD` or `HHMMSS`.
-    fn take_six(&mut self, number: &str) -> Result<usize, NoDate> {
+    fn take_six(&mut self, number: &str) -> Result<usize, InvalidDate> {
         if self.said.parts.is_empty() && !number.contains('.') {
             for part in [&number[..2], &number[2..4], &number[4..]] {
                 self.said.put(part)?;
@@ -284,7 +283,7 @@ impl Reader {
     }
 
     /// `YYYYMMDD[hhmm[ss]]`.
-    fn take_stamp(&mut self, number: &str) -> Result<usize, NoDate> {
+    fn take_stamp(&mut self, number: &str) -> Result<usize, InvalidDate> {
         self.said.put_year(int(&number[..4])?)?;
         self.said.put(&number[4..6])?;
         self.said.put(&number[6..8])?;
@@ -298,8 +297,8 @@ impl Reader {
         Ok(1)
     }
 
-    /// `12h`, `30 minutes`; a number right after such a unit has the next smaller one: `12h30`.
-    fn take_with_unit(&mut self, number: &str) -> Result<Option<usize>, NoDate> {
+    /// `12h`, `30 minutes`; a number right after such a unit has the next smaller unit: `12h30`.
+    fn take_with_unit(&mut self, number: &str) -> Result<Option<usize>, InvalidDate> {
         let following = match self.word(1).and_then(unit) {
             Some(unit) => Some((unit, 2)),
             None if self.token(1) == Some(&Token::Space) => self.word(2).and_then(unit).map(|unit| (unit, 3)),
@@ -314,18 +313,18 @@ impl Reader {
             0 => self.said.put_hours(number)?,
             1 => self.said.put_minutes(number)?,
             2 => self.said.put_seconds(number)?,
-            _ => return Err(NoDate),
+            _ => return Err(InvalidDate),
         }
         Ok(Some(taken))
     }
 
     /// `HH:MM[:SS[.ss]]`.
-    fn take_clock(&mut self, number: &str) -> Result<usize, NoDate> {
+    fn take_clock(&mut self, number: &str) -> Result<usize, InvalidDate> {
         self.said.hour = Some(int(number.split('.').next().unwrap_or_default())?);
-        let minutes = self.number(2).ok_or(NoDate)?.to_owned();
+        let minutes = self.number(2).ok_or(InvalidDate)?.to_owned();
         self.said.put_minutes(&minutes)?;
         if self.is_mark(3, ':') {
-            let seconds = self.number(4).ok_or(NoDate)?.to_owned();
+            let seconds = self.number(4).ok_or(InvalidDate)?.to_owned();
             self.said.put_seconds(&seconds)?;
             return Ok(5);
         }
@@ -333,7 +332,7 @@ impl Reader {
     }
 
     /// `01-02[-03]`, `01-Feb[-03]`, with dashes, slashes or dots.
-    fn take_date(&mut self, number: &str, mark: char) -> Result<usize, NoDate> {
+    fn take_date(&mut self, number: &str, mark: char) -> Result<usize, InvalidDate> {
         self.said.put(number)?;
         if self.is_filler(2) {
             return Ok(2);
@@ -346,15 +345,15 @@ impl Reader {
         Ok(3)
     }
 
-    fn put_any(&mut self, ahead: usize) -> Result<(), NoDate> {
+    fn put_any(&mut self, ahead: usize) -> Result<(), InvalidDate> {
         match self.token(ahead).cloned() {
             Some(Token::Number(number)) => self.said.put(&number),
-            Some(Token::Word(word)) => self.said.put_month(month(&word).ok_or(NoDate)?),
-            _ => Err(NoDate),
+            Some(Token::Word(word)) => self.said.put_month(month(&word).ok_or(InvalidDate)?),
+            _ => Err(InvalidDate),
         }
     }
 
-    fn take_alone(&mut self, number: &str) -> Result<usize, NoDate> {
+    fn take_alone(&mut self, number: &str) -> Result<usize, InvalidDate> {
         if self.is_filler(1) {
             if let Some(late) = self.word(2).and_then(half) {
                 self.said.hour = Some(int(number)?);
@@ -374,27 +373,27 @@ impl Reader {
             self.said.put(number)?;
             return Ok(1);
         }
-        Err(NoDate)
+        Err(InvalidDate)
     }
 }
 
-fn int(text: &str) -> Result<i64, NoDate> {
+fn int(text: &str) -> Result<i64, InvalidDate> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(NoDate);
+        return Err(InvalidDate);
     }
-    text.parse().map_err(|_| NoDate)
+    text.parse().map_err(|_| InvalidDate)
 }
 
-/// The whole part of a decimal number, and what its rest is of so many.
-fn parts(text: &str, of: f64) -> Result<(i64, Option<i64>), NoDate> {
+/// Returns the whole part of a decimal number, and its fraction in units of `parts`.
+fn parts(text: &str, of: f64) -> Result<(i64, Option<i64>), InvalidDate> {
     let Some((whole, rest)) = text.split_once('.') else { return Ok((int(text)?, None)) };
-    let fraction: f64 = format!("0.{rest}").parse().map_err(|_| NoDate)?;
+    let fraction: f64 = format!("0.{rest}").parse().map_err(|_| InvalidDate)?;
     Ok((int(whole)?, Some((fraction * of) as i64)))
 }
 
-impl Said {
+impl ParsedDate {
     /// A number of a date whose meaning follows from the others.
-    fn put(&mut self, text: &str) -> Result<(), NoDate> {
+    fn put(&mut self, text: &str) -> Result<(), InvalidDate> {
         let number = int(text)?;
         if text.len() > 2 || number > 100 {
             return self.put_year(number);
@@ -403,25 +402,25 @@ impl Said {
         Ok(())
     }
 
-    fn put_year(&mut self, year: i64) -> Result<(), NoDate> {
+    fn put_year(&mut self, year: i64) -> Result<(), InvalidDate> {
         if self.parts.iter().any(|part| matches!(part, Part::Year(_))) {
-            return Err(NoDate);
+            return Err(InvalidDate);
         }
         self.century = true;
         self.parts.push(Part::Year(year));
         Ok(())
     }
 
-    fn put_month(&mut self, month: i64) -> Result<(), NoDate> {
+    fn put_month(&mut self, month: i64) -> Result<(), InvalidDate> {
         if self.parts.iter().any(|part| matches!(part, Part::Month(_))) {
-            return Err(NoDate);
+            return Err(InvalidDate);
         }
         self.parts.push(Part::Month(month));
         Ok(())
     }
 
-    fn put_half(&mut self, late: bool) -> Result<(), NoDate> {
-        let hour = self.hour.filter(|hour| *hour <= 12).ok_or(NoDate)?;
+    fn put_half(&mut self, late: bool) -> Result<(), InvalidDate> {
+        let hour = self.hour.filter(|hour| *hour <= 12).ok_or(InvalidDate)?;
         self.hour = Some(match (hour, late) {
             (12, false) => 0,
             (0..12, true) => hour + 12,
@@ -431,52 +430,52 @@ impl Said {
         Ok(())
     }
 
-    fn put_hours(&mut self, text: &str) -> Result<(), NoDate> {
+    fn put_hours(&mut self, text: &str) -> Result<(), InvalidDate> {
         let (hours, minutes) = parts(text, 60.0)?;
         (self.hour, self.minute) = (Some(hours), minutes.or(self.minute));
         Ok(())
     }
 
-    fn put_minutes(&mut self, text: &str) -> Result<(), NoDate> {
+    fn put_minutes(&mut self, text: &str) -> Result<(), InvalidDate> {
         let (minutes, seconds) = parts(text, 60.0)?;
         (self.minute, self.second) = (Some(minutes), seconds.or(self.second));
         Ok(())
     }
 
-    fn put_seconds(&mut self, text: &str) -> Result<(), NoDate> {
+    fn put_seconds(&mut self, text: &str) -> Result<(), InvalidDate> {
         let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
         let six: String = rest.chars().chain("000000".chars()).take(6).collect();
         (self.second, self.micros) = (Some(int(whole)?), Some(int(&six)?));
         Ok(())
     }
 
-    fn finish(self, today: Date) -> Result<DateTime, NoDate> {
+    fn finish(self, today: Date) -> Result<DateTime, InvalidDate> {
         let clock = [self.hour, self.minute, self.second, self.micros];
         if self.parts.is_empty() && self.weekday.is_none() && clock.iter().all(Option::is_none) {
-            return Err(NoDate);
+            return Err(InvalidDate);
         }
         let (year, month, day) = self.order()?;
         let year = year.map_or(i64::from(today.year()), |year| self.full_year(year, today));
         let month = month.unwrap_or_else(|| i64::from(today.month()));
-        let year = i16::try_from(year).map_err(|_| NoDate)?;
-        let month = i8::try_from(month).map_err(|_| NoDate)?;
-        let first = Date::new(year, month, 1).map_err(|_| NoDate)?;
+        let year = i16::try_from(year).map_err(|_| InvalidDate)?;
+        let month = i8::try_from(month).map_err(|_| InvalidDate)?;
+        let first = Date::new(year, month, 1).map_err(|_| InvalidDate)?;
         let day = match day {
-            Some(day) => i8::try_from(day).map_err(|_| NoDate)?,
+            Some(day) => i8::try_from(day).map_err(|_| InvalidDate)?,
             None => today.day().min(first.days_in_month()),
         };
-        let mut date = Date::new(year, month, day).map_err(|_| NoDate)?;
+        let mut date = Date::new(year, month, day).map_err(|_| InvalidDate)?;
         if let (Some(weekday), None) = (self.weekday, self.order()?.2) {
             let ahead = (weekday - i64::from(date.weekday().to_monday_zero_offset())).rem_euclid(7);
-            date = date.checked_add(ahead.days()).map_err(|_| NoDate)?;
+            date = date.checked_add(ahead.days()).map_err(|_| InvalidDate)?;
         }
-        let small = |number: Option<i64>| i8::try_from(number.unwrap_or(0)).map_err(|_| NoDate);
-        let nanos = i32::try_from(self.micros.unwrap_or(0)).map_err(|_| NoDate)? * 1000;
+        let small = |number: Option<i64>| i8::try_from(number.unwrap_or(0)).map_err(|_| InvalidDate);
+        let nanos = i32::try_from(self.micros.unwrap_or(0)).map_err(|_| InvalidDate)? * 1000;
         let time = jiff::civil::Time::new(small(self.hour)?, small(self.minute)?, small(self.second)?, nanos);
-        Ok(date.to_datetime(time.map_err(|_| NoDate)?))
+        Ok(date.to_datetime(time.map_err(|_| InvalidDate)?))
     }
 
-    /// A year of two figures is one near today.
+    /// A two-digit year is the one nearest to today.
     fn full_year(&self, year: i64, today: Date) -> i64 {
         if year >= 100 || self.century {
             return year;
@@ -492,9 +491,9 @@ impl Said {
         }
     }
 
-    /// Which part is the year, the month, the day.
+    /// Decides which part is the year, the month and the day.
     #[expect(clippy::type_complexity, reason = "year, month and day in this order")]
-    fn order(&self) -> Result<(Option<i64>, Option<i64>, Option<i64>), NoDate> {
+    fn order(&self) -> Result<(Option<i64>, Option<i64>, Option<i64>), InvalidDate> {
         let numbers: Vec<i64> = self.parts.iter().map(|part| part.number()).collect();
         let named = self.parts.iter().position(|part| matches!(part, Part::Month(_)));
         let year = self.parts.iter().position(|part| matches!(part, Part::Year(_)));
@@ -552,7 +551,7 @@ impl Said {
                 None if *a > 12 => (Some(*c), Some(*b), Some(*a)),
                 None => (Some(*c), Some(*a), Some(*b)),
             },
-            _ => return Err(NoDate),
+            _ => return Err(InvalidDate),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What the definition of a job says.
+//! The definition of a job.
 
 use std::time::Duration;
 
@@ -16,35 +16,35 @@ pub struct Problem(pub String);
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Timing {
-    /// Again and again after this time.
+    /// Repeatedly, after this time.
     Every(Duration),
-    /// At one time.
+    /// Once, at this time.
     Once(DateTime),
-    /// Whenever one of these comes.
+    /// At each of these times.
     When(Vec<When>),
-    /// Whenever the expression fits.
+    /// At each match of the expression.
     Cron(Box<Cron>),
-    /// Only when it is told to run.
+    /// Only on request.
     Never,
 }
 
 /// A time of `when`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum When {
-    /// As it is written; what it does not say depends on the day.
+    /// As it is written; what it omits depends on the day.
     Text(String),
     /// Complete.
     At(DateTime),
 }
 
-/// A delay by chance, in seconds.
+/// A random delay in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Splay {
     pub least: i64,
     pub most: i64,
 }
 
-/// The typed side of a job's definition.
+/// The parsed definition of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     pub(crate) timing: Timing,
@@ -54,7 +54,7 @@ pub struct Definition {
     pub(crate) skip_explicit: Vec<DateTime>,
 }
 
-/// Where names used in `when` are looked up: `whens` of the pillar and of the grains.
+/// The maps that define names in `when`: `whens` of the pillar and of the grains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Whens<'a> {
     pub pillar: Option<&'a Value>,
@@ -65,13 +65,13 @@ const UNITS: [(&str, u64); 4] = [("seconds", 1), ("minutes", 60), ("hours", 3600
 const OTHERS: [&str; 3] = ["when", "cron", "once"];
 const ONCE_FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// The function a job runs: `function`, or else `func` or `fun`.
+/// Returns the function of a job: `function`, or else `func` or `fun`.
 pub fn function_of(data: &Map) -> Option<&Value> {
     ["function", "func", "fun"].iter().find_map(|name| data.get(name))
 }
 
 impl Definition {
-    /// Reads a definition.
+    /// Parses a definition.
     pub(crate) fn read(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Self, Problem> {
         if OTHERS.iter().filter(|key| data.contains_key(key)).count() > 1 {
             let all = OTHERS.join("\", \"");
@@ -96,7 +96,7 @@ fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, P
             let count = data.get(unit).map_or(Ok(0), whole)?;
             seconds = seconds.saturating_add(count.saturating_mul(long));
         }
-        // A second is the shortest time Salt looks after.
+        // Salt looks at its schedule once a second, so no interval is shorter.
         return Ok(Timing::Every(Duration::from_secs(seconds.clamp(1, 86400 * 36500))));
     }
     if let Some(once) = data.get("once") {
@@ -119,7 +119,7 @@ fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, P
     Ok(Timing::Never)
 }
 
-/// A whole number as Python's `int()` takes it.
+/// Parses an integer as Python's `int()` does.
 fn whole(value: &Value) -> Result<u64, Problem> {
     let number = match value {
         Value::Str(text) => text.trim().replace('_', "").parse().ok(),
@@ -145,10 +145,10 @@ fn read_once(name: &str, data: &Map, once: &Value) -> Result<Timing, Problem> {
     found.map(Timing::Once).ok_or_else(bad)
 }
 
-/// Reads a time in a format of `strptime`.
+/// Parses a time in a format of `strptime`.
 pub(crate) fn strptime(text: &str, format: &str) -> Option<DateTime> {
     let parts = jiff::fmt::strtime::parse(format, text).ok()?;
-    // As in Python, a time without a date is one of long ago.
+    // As in Python, a time without a date is in the year 1900.
     let date = parts.to_date().unwrap_or(jiff::civil::date(1900, 1, 1));
     Some(date.to_datetime(parts.to_time().ok()?))
 }
@@ -181,7 +181,7 @@ fn has(whens: Option<&Value>, entry: &Value) -> bool {
     }
 }
 
-/// Reads a splay: the most there may be, or a map with `start` and `end`.
+/// Parses a splay: the maximum, or a map with `start` and `end`.
 pub(crate) fn read_splay(splay: &Value) -> Option<Splay> {
     match splay {
         Value::Map(ends) => {

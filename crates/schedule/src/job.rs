@@ -1,4 +1,4 @@
-//! One job: when it is due next, and whether it may run then.
+//! The state of one job: when it is due, and whether it may run.
 
 use std::time::Duration;
 
@@ -8,77 +8,77 @@ use value::{Map, Value};
 use crate::dates;
 use crate::definition::{Definition, Problem, Splay, Timing, When, Whens, function_of, read_splay};
 use crate::moment::{Moment, micros, minus, plus, to_value};
-use crate::range::{self, May};
+use crate::range::{self, Verdict};
 
-/// Jobs further apart than this are not run twice when the clock is set back by less than [`SET_BACK`]; those that run more
-/// often go by the new time.
-const SELDOM: Duration = Duration::from_secs(3600);
+/// Jobs further apart than this do not run twice when the clock is set back by less than [`SET_BACK`]; more frequent jobs follow
+/// the new time.
+const RARE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// A clock that is set back by this or more is a new time for all jobs.
+/// If the clock is set back by this or more, all jobs follow the new time.
 const SET_BACK: Duration = Duration::from_secs(3 * 3600);
 
-/// A job that is to be run now.
+/// A job that must run now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fire {
     /// Its name.
     pub name: String,
-    /// The function; `None` when the definition names none.
+    /// The function; `None` if the definition has none.
     pub fun: Option<String>,
     /// Its definition.
     pub data: Map,
-    /// How much later than planned it is.
+    /// How late it is.
     pub late: Duration,
 }
 
-/// Why a job was not run.
+/// A skipped run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skipped {
     /// The reason, one of Salt's words.
     pub reason: &'static str,
-    /// When.
+    /// When it was skipped.
     pub at: DateTime,
 }
 
-/// What holds for all jobs of a schedule.
+/// Options of all jobs of a schedule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Common {
     pub enabled: bool,
     pub splay: Option<Value>,
     pub skip_function: Option<String>,
     pub skip_during_range: Option<Value>,
-    /// For so long after a time it is still that time (`loop_interval`).
+    /// How long a time of day counts as reached (`loop_interval`).
     pub window: Duration,
 }
 
 /// When something is due, on one of the two clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum At {
+enum DueTime {
     Mono(Duration),
     Wall(DateTime),
 }
 
-impl At {
-    /// Microseconds until then; negative when it is over.
+impl DueTime {
+    /// Returns the microseconds until then; negative if it is past.
     fn left(self, now: Moment) -> i128 {
         match self {
-            At::Mono(at) => at.as_micros() as i128 - now.mono.as_micros() as i128,
-            At::Wall(at) => micros(now.wall, at),
+            DueTime::Mono(at) => at.as_micros() as i128 - now.mono.as_micros() as i128,
+            DueTime::Wall(at) => micros(now.wall, at),
         }
     }
 
-    fn plus(self, by: Duration) -> At {
+    fn plus(self, by: Duration) -> DueTime {
         match self {
-            At::Mono(at) => At::Mono(at + by),
-            At::Wall(at) => At::Wall(plus(at, by)),
+            DueTime::Mono(at) => DueTime::Mono(at + by),
+            DueTime::Wall(at) => DueTime::Wall(plus(at, by)),
         }
     }
 
-    /// The time of day this will be at.
+    /// Returns the time of day of this moment.
     fn wall(self, now: Moment) -> DateTime {
         match self {
-            At::Wall(at) => at,
-            At::Mono(at) if at >= now.mono => plus(now.wall, at - now.mono),
-            At::Mono(at) => minus(now.wall, now.mono - at),
+            DueTime::Wall(at) => at,
+            DueTime::Mono(at) if at >= now.mono => plus(now.wall, at - now.mono),
+            DueTime::Mono(at) => minus(now.wall, now.mono - at),
         }
     }
 }
@@ -86,29 +86,29 @@ impl At {
 #[derive(Clone, Debug, Default)]
 struct State {
     begun: bool,
-    next: Option<At>,
-    /// When it runs, with a delay by chance.
-    splayed: Option<At>,
-    /// It runs at the start.
+    next: Option<DueTime>,
+    /// When it runs, including the random delay.
+    splayed: Option<DueTime>,
+    /// Whether it runs at the start.
     start: bool,
-    /// Times at which it is to be run beside its own.
+    /// Times at which it runs in addition to its own.
     explicit: Vec<DateTime>,
-    /// A job that waits for a range is looked at again then.
+    /// When a job that waits for a range is checked again.
     again: Option<DateTime>,
     last_run: Option<DateTime>,
     /// The time of day it was last due.
     last_due: Option<DateTime>,
     skipped: Option<Skipped>,
-    /// Its times have changed.
+    /// Whether its times have changed.
     plan_again: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub name: String,
-    /// As it was given.
+    /// The original definition.
     pub given: Value,
-    /// As Salt shows it, without what is only true now.
+    /// The definition as Salt shows it, without its current state.
     pub data: Map,
     definition: Result<Definition, Problem>,
     /// An error that was found when it was due.
@@ -133,7 +133,7 @@ impl Job {
         Job { name: name.to_owned(), given, data, definition, error: None, state: State::default() }
     }
 
-    /// Reads the definition again after it was changed; what is known of the job stays.
+    /// Parses the changed definition. The state of the job stays.
     pub fn read_again(&mut self, whens: Whens, today: Date) {
         let read = Definition::read(&self.name, &self.data, whens, today);
         if let Ok(new) = &read
@@ -154,9 +154,9 @@ impl Job {
         self.data.get("enabled").is_none_or(Value::truthy)
     }
 
-    /// Whether it goes by the time of day.
+    /// Whether it follows the time of day.
     pub fn minds_the_clock(&self) -> bool {
-        let by_wall = |at: &At| matches!(at, At::Wall(_));
+        let by_wall = |at: &DueTime| matches!(at, DueTime::Wall(_));
         self.state.next.as_ref().is_some_and(by_wall) || !self.state.explicit.is_empty() || self.state.again.is_some()
     }
 
@@ -167,7 +167,7 @@ impl Job {
         }
     }
 
-    /// The time until it has to be looked at.
+    /// Returns the time until it must be checked.
     pub fn wake(&self, now: Moment) -> Option<Duration> {
         self.definition.as_ref().ok()?;
         if !self.state.begun || self.state.plan_again {
@@ -181,7 +181,7 @@ impl Job {
         Some(Duration::from_micros(u64::try_from(least.max(0)).unwrap_or(u64::MAX)))
     }
 
-    /// Looks at the job: is it to be run now? `pick` draws a number between two, `running` counts its runs that are not over.
+    /// Decides whether the job runs now. `pick` draws a random number between two, `running` counts its running jobs.
     pub fn look(
         &mut self,
         now: Moment,
@@ -203,7 +203,7 @@ impl Job {
             return None;
         }
         let mut replaced = false;
-        let may = if start { Ok(May::Run) } else { self.may_run(now, common, &mut replaced) };
+        let may = if start { Ok(Verdict::Run) } else { self.may_run(now, common, &mut replaced) };
         let may = match may {
             Ok(may) => self.count_runs(may, common, running),
             Err(problem) => {
@@ -214,15 +214,15 @@ impl Job {
             }
         };
         match may {
-            May::Run => {}
-            May::Skip(reason) => {
+            Verdict::Run => {}
+            Verdict::Skip(reason) => {
                 self.state.skipped = Some(Skipped { reason, at: now.wall });
                 self.settle(now, planned, false);
                 return None;
             }
-            May::Wait(reason, until) => {
+            Verdict::Wait(reason, until) => {
                 self.state.skipped = Some(Skipped { reason, at: now.wall });
-                // An interval that is over waits for the range; a time of day is over.
+                // An expired interval waits for the end of the range; a time of day does not.
                 if self.seconds().is_some() && planned.is_some() {
                     self.state.again = Some(until);
                 } else {
@@ -240,7 +240,7 @@ impl Job {
         Some(Fire { name: self.name.clone(), fun, data: self.data.clone(), late })
     }
 
-    /// A run out of turn.
+    /// A run on request.
     pub fn fire_now(&mut self, now: Moment) -> Fire {
         self.state.last_run = Some(now.wall);
         self.fill_in();
@@ -248,19 +248,19 @@ impl Job {
         Fire { name: self.name.clone(), fun, data: self.data.clone(), late: Duration::ZERO }
     }
 
-    /// How many runs there may be at a time; `None` when they are not counted.
+    /// Returns the maximum number of concurrent runs; `None` if they are not counted.
     pub fn most_running(&self) -> Option<usize> {
         let counted = self.data.get("jid_include").is_none_or(Value::truthy);
         let most = self.data.get("maxrunning").and_then(Value::as_i64).unwrap_or(1);
         counted.then(|| usize::try_from(most).unwrap_or(0))
     }
 
-    fn count_runs(&self, may: May, common: &Common, running: &dyn Fn(&str) -> usize) -> May {
-        if may != May::Run {
-            return if common.enabled && self.is_enabled() { may } else { May::Skip("disabled") };
+    fn count_runs(&self, may: Verdict, common: &Common, running: &dyn Fn(&str) -> usize) -> Verdict {
+        if may != Verdict::Run {
+            return if common.enabled && self.is_enabled() { may } else { Verdict::Skip("disabled") };
         }
         if !common.enabled || !self.is_enabled() {
-            return May::Skip("disabled");
+            return Verdict::Skip("disabled");
         }
         match self.most_running() {
             Some(most) if running(&self.name) >= most => {
@@ -268,9 +268,9 @@ impl Job {
                     "schedule.handle_func: The scheduled job {} was not started, {most} already running",
                     self.name
                 );
-                May::Skip("maxrunning")
+                Verdict::Skip("maxrunning")
             }
-            _ => May::Run,
+            _ => Verdict::Run,
         }
     }
 
@@ -294,9 +294,10 @@ impl Job {
         self.state.explicit = definition.run_explicit.iter().copied().filter(|time| *time > old).collect();
         self.state.next = self.first(now, common);
         if self.state.next.is_none() {
-            // Nothing but times that are over: not even the start counts.
+            // All its times are past: not even the start counts.
             self.state.start = false;
         }
+        // As in Salt, the common splay becomes part of the job's definition, and `schedule.list` shows it there.
         if !self.data.contains_key("splay")
             && let Some(splay) = &common.splay
         {
@@ -304,24 +305,24 @@ impl Job {
         }
     }
 
-    fn first(&self, now: Moment, common: &Common) -> Option<At> {
+    fn first(&self, now: Moment, common: &Common) -> Option<DueTime> {
         match &self.definition.as_ref().ok()?.timing {
-            Timing::Every(long) => Some(At::Mono(now.mono + *long)),
+            Timing::Every(long) => Some(DueTime::Mono(now.mono + *long)),
             Timing::Cron(_) => self.after(now.wall),
-            // What has just been is still now.
+            // A time that has just been reached still counts.
             _ => self.after(minus(minus(now.wall, common.window), Duration::from_micros(1))),
         }
     }
 
-    /// The next time of day after one.
-    fn after(&self, time: DateTime) -> Option<At> {
+    /// Returns the next time of day after one.
+    fn after(&self, time: DateTime) -> Option<DueTime> {
         let next = match &self.definition.as_ref().ok()?.timing {
             Timing::Once(once) => Some(*once).filter(|once| *once > time),
             Timing::Cron(cron) => cron.next(time),
             Timing::When(whens) => whens.iter().filter_map(|when| next_of(when, time)).min(),
             Timing::Every(_) | Timing::Never => None,
         };
-        next.map(At::Wall)
+        next.map(DueTime::Wall)
     }
 
     fn splay(&self, common: &Common) -> Option<Splay> {
@@ -341,6 +342,7 @@ impl Job {
         let Some(splay) = self.splay(common) else { return };
         let seconds = u64::try_from(pick(splay.least, splay.most)).unwrap_or(0);
         let splayed = next.plus(Duration::from_secs(seconds));
+        // As in Salt, only a run that is still in the future is delayed: an overdue one starts at once.
         if splayed.left(now) > 0 {
             tracing::debug!("schedule.handle_func: Adding splay of {seconds} seconds to next run.");
             self.state.splayed = Some(splayed);
@@ -353,10 +355,10 @@ impl Job {
         self.state.explicit.len() < before
     }
 
-    fn may_run(&mut self, now: Moment, common: &Common, replaced: &mut bool) -> Result<May, Problem> {
+    fn may_run(&mut self, now: Moment, common: &Common, replaced: &mut bool) -> Result<Verdict, Problem> {
         let can_replace = common.skip_function.is_some();
         let may = range::in_range(&self.name, &self.data, now.wall, replaced, can_replace)?;
-        if may != May::Run {
+        if may != Verdict::Run {
             return Ok(may);
         }
         let skip = self.data.get("skip_during_range").or(common.skip_during_range.as_ref());
@@ -374,13 +376,13 @@ impl Job {
         }
         match reason {
             Some(_) if can_replace => *replaced = true,
-            Some(reason) => return Ok(May::Skip(reason)),
+            Some(reason) => return Ok(Verdict::Skip(reason)),
             None => {}
         }
         range::in_time(&self.data, now.wall)
     }
 
-    /// With `run_after_skip_range` a job that is due around such a range runs when the range is over.
+    /// With `run_after_skip_range`, a job that is due in such a range runs at its end.
     fn run_after(&mut self, end: DateTime, now: Moment, common: &Common) {
         let over = plus(end, common.window);
         let wanted = self.data.get("run_after_skip_range").is_some_and(Value::truthy);
@@ -389,8 +391,8 @@ impl Job {
         }
     }
 
-    /// Plans the next run after one, or after it was passed over.
-    fn settle(&mut self, now: Moment, planned: Option<At>, ran: bool) {
+    /// Plans the next run after one that ran or was skipped.
+    fn settle(&mut self, now: Moment, planned: Option<DueTime>, ran: bool) {
         if let Some(planned) = planned {
             self.state.last_due = Some(planned.wall(now));
         }
@@ -403,7 +405,7 @@ impl Job {
                 // A run that is on time does not move the following ones.
                 let on_time =
                     planned.is_some() && !was_splayed && -next.left(now) < (long.as_micros() as i128).min(1_000_000);
-                let from = if on_time { next } else { At::Mono(now.mono) };
+                let from = if on_time { next } else { DueTime::Mono(now.mono) };
                 self.state.next = Some(from.plus(long));
             }
             (Some(_), _) => {}
@@ -412,19 +414,20 @@ impl Job {
         }
     }
 
-    /// The clock was set back.
+    /// Adjusts the job after the clock was set back.
     pub fn rewind(&mut self, now: Moment, by: Duration, window: Duration) {
-        let Some(At::Wall(next)) = self.state.next else { return };
+        let Some(DueTime::Wall(next)) = self.state.next else { return };
         let apart = self.state.last_due.map(|due| micros(due, next));
-        let seldom = apart.is_some_and(|apart| apart >= SELDOM.as_micros() as i128);
-        if seldom && by < SET_BACK {
+        let rare = apart.is_some_and(|apart| apart >= RARE_INTERVAL.as_micros() as i128);
+        // Otherwise a daily job would run twice on the day the clock is corrected.
+        if rare && by < SET_BACK {
             return;
         }
         self.state.splayed = None;
         self.state.next = self.after(minus(now.wall, window));
     }
 
-    /// Salt notes its defaults in the definition of a job that runs.
+    /// As in Salt, defaults are added to the definition of a job that runs.
     fn fill_in(&mut self) {
         if self.data.get("jid_include").is_none_or(Value::truthy) {
             self.data.insert("jid_include", true);
@@ -438,7 +441,7 @@ impl Job {
         }
     }
 
-    /// When it runs next, by the time of day.
+    /// Returns when it runs next, as a time of day.
     pub fn next_fire_time(&self, now: Moment) -> Option<DateTime> {
         let at = self.state.next?.wall(now);
         let by_when = matches!(self.definition.as_ref().map(|definition| &definition.timing), Ok(Timing::When(_)));
@@ -446,7 +449,7 @@ impl Job {
         Some(self.state.explicit.iter().copied().filter(|time| *time > now.wall).chain([at]).min().unwrap_or(at))
     }
 
-    /// The definition with what is true now, under the names Salt has for it.
+    /// Returns the definition with the current state, under Salt's names.
     pub fn shown(&self, now: Moment) -> Value {
         if self.given.as_map().is_none() {
             return self.given.clone();
@@ -492,7 +495,7 @@ fn not_a_map(name: &str, given: &Value) -> Problem {
     Problem(format!("Scheduled job \"{name}\" should have a dict value, not <class '{kind}'>"))
 }
 
-/// The next time a `when` means, after a time. One that does not name a day comes again.
+/// Returns the next time of a `when` after a time. One without a day repeats.
 fn next_of(when: &When, after: DateTime) -> Option<DateTime> {
     let text = match when {
         When::At(time) => return Some(*time).filter(|time| *time > after),

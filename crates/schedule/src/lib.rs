@@ -1,8 +1,8 @@
-//! When scheduled jobs are due: definitions and the time go in, jobs that are due and the next time to look come out.
+//! Decides when scheduled jobs are due: definitions and the time go in; jobs that are due, and the next time to check, come out.
 //!
-//! Nothing here sleeps, runs a job or reads a clock. A [`Moment`] has two clocks: the time of day, in the zone of the machine,
-//! for jobs at times of day (`when`, `once`, `cron`), and one that nobody sets for jobs at intervals, so that a clock that is
-//! moved by an hour neither lets an interval pass at once nor makes it longer.
+//! Nothing here sleeps, runs a job or reads a clock. A [`Moment`] has two clocks: the time of day, in the machine's zone, for jobs
+//! at times of day (`when`, `once`, `cron`), and a monotonic one for jobs at intervals. So setting the clock by an hour neither
+//! fires nor delays an interval.
 //!
 //! Names, defaults and messages are those of Salt's `schedule` option.
 

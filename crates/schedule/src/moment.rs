@@ -1,4 +1,4 @@
-//! A point in time on two clocks.
+//! A moment on two clocks.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,31 +7,31 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use value::Value;
 
-/// A point in time, as the machine's clock shows it and on a clock that only runs forward.
+/// A moment, as the machine's clock shows it and on a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// The time of day in the zone of the machine.
+    /// The time of day in the machine's zone.
     pub wall: DateTime,
-    /// The time since some moment in the past, which the same moment must be for all of a schedule.
+    /// The time since some fixed moment, which must be the same for a whole schedule.
     pub mono: Duration,
 }
 
-/// The microseconds from one time of day to another; negative when the second is earlier.
+/// Returns the microseconds from one time of day to another; negative if the second is earlier.
 pub(crate) fn micros(from: DateTime, to: DateTime) -> i128 {
     to.duration_since(from).as_micros()
 }
 
-/// A time of day moved by a duration; the latest there is when it would be later.
+/// Adds a duration to a time of day; saturates at the latest time.
 pub(crate) fn plus(time: DateTime, by: Duration) -> DateTime {
     time.saturating_add(by)
 }
 
-/// A time of day moved back by a duration.
+/// Subtracts a duration from a time of day.
 pub(crate) fn minus(time: DateTime, by: Duration) -> DateTime {
     time.saturating_sub(by)
 }
 
-/// A time of day as a value.
+/// Converts a time of day to a value.
 pub fn to_value(time: DateTime) -> Value {
     Value::DateTime(value::DateTime {
         year: time.year().unsigned_abs(),
@@ -44,7 +44,7 @@ pub fn to_value(time: DateTime) -> Value {
     })
 }
 
-/// A time of day out of a value.
+/// Converts a value to a time of day.
 pub(crate) fn from_value(time: &value::DateTime) -> Option<DateTime> {
     let small = |number: u8| i8::try_from(number).ok();
     DateTime::new(
@@ -59,12 +59,12 @@ pub(crate) fn from_value(time: &value::DateTime) -> Option<DateTime> {
     .ok()
 }
 
-/// A time zone, for the time of day.
+/// A time zone.
 #[derive(Clone, Debug)]
 pub enum Zone {
-    /// That of the machine, as it is set at the moment.
+    /// The machine's current zone.
     Machine,
-    /// Universal time.
+    /// UTC.
     Utc,
 }
 
@@ -76,13 +76,13 @@ impl Zone {
         }
     }
 
-    /// The time of day at a moment.
+    /// Returns the time of day at a moment.
     pub fn wall(&self, time: SystemTime) -> DateTime {
         let stamp = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
         self.rules().to_datetime(stamp).round(jiff::Unit::Microsecond).unwrap_or(DateTime::MAX)
     }
 
-    /// What the time of day is ahead of universal time at a moment, as `strftime("%z")` writes it.
+    /// Returns the offset from UTC at a moment, in the form of `strftime("%z")`.
     pub fn offset(&self, time: SystemTime) -> String {
         let stamp = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
         let seconds = self.rules().to_offset(stamp).seconds();

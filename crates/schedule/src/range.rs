@@ -1,4 +1,4 @@
-//! Times in which a job may not run.
+//! Ranges in which a job must not run.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use crate::dates;
 use crate::definition::Problem;
 use crate::moment::from_value;
 
-/// Whether a job that is due may run.
+/// Whether a due job may run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum May {
+pub(crate) enum Verdict {
     /// It may.
     Run,
-    /// It is passed over, for this reason.
+    /// It is skipped, for this reason.
     Skip(&'static str),
-    /// It waits until this time, when it is looked at again, if it is one of those that wait.
+    /// It waits until this time, when it is checked again, if it is a job that waits.
     Wait(&'static str, DateTime),
 }
 
-/// The beginning and the end of a range, as of today.
+/// The start and the end of a range, for today.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ends {
     pub start: DateTime,
     pub end: DateTime,
 }
 
-/// Reads a range. `place` is put behind the name of the end that cannot be read, `dot` ends the sentence of a range that is no map.
+/// Parses a range. `place` follows the name of an invalid end; `dot` ends the sentence about a range that is not a map.
 pub(crate) fn ends(name: &str, range: &Value, (place, dot): (&str, &str), now: DateTime) -> Result<Ends, Problem> {
     let Some(map) = range.as_map() else {
         let text =
@@ -47,7 +47,7 @@ pub(crate) fn ends(name: &str, range: &Value, (place, dot): (&str, &str), now: D
     Ok(ends)
 }
 
-/// A time as a range has it.
+/// Converts the time of a range.
 pub(crate) fn time(value: &Value, now: DateTime) -> Option<DateTime> {
     match value {
         Value::DateTime(time) => from_value(time),
@@ -61,7 +61,7 @@ impl Ends {
         self.start <= now && now <= self.end
     }
 
-    /// When to look again: the next end of the range, or midnight, when its day may be another one.
+    /// Returns when to check again: the next end of the range, or midnight, because the range may depend on the day.
     fn next(&self, now: DateTime) -> DateTime {
         let midnight = now.date().tomorrow().map_or(DateTime::MAX, |day| day.at(0, 0, 0, 0));
         let ends = [self.start, self.end, midnight];
@@ -69,29 +69,29 @@ impl Ends {
     }
 }
 
-/// Whether `range` lets a job run.
+/// Returns whether `range` lets a job run.
 pub(crate) fn in_range(
     name: &str,
     data: &Map,
     now: DateTime,
     replaced: &mut bool,
     can_replace: bool,
-) -> Result<May, Problem> {
-    let Some(range) = data.get("range") else { return Ok(May::Run) };
+) -> Result<Verdict, Problem> {
+    let Some(range) = data.get("range") else { return Ok(Verdict::Run) };
     let ends = ends(name, range, ("", ""), now)?;
     if range.get("invert").is_some_and(Value::truthy) {
         let outside = now <= ends.start || now >= ends.end;
-        return Ok(if outside { May::Run } else { May::Wait("in_skip_range", ends.next(now)) });
+        return Ok(if outside { Verdict::Run } else { Verdict::Wait("in_skip_range", ends.next(now)) });
     }
     if ends.holds(now) {
-        return Ok(May::Run);
+        return Ok(Verdict::Run);
     }
     *replaced |= can_replace;
-    Ok(if can_replace { May::Run } else { May::Wait("not_in_range", ends.next(now)) })
+    Ok(if can_replace { Verdict::Run } else { Verdict::Wait("not_in_range", ends.next(now)) })
 }
 
-/// Whether `after` and `until` let a job run.
-pub(crate) fn in_time(data: &Map, now: DateTime) -> Result<May, Problem> {
+/// Returns whether `after` and `until` let a job run.
+pub(crate) fn in_time(data: &Map, now: DateTime) -> Result<Verdict, Problem> {
     let end = |key: &str| match data.get(key) {
         None => Ok(None),
         Some(value) => time(value, now)
@@ -99,15 +99,15 @@ pub(crate) fn in_time(data: &Map, now: DateTime) -> Result<May, Problem> {
             .ok_or_else(|| Problem(format!("Exception Unknown string format: {value} occurred in scheduled job"))),
     };
     if end("until")?.is_some_and(|until| until <= now) {
-        return Ok(May::Skip("until_passed"));
+        return Ok(Verdict::Skip("until_passed"));
     }
     if end("after")?.is_some_and(|after| after >= now) {
-        return Ok(May::Skip("after_not_passed"));
+        return Ok(Verdict::Skip("after_not_passed"));
     }
-    Ok(May::Run)
+    Ok(Verdict::Run)
 }
 
-/// Whether a time that is to be passed over is now.
+/// Returns whether a time that must be skipped is now.
 pub(crate) fn is_passed_over(skipped: &[DateTime], now: DateTime, window: Duration) -> bool {
     skipped.iter().any(|time| *time <= now && now <= time.saturating_add(window))
 }

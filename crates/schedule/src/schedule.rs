@@ -1,4 +1,4 @@
-//! All jobs of a minion or of a master.
+//! The schedule of a minion or of a master.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,35 +11,35 @@ use crate::definition::Whens;
 use crate::job::{Common, Fire, Job};
 use crate::moment::{Moment, micros, to_value};
 
-/// What is no job in a schedule but holds for all of them.
+/// Keys of a schedule that are options of all jobs.
 pub const HIDDEN: [&str; 4] = ["enabled", "skip_function", "skip_during_range", "splay"];
 
-/// Jobs at times of day are looked at so often at least: nobody says so when the clock is set.
+/// The longest pause between checks if there are jobs at times of day: nothing reports that the clock was set.
 const CLOCK: Duration = Duration::from_secs(60);
 
-/// A clock that differs by less than this was not set.
+/// A smaller difference of the clocks does not count as setting the clock.
 const DRIFT: i128 = 1_000_000;
 
 /// Where a job is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In the options, or added at run time.
+    /// In the options, or added at runtime.
     Options,
     /// In the pillar.
     Pillar,
 }
 
-/// What a schedule cannot know by itself.
+/// What a schedule needs from outside.
 pub struct Facts<'a> {
     /// The time.
     pub now: Moment,
-    /// Draws a number between two, both included.
+    /// Draws a random number between two, inclusive.
     pub pick: &'a dyn Fn(i64, i64) -> i64,
-    /// Counts the runs of a job that are not over.
+    /// Counts the running jobs of a name.
     pub running: &'a dyn Fn(&str) -> usize,
 }
 
-/// All jobs, and what holds for all of them.
+/// All jobs, and their common options.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     options: Group,
@@ -47,7 +47,7 @@ pub struct Schedule {
     whens_of_pillar: Option<Value>,
     whens_of_grains: Option<Value>,
     window: Duration,
-    /// The time of day less the other clock, when last looked at.
+    /// The time of day minus the other clock, at the last check.
     offset: Option<(DateTime, Duration)>,
 }
 
@@ -57,12 +57,12 @@ struct Group {
     common: Map,
 }
 
-/// Says whether Salt's programs have made a job for themselves.
+/// Returns whether a job is one that Salt's programs create for themselves.
 pub fn is_internal(name: &str) -> bool {
     name.starts_with("__")
 }
 
-/// A file that is kept beside those of the option `default_include`, as `_schedule.conf` and `beacons.conf` are.
+/// Returns the path of a file beside those of the option `default_include`, such as `_schedule.conf` and `beacons.conf`.
 pub fn beside(opts: &Map, name: &str) -> PathBuf {
     let conf_dir = opts.get_str("conf_dir").map(PathBuf::from);
     let beside = || opts.get_str("conf_file").and_then(|file| Some(Path::new(file).parent()?.to_owned()));
@@ -72,10 +72,10 @@ pub fn beside(opts: &Map, name: &str) -> PathBuf {
 }
 
 impl Schedule {
-    /// A schedule of the option `schedule`. `window` is the option `loop_interval`: so long it is still a certain time.
+    /// Creates the schedule of the option `schedule`. `window` is the option `loop_interval`: how long a time counts as reached.
     ///
     /// # Errors
-    /// When it is no map, in Salt's words.
+    /// If it is not a map, in Salt's words.
     pub fn new(options: &Value, window: Duration, today: Date) -> Result<Self, String> {
         let mut schedule = Schedule {
             options: Group::default(),
@@ -89,10 +89,10 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Takes `schedule` and `whens` of the pillar, and `whens` of the grains. Jobs that are as they were go on as they did.
+    /// Takes `schedule` and `whens` of the pillar, and `whens` of the grains. Unchanged jobs keep their state.
     ///
     /// # Errors
-    /// When the schedule of the pillar is no map; then there is none.
+    /// If the schedule of the pillar is not a map; it is ignored then.
     pub fn set_pillar(&mut self, pillar: &Map, grains: &Map, today: Date) -> Result<(), String> {
         let whens = (pillar.get("whens").cloned(), grains.get("whens").cloned());
         let changed = whens != (self.whens_of_pillar.clone(), self.whens_of_grains.clone());
@@ -135,7 +135,7 @@ impl Schedule {
         Ok(group)
     }
 
-    /// What the options say goes before what the pillar says.
+    /// Jobs of the options override those of the pillar.
     fn common(&self) -> Common {
         let find = |name: &str| self.options.common.get(name).or_else(|| self.pillar.common.get(name));
         Common {
@@ -156,7 +156,7 @@ impl Schedule {
         self.options.jobs.get(name).or_else(|| self.pillar.jobs.get(name))
     }
 
-    /// The jobs that are to be run now. Each is due once for a time, however often this is asked.
+    /// Returns the jobs that must run now. Each is returned once for a time, however often this is called.
     pub fn due(&mut self, facts: &Facts) -> Vec<Fire> {
         let now = facts.now;
         self.mind_the_clock(now);
@@ -168,7 +168,7 @@ impl Schedule {
         all.filter_map(|job| job.look(now, &common, facts.pick, facts.running)).collect()
     }
 
-    /// Sees whether the clock was set since the last time.
+    /// Detects whether the clock was set since the last check.
     fn mind_the_clock(&mut self, now: Moment) {
         let Some((wall, mono)) = self.offset.replace((now.wall, now.mono)) else { return };
         let shift = micros(wall, now.wall) - (now.mono.saturating_sub(mono).as_micros() as i128);
@@ -185,14 +185,14 @@ impl Schedule {
         }
     }
 
-    /// How long nothing has to be done; `None` is for ever.
+    /// Returns how long nothing is due; `None` means for ever.
     pub fn wake(&self, now: Moment) -> Option<Duration> {
         let least = self.jobs().filter_map(|job| job.wake(now)).min()?;
         let by_day = self.jobs().any(Job::minds_the_clock);
         Some(if by_day { least.min(CLOCK) } else { least })
     }
 
-    /// A run of a job out of turn; `None` when there is no such job.
+    /// Runs a job on request; `None` if there is no such job.
     pub fn run_job(&mut self, name: &str, facts: &Facts) -> Option<Fire> {
         let job = self.options.jobs.get_mut(name).or_else(|| self.pillar.jobs.get_mut(name))?;
         if job.most_running().is_some_and(|most| (facts.running)(name) >= most) {
@@ -203,7 +203,7 @@ impl Schedule {
         Some(job.fire_now(facts.now))
     }
 
-    /// Adds jobs, or takes new settings for them. Those of the pillar stay as they are.
+    /// Adds or updates jobs. Those of the pillar cannot be updated.
     pub fn add(&mut self, jobs: &Map, today: Date) {
         for (name, data) in jobs.iter() {
             let name = name.to_string();
@@ -227,7 +227,7 @@ impl Schedule {
         }
     }
 
-    /// Puts another definition in place of a job's.
+    /// Replaces the definition of a job.
     pub fn modify(&mut self, name: &str, data: Value, today: Date) {
         if !self.options.jobs.contains_key(name) && self.pillar.jobs.contains_key(name) {
             tracing::warn!("Cannot modify job {name}, it's in the pillar!");
@@ -245,7 +245,7 @@ impl Schedule {
         }
     }
 
-    /// Lets a job run, or not.
+    /// Enables or disables a job.
     pub fn enable_job(&mut self, name: &str, enabled: bool) {
         if let Some(job) = self.options.jobs.get_mut(name) {
             job.data.insert("enabled", enabled);
@@ -256,12 +256,12 @@ impl Schedule {
         }
     }
 
-    /// Lets all jobs run, or none.
+    /// Enables or disables all jobs.
     pub fn enable(&mut self, enabled: bool) {
         self.options.common.insert("enabled", enabled);
     }
 
-    /// Takes further jobs, as a file with `schedule` has them.
+    /// Adds jobs in the form of a file with `schedule`.
     pub fn reload(&mut self, given: &Map, today: Date) {
         let jobs = given.get("schedule").and_then(Value::as_map).unwrap_or(given);
         for (name, data) in jobs.iter() {
@@ -275,7 +275,7 @@ impl Schedule {
         }
     }
 
-    /// Lets a job be passed over at a time, and run at another one instead, if there is one.
+    /// Skips a job at a time, and runs it at another one instead, if given.
     pub fn skip(&mut self, name: &str, time: &Value, instead: Option<&Value>, format: &str, today: Date) {
         let whens = Whens { pillar: self.whens_of_pillar.as_ref(), grains: self.whens_of_grains.as_ref() };
         let Some(job) = self.options.jobs.get_mut(name) else {
@@ -294,7 +294,7 @@ impl Schedule {
         job.read_again(whens, today);
     }
 
-    /// What holds for all jobs, and the jobs of one source or of both, with what is true of them now.
+    /// Returns the options of all jobs, and the jobs of one source or of both, with their current state.
     pub fn list(&self, source: Option<Source>, now: Moment) -> Map {
         let mut all = Map::new();
         for (from, group) in [(Source::Pillar, &self.pillar), (Source::Options, &self.options)] {
@@ -306,22 +306,22 @@ impl Schedule {
         all
     }
 
-    /// A job with what is true of it now; empty when there is none.
+    /// Returns a job with its current state; empty if there is none.
     pub fn status(&self, name: &str, now: Moment) -> Map {
         self.job(name).and_then(|job| job.shown(now).into_map()).unwrap_or_default()
     }
 
-    /// When a job runs next; `None` when nobody knows.
+    /// Returns when a job runs next; `None` if that is unknown.
     pub fn next_fire_time(&self, name: &str, now: Moment) -> Option<DateTime> {
         self.job(name)?.next_fire_time(now)
     }
 
-    /// The same as a value.
+    /// Returns the same as a value.
     pub fn next_fire_value(&self, name: &str, now: Moment) -> Value {
         self.next_fire_time(name, now).map_or(Value::Null, to_value)
     }
 
-    /// What is written to `_schedule.conf`, below `schedule`: everything but the pillar's.
+    /// Returns what is written to `_schedule.conf` below `schedule`: everything except the pillar's jobs.
     pub fn persisted(&self) -> Map {
         self.options.given()
     }

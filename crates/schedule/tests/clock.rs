@@ -55,7 +55,7 @@ fn job(more: Map) -> Map {
 }
 
 #[test]
-fn an_interval_does_not_mind_a_clock_that_is_set() {
+fn setting_the_clock_does_not_affect_an_interval() {
     for moved in [HOUR, -HOUR, 25 * HOUR] {
         let mut world = World::new(job(map! { "minutes" => 5 }));
         assert_eq!(world.pass(400), [300]);
@@ -65,7 +65,7 @@ fn an_interval_does_not_mind_a_clock_that_is_set() {
 }
 
 #[test]
-fn a_minutely_cron_goes_on_whatever_the_clock_does() {
+fn a_minutely_cron_continues_when_the_clock_is_set() {
     for (moved, runs) in [(HOUR, 4), (-HOUR, 3)] {
         let mut world = World::new(job(map! { "cron" => "* * * * *" }));
         assert_eq!(world.pass(100), [30, 90]);
@@ -75,7 +75,7 @@ fn a_minutely_cron_goes_on_whatever_the_clock_does() {
 }
 
 #[test]
-fn a_daily_job_is_run_once_though_the_clock_is_set_back_behind_it() {
+fn a_daily_job_runs_once_when_the_clock_is_set_back() {
     for timing in [map! { "cron" => "1 12 * * *" }, map! { "when" => "12:01" }] {
         let mut world = World::new(job(timing));
         assert_eq!(world.pass(100), [30]);
@@ -87,7 +87,7 @@ fn a_daily_job_is_run_once_though_the_clock_is_set_back_behind_it() {
 }
 
 #[test]
-fn what_the_clock_passed_over_runs_once_and_late() {
+fn skipped_times_run_once_and_late() {
     for timing in
         [map! { "cron" => "*/10 * * * *" }, map! { "once" => "2024-02-28T12:30:00" }, map! { "when" => "12:30" }]
     {
@@ -101,14 +101,14 @@ fn what_the_clock_passed_over_runs_once_and_late() {
 }
 
 #[test]
-fn a_time_without_a_day_comes_every_day() {
+fn a_time_without_a_day_repeats_daily() {
     let mut world = World::new(job(map! { "when" => list!["12:01", "Friday 6am"] }));
     let day = 86400;
     assert_eq!(world.pass(3 * day), [30, day + 30, day + 18 * 3600 - 30, 2 * day + 30]);
 }
 
 #[test]
-fn a_job_that_runs_already_is_passed_over() {
+fn a_running_job_is_skipped() {
     let mut world = World::new(job(map! { "seconds" => 10 }));
     world.running = 1;
     assert_eq!(world.pass(35), []);
@@ -118,7 +118,7 @@ fn a_job_that_runs_already_is_passed_over() {
 }
 
 #[test]
-fn a_changed_job_begins_anew_and_the_others_go_on() {
+fn a_changed_job_restarts_and_the_others_continue() {
     let mut world = World::new(job(map! { "seconds" => 100 }));
     assert_eq!(world.pass(50), []);
     world.schedule.add(
@@ -142,7 +142,7 @@ fn a_changed_job_begins_anew_and_the_others_go_on() {
 }
 
 #[test]
-fn a_pillar_that_stays_the_same_disturbs_nobody() {
+fn an_unchanged_pillar_changes_no_job() {
     let mut world = World::new(Map::new());
     let pillar = map! { "schedule" => job(map! { "seconds" => 60 }) };
     world.schedule.set_pillar(&pillar, &Map::new(), world.start.date()).unwrap();
@@ -160,7 +160,7 @@ fn a_pillar_that_stays_the_same_disturbs_nobody() {
 }
 
 #[test]
-fn a_postponed_run_is_passed_over_and_made_up_for() {
+fn a_postponed_run_is_skipped_and_made_up_for() {
     let mut world = World::new(job(map! { "cron" => "*/2 * * * *" }));
     world.schedule.skip(
         "job",
@@ -177,7 +177,7 @@ fn a_postponed_run_is_passed_over_and_made_up_for() {
 }
 
 #[test]
-fn a_job_told_to_run_does_so_unless_it_runs_already() {
+fn a_job_runs_on_request_unless_it_is_running() {
     let mut world = World::new(job(map! { "hours" => 5 }));
     let facts = |running: &'static dyn Fn(&str) -> usize, now| Facts { now, pick: &|low, _| low, running };
     let now = world.now();
@@ -190,7 +190,7 @@ fn a_job_told_to_run_does_so_unless_it_runs_already() {
 }
 
 #[test]
-fn wrong_definitions_say_what_is_wrong_and_harm_no_other() {
+fn invalid_definitions_are_reported_and_affect_no_other_job() {
     let mut world = World::new(map! {
         "text" => "x", "cron" => map! { "function" => "test.ping", "cron" => "often" },
         "good" => map! { "function" => "test.ping", "seconds" => 10, "run_on_start" => false },

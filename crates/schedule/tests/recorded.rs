@@ -99,7 +99,7 @@ fn jobs_run_when_salt_runs_them() {
 }
 
 #[test]
-fn cron_expressions_mean_what_they_mean_to_croniter() {
+fn cron_expressions_match_like_croniter() {
     let mut wrong = Vec::new();
     for row in rows(include_str!("../testdata/cron.json")) {
         let text = row["cron"].as_str().unwrap();
@@ -120,7 +120,7 @@ fn cron_expressions_mean_what_they_mean_to_croniter() {
 }
 
 #[test]
-fn dates_are_read_as_dateutil_reads_them() {
+fn dates_are_parsed_like_dateutil() {
     let today = jiff::civil::date(2024, 2, 28);
     let mut wrong = Vec::new();
     for row in rows(include_str!("../testdata/dates.json")) {
