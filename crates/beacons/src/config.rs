@@ -1,12 +1,12 @@
-//! Configurations of beacons: lists of maps, each with one or more settings.
+//! The configuration of a beacon: a list of maps, each with one or more settings.
 
 use value::{Map, Value};
 
-/// What concerns any beacon and none in particular.
+/// Settings that every beacon has.
 const OPTIONS: [&str; 6] =
     ["enabled", "interval", "disable_during_state_run", "beacon_module", "run_once", "_beacon_name"];
 
-/// All settings in one map; of two with one name the later counts.
+/// Merges all settings into one map; for two of the same name the later one counts.
 pub fn flat(config: &Value) -> Map {
     match config {
         Value::Map(map) => map.clone(),
@@ -21,12 +21,12 @@ pub fn flat(config: &Value) -> Map {
     }
 }
 
-/// A setting that concerns any beacon (`interval`, `enabled` and so on).
+/// Returns a setting that every beacon has (`interval`, `enabled` and so on).
 pub fn option(config: &Value, name: &str) -> Option<Value> {
     flat(config).remove(name)
 }
 
-/// The settings in their order, without those that concern any beacon.
+/// Returns the settings in order, without those that every beacon has.
 pub fn without_options(config: &Value) -> Vec<(String, Value)> {
     let maps: Vec<&Map> = match config {
         Value::Map(map) => vec![map],
@@ -37,7 +37,7 @@ pub fn without_options(config: &Value) -> Vec<(String, Value)> {
     all.filter(|(key, _)| !OPTIONS.contains(&key.as_str())).collect()
 }
 
-/// Checks that a configuration is a list, as Salt wants it.
+/// Checks that a configuration is a list, as Salt requires.
 pub(crate) fn list(config: &Value, name: &str) -> Result<Map, String> {
     match config {
         Value::List(_) => Ok(flat(config)),
@@ -45,7 +45,7 @@ pub(crate) fn list(config: &Value, name: &str) -> Result<Map, String> {
     }
 }
 
-/// A share such as `63%` or `63`.
+/// Parses a percentage such as `63%` or `63`.
 pub(crate) fn percent(value: &Value) -> Option<f64> {
     match value {
         Value::Str(text) => text.replace('%', "").trim().parse().ok(),
@@ -53,12 +53,12 @@ pub(crate) fn percent(value: &Value) -> Option<f64> {
     }
 }
 
-/// Whether a setting is there and true.
+/// Returns whether a setting is present and true.
 pub(crate) fn is_on(map: &Map, name: &str) -> bool {
     map.get(name).is_some_and(Value::truthy)
 }
 
-/// A number with one place behind the point, as `psutil` gives shares.
+/// Rounds to one decimal place, as `psutil` does for percentages.
 pub(crate) fn tenth(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }

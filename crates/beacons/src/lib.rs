@@ -1,8 +1,8 @@
-//! Things a minion watches, one file per Salt beacon.
+//! Beacons, one file per Salt beacon.
 //!
-//! A [`Kind`] checks a configuration and makes a [`Watcher`] of it. Who runs a watcher waits until it is [ready](Watcher::ready),
-//! when the kernel or a program tells of what it watches, or for some time when nobody does, and then [looks](Watcher::look):
-//! each map that comes out becomes one event. Where events go, and how often there is a look, is not known here.
+//! A [`Kind`] checks a configuration and creates a [`Watcher`]. The caller waits until the watcher is [ready](Watcher::ready), when
+//! the kernel or a program reports something, or for an interval, and then [looks](Watcher::look): each returned map becomes one
+//! event. The caller decides about intervals and where events go.
 
 mod config;
 mod kinds;
@@ -18,30 +18,30 @@ pub use kinds::KINDS;
 pub struct Kind {
     /// Its Salt name.
     pub name: &'static str,
-    /// Says what is wrong with a configuration, in Salt's words.
+    /// Checks a configuration; the error is in Salt's words.
     pub validate: fn(&Value, &Context) -> Result<(), String>,
-    /// Begins to watch what a valid configuration names.
+    /// Starts to watch what a valid configuration names.
     pub watch: fn(&Value) -> Box<dyn Watcher>,
 }
 
-/// What one look finds: the data of events, with the end of the tag as `tag`, or why nothing can be found.
+/// The result of a look: the data of events, with the end of the tag as `tag`, or an error.
 pub type Found = Result<Vec<Map>, String>;
 
-/// A beacon that watches.
+/// A running beacon.
 pub trait Watcher: Send {
     /// Looks once.
     fn look<'a>(&'a mut self, ctx: &'a Context) -> BoxFuture<'a, Found>;
 
-    /// Waits until there may be something new. `None` when nobody tells: then it is looked at intervals.
+    /// Waits until there may be something new. `None` if nothing reports that: then the caller looks at intervals.
     fn ready(&mut self) -> Option<BoxFuture<'_, ()>> {
         None
     }
 }
 
-/// Finds a kind by its name.
+/// Finds a beacon by its name.
 ///
 /// # Errors
-/// When there is none: why, if it is one of Salt's that is not supported here.
+/// If there is none; the error says if it is one of Salt's that is not supported.
 pub fn find(name: &str) -> Result<&'static Kind, String> {
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),
@@ -50,20 +50,20 @@ pub fn find(name: &str) -> Result<&'static Kind, String> {
     }
 }
 
-/// A watcher that only looks, made of a function and what it remembers.
-struct Look<S> {
+/// A watcher that only looks: a function with its state.
+struct FnWatcher<S> {
     config: Value,
     state: S,
     look: fn(&Value, &mut S) -> Found,
 }
 
-impl<S: Send> Watcher for Look<S> {
+impl<S: Send> Watcher for FnWatcher<S> {
     fn look<'a>(&'a mut self, _: &'a Context) -> BoxFuture<'a, Found> {
         Box::pin(async move { (self.look)(&self.config, &mut self.state) })
     }
 }
 
-/// Makes a watcher of a function that looks.
+/// Creates a watcher from a function.
 fn looking<S: Send + Default + 'static>(config: &Value, look: fn(&Value, &mut S) -> Found) -> Box<dyn Watcher> {
-    Box::new(Look { config: config.clone(), state: S::default(), look })
+    Box::new(FnWatcher { config: config.clone(), state: S::default(), look })
 }

@@ -1,4 +1,4 @@
-//! `cert_info` — certificates that will end soon.
+//! `cert_info` — certificates that expire soon.
 
 use openssl::asn1::{Asn1Time, Asn1TimeRef};
 use openssl::nid::Nid;
@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
     watch: |config| looking(config, look),
 };
 
-/// Days before its end from which a certificate is told of.
+/// The number of days before its expiry from which a certificate is reported.
 const USUAL_DAYS: i64 = 45;
 
 fn look(config: &Value, (): &mut ()) -> Found {
@@ -81,7 +81,7 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// The extensions that can be told without knowing each of them: the names the certificate is for.
+/// Returns the extensions that need no special parsing: the alternative names.
 fn extensions(certificate: &X509) -> Vec<Value> {
     let names = certificate.subject_alt_names();
     let shown = |name: &openssl::x509::GeneralNameRef| {
@@ -109,14 +109,14 @@ fn name(name: &X509NameRef) -> (String, Map) {
     (text.join(","), all)
 }
 
-/// A time as Salt writes it, twice.
+/// Formats a time as Salt does, twice.
 struct Stamp {
     raw: String,
     shown: String,
 }
 
 impl Stamp {
-    /// Reads `Feb 29 13:14:15 2024 GMT`.
+    /// Parses `Feb 29 13:14:15 2024 GMT`.
     fn of(time: &Asn1TimeRef) -> Result<Stamp, String> {
         const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let text = time.to_string();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_near_its_end_is_told() {
+    fn an_expiring_certificate_is_reported() {
         let pem = certificate(30);
         assert_eq!(told("x", &pem, 10).unwrap(), None);
         let told = told("x", &pem, 45).unwrap().unwrap();

@@ -32,7 +32,7 @@ fn look(config: &Value, (): &mut ()) -> Found {
     Ok(found)
 }
 
-/// Blanks in the names of directories are written as `\040`.
+/// Blanks in paths are written as `\040`.
 fn unescape(name: &str) -> String {
     let mut rest = name;
     let mut plain = Vec::new();
@@ -53,7 +53,7 @@ fn unescape(name: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// The share in use of what ordinary users may use.
+/// Returns the used part of the space that ordinary users may use.
 fn usage(mount: &str) -> Option<f64> {
     let facts = statvfs(mount).ok()?;
     let used = facts.blocks().saturating_sub(facts.blocks_free()) as f64;
@@ -67,7 +67,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn mounts_are_chosen_by_pattern_and_share() {
+    fn mounts_are_selected_by_pattern_and_usage() {
         let found = |config: Value| -> Vec<value::Map> { look(&config, &mut ()).unwrap() };
         let all = found(list![map! { "/" => "0%" }, map! { "interval" => 5 }]);
         assert_eq!(all.len(), 1, "{all:?}");

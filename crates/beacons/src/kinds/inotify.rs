@@ -1,4 +1,4 @@
-//! `inotify` — changes of files, as the kernel tells of them.
+//! `inotify` — changes of files, reported by the kernel.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ pub const KIND: Kind = Kind {
     watch: |config| Box::new(Files { config: flat(config), notifier: None, missing: true }),
 };
 
-/// Most directories that are watched below one.
+/// The maximum number of watched directories below one.
 const MOST: usize = 100_000;
 
 /// `IN_EXCL_UNLINK` of `inotify(7)`.
@@ -72,20 +72,20 @@ fn validate(config: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Something that happened to a file.
+/// An event of a file.
 pub(super) struct Change {
-    /// The path that is watched.
+    /// The watched path.
     pub watched: PathBuf,
     /// The file: the watched path, or one in it.
     pub path: PathBuf,
-    /// What happened.
+    /// The event.
     pub mask: AddWatchFlags,
 }
 
-/// The kernel's reports about files.
+/// The kernel's events.
 pub(super) struct Notifier {
     inotify: Inotify,
-    /// The same, as something tokio can wait for.
+    /// The same file descriptor, registered with tokio.
     reports: Receiver,
     paths: HashMap<WatchDescriptor, PathBuf>,
 }
@@ -109,14 +109,14 @@ impl Notifier {
         self.paths.values().any(|watched| watched == path)
     }
 
-    /// Takes what has happened since the last time.
+    /// Reads the events since the last call.
     pub fn read(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
         loop {
             while let Ok(events) = self.inotify.read_events() {
                 changes.extend(events.into_iter().filter_map(|event| self.change(event)));
             }
-            // No report fits one byte: this reads nothing, but tells whether there are more, and tokio when there are none.
+            // No event fits into one byte: this reads nothing, but returns whether there are more, and clears tokio's readiness if not.
             match self.reports.try_read(&mut [0]) {
                 Err(error) if error.kind() != std::io::ErrorKind::WouldBlock && changes.len() < MOST => {}
                 _ => return changes,
@@ -133,7 +133,7 @@ impl Notifier {
         Some(Change { watched, path, mask: event.mask })
     }
 
-    /// Waits until something has happened.
+    /// Waits for an event.
     pub async fn ready(&self) {
         if self.reports.readable().await.is_err() {
             std::future::pending().await
@@ -144,7 +144,7 @@ impl Notifier {
 struct Files {
     config: Map,
     notifier: Option<Notifier>,
-    /// A path is not there yet.
+    /// Whether a path does not exist yet.
     missing: bool,
 }
 
@@ -155,12 +155,12 @@ fn mask_of(settings: &Map) -> AddWatchFlags {
     names.iter().filter_map(flag).fold(AddWatchFlags::empty(), |all, flag| all | flag)
 }
 
-/// Options of a watch that are no events.
+/// Options of a watch that are not events.
 fn options() -> AddWatchFlags {
     EXCL_UNLINK | AddWatchFlags::IN_ONESHOT | AddWatchFlags::IN_ONLYDIR
 }
 
-/// What `pyinotify` calls a change: `IN_CREATE|IN_ISDIR`.
+/// Formats an event as `pyinotify` does: `IN_CREATE|IN_ISDIR`.
 fn mask_name(mask: AddWatchFlags) -> String {
     let mut names: Vec<String> = MASKS
         .iter()
@@ -180,7 +180,7 @@ impl Files {
         files.iter().map(pair).collect()
     }
 
-    /// Watches what is configured and there.
+    /// Watches the configured paths that exist.
     fn watch(&mut self) -> Result<(), String> {
         let files = self.files();
         if self.notifier.is_none() {
@@ -201,7 +201,7 @@ impl Files {
         Ok(())
     }
 
-    /// The configured path a change belongs to, with its settings.
+    /// Returns the configured path of an event, with its settings.
     fn settings_of(&self, watched: &Path) -> Option<Map> {
         let files = self.files();
         watched.ancestors().find_map(|path| files.get(path).cloned())
@@ -271,7 +271,7 @@ fn is_excluded(settings: &Map, path: &Path) -> bool {
     settings.get("exclude").and_then(Value::as_list).is_some_and(|list| list.iter().any(excluded))
 }
 
-/// A pattern with `*` and `?` over the whole path, as `fnmatch` has it.
+/// Matches a pattern with `*` and `?` against the whole path, as `fnmatch` does.
 fn glob(pattern: &str, text: &str) -> bool {
     let escaped: String = pattern
         .chars()
@@ -291,7 +291,7 @@ impl Watcher for Files {
     }
 
     fn ready(&mut self) -> Option<BoxFuture<'_, ()>> {
-        // While a path is missing, nobody tells when it comes.
+        // While a path is missing, the kernel does not report its creation.
         let notifier = self.notifier.as_ref().filter(|_| !self.missing)?;
         Some(Box::pin(notifier.ready()))
     }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_are_told_with_their_files() {
+    async fn changes_are_reported_with_their_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().display().to_string();
         let settings = map! { "mask" => list!["create", "delete"], "recurse" => true, "auto_add" => true, "exclude" => list![format!("{path}/no")] };
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_comes_later_is_watched_then() {
+    async fn a_file_created_later_is_watched() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("later");
         let mut files =
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_configuration_is_named() {
+    fn an_invalid_configuration_is_refused() {
         let wrong = |files: Value| validate(&list![map! { "files" => files }]).unwrap_err();
         assert_eq!(
             wrong(map! { "/x" => map! { "mask" => list!["fly"] } }.into()),

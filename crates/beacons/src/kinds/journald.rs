@@ -1,4 +1,4 @@
-//! `journald` — entries of the systemd journal, as `journalctl` tells them.
+//! `journald` — entries of the systemd journal, from `journalctl`.
 
 use std::process::Stdio;
 
@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
     watch: |config| Box::new(Journal { config: flat(config), program: None, waiting: Vec::new() }),
 };
 
-/// Fields that are numbers to Salt.
+/// Fields that Salt converts to numbers.
 const NUMBERS: [&str; 14] = [
     "PRIORITY",
     "SYSLOG_FACILITY",
@@ -35,7 +35,7 @@ const NUMBERS: [&str; 14] = [
     "EXIT_STATUS",
 ];
 
-/// Most entries that are told at once.
+/// The maximum number of entries that are reported at once.
 const MOST: usize = 1000;
 
 fn validate(config: &Value) -> Result<(), String> {
@@ -50,7 +50,7 @@ fn validate(config: &Value) -> Result<(), String> {
 struct Journal {
     config: Map,
     program: Option<(Child, Lines<BufReader<ChildStdout>>)>,
-    /// Entries that were read and not told yet.
+    /// Entries that were read and are not reported yet.
     waiting: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads an entry into the line of those that wait. Returns false when the program has ended.
+    /// Reads an entry into the queue. Returns false when the program has ended.
     async fn read(&mut self) -> bool {
         let Some((_, lines)) = &mut self.program else { return false };
         match lines.next_line().await {
@@ -94,7 +94,7 @@ impl Watcher for Journal {
             }
             while self.waiting.len() < MOST {
                 let more = std::future::poll_fn(|context| {
-                    // What is there now is taken; nothing is waited for.
+                    // Reads what is available, without waiting.
                     let mut reading = std::pin::pin!(self.read());
                     std::task::Poll::Ready(reading.as_mut().poll(context))
                 });
@@ -115,7 +115,7 @@ impl Watcher for Journal {
     }
 }
 
-/// The events of an entry: one for each service it fits.
+/// Returns the events of an entry: one for each service it matches.
 fn judge(config: &Map, line: &str) -> Vec<Map> {
     let Ok(Value::Map(entry)) = serde_json::from_str::<Value>(line) else { return Vec::new() };
     let entry: Map =
@@ -151,7 +151,7 @@ mod tests {
     use value::map;
 
     #[test]
-    fn entries_are_told_to_the_services_they_fit() {
+    fn entries_are_reported_for_matching_services() {
         let config = map! { "services" => map! { "sshd" => map! { "SYSLOG_IDENTIFIER" => "sshd", "PRIORITY" => 6 }, "all" => map! {} } };
         let told = judge(&config, r#"{"SYSLOG_IDENTIFIER":"sshd","PRIORITY":"6","MESSAGE":"hi","_PID":"12"}"#);
         assert_eq!(told.iter().map(|event| event.get_str("tag").unwrap()).collect::<Vec<_>>(), ["sshd", "all"]);

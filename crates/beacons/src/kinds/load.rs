@@ -72,7 +72,7 @@ mod tests {
     use value::{list, map};
 
     #[test]
-    fn a_load_out_of_bounds_is_told_always_or_on_change() {
+    fn a_load_out_of_bounds_is_reported_always_or_on_change() {
         let config = map! { "averages" => map! { "1m" => list![0.5, 2.0] } };
         let mut last = None;
         assert_eq!(judge(&config, [1.0, 9.0, 9.0], &mut last), []);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_configuration_is_named() {
+    fn an_invalid_configuration_is_refused() {
         let wrong = |config: Value| validate(&config).unwrap_err();
         assert_eq!(wrong(map! {}.into()), "Configuration for load beacon must be a list.");
         assert_eq!(wrong(list![]), "Averages configuration is required for load beacon.");

@@ -23,12 +23,12 @@ pub const KIND: Kind = Kind {
     watch: |config| Box::new(Log { config: flat(config), place: None, changes: None }),
 };
 
-/// Most that is read at once; what is behind it waits for the next look.
+/// The maximum that is read at once; the rest waits for the next look.
 const MOST: u64 = 4 * 1024 * 1024;
 
 struct Log {
     config: Map,
-    /// How far it was read.
+    /// The offset that was read last.
     place: Option<u64>,
     changes: Option<Notifier>,
 }
@@ -109,7 +109,7 @@ impl Watcher for Log {
             if let Some(changes) = &mut self.changes
                 && changes.read().iter().any(|change| !change.mask.contains(AddWatchFlags::IN_MODIFY))
             {
-                // The file was moved or deleted: another one under its name is watched anew.
+                // The file was moved or deleted: watch the next one of that name.
                 self.changes = None;
             }
             let text = self.read()?;
@@ -128,7 +128,7 @@ mod tests {
     use std::io::Write;
 
     #[tokio::test]
-    async fn new_lines_are_told_when_they_match() {
+    async fn new_matching_lines_are_reported() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "old good-bye").unwrap();
         let path = file.path().display().to_string();

@@ -18,7 +18,7 @@ mod usage;
 
 use crate::Kind;
 
-/// All there are, in alphabetical order.
+/// All beacons in alphabetical order.
 pub static KINDS: &[Kind] = &[
     cert_info::KIND,
     diskusage::KIND,

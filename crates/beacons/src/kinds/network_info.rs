@@ -1,4 +1,4 @@
-//! `network_info` — what interfaces have sent and received.
+//! `network_info` — bytes and packets that interfaces have sent and received.
 
 use value::{Map, Value, map};
 

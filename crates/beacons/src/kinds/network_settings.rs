@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
     watch: |config| Box::new(Settings { config: flat(config), last: None }),
 };
 
-/// The attributes we know, with their files below `/sys/class/net/<interface>`, and those without a file.
+/// The supported attributes, with their files below `/sys/class/net/<interface>`, and those without a file.
 const FILES: [(&str, &str); 13] = [
     ("address", "address"),
     ("broadcast", "broadcast"),
@@ -35,10 +35,10 @@ const FILES: [(&str, &str); 13] = [
 ];
 const OTHERS: [&str; 5] = ["ifname", "ipaddr", "num_rx_queues", "num_tx_queues", "promiscuity"];
 
-/// Attributes Salt knows that only its own library tells of.
+/// Attributes that only Salt's library provides.
 const REFUSED: [&str; 6] = ["ipdb_scope", "neighbours", "ipdb_priority", "kind", "qdisc", "ports"];
 
-/// The flag of an interface that takes all packets.
+/// The promiscuous flag of an interface.
 const PROMISCUOUS: i64 = 0x100;
 
 fn validate(config: &Value) -> Result<(), String> {
@@ -124,7 +124,7 @@ fn typed(attribute: &str, text: &str) -> Value {
     }
 }
 
-/// The addresses of each interface, with their prefixes.
+/// Returns the addresses of each interface, with their prefixes.
 fn addresses() -> BTreeMap<String, Vec<Value>> {
     let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for entry in nix::ifaddrs::getifaddrs().into_iter().flatten() {
@@ -182,7 +182,7 @@ impl Settings {
     }
 }
 
-/// The wanted attributes that are not what they were; those with `onvalue` only when they are that now.
+/// Returns the configured attributes that have changed; those with `onvalue` only if they have that value now.
 fn changed(old: &Map, new: &Map, wanted: &Map) -> Map {
     let told = |(name, settings): (&Value, &Value)| {
         let value = new.get_value(name)?;
@@ -199,7 +199,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn changes_are_told_by_interface_or_together() {
+    fn changes_are_reported_per_interface_or_together() {
         let known = |mtu: i64, promiscuity: i64| -> Known {
             [("eth0".to_owned(), map! { "mtu" => mtu, "promiscuity" => promiscuity })].into()
         };

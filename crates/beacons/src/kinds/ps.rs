@@ -22,7 +22,7 @@ fn look(config: &Value, (): &mut ()) -> Found {
     Ok(judge(&flat(config), &names()?))
 }
 
-/// The names of all processes. The kernel knows 15 letters of a name; the command tells the rest.
+/// Returns the names of all processes. The kernel knows 15 characters of a name; the command line has the rest.
 fn names() -> Result<BTreeSet<String>, String> {
     let entries = std::fs::read_dir("/proc").map_err(|error| format!("/proc: {error}"))?;
     let mut names = BTreeSet::new();
@@ -31,7 +31,7 @@ fn names() -> Result<BTreeSet<String>, String> {
         if !entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        // A process that has gone meanwhile is none.
+        // A process may end meanwhile.
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
         let name = name.trim_end_matches('\n').to_owned();
         let command = std::fs::read(path.join("cmdline")).unwrap_or_default();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_are_told_as_they_are_wanted() {
+    fn processes_are_reported_as_configured() {
         let config = map! { "processes" => map! { "a" => "running", "b" => "running", "c" => "stopped", "d" => "x", "e" => "stopped" } };
         let names = ["a", "e"].map(str::to_owned).into();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `salt_monitor` — what functions return.
+//! `salt_monitor` — results of functions.
 
 use exec::{Call, Context};
 use futures_util::future::BoxFuture;
@@ -15,12 +15,12 @@ pub const KIND: Kind = Kind {
 
 struct Monitor(Value);
 
-struct Wanted {
+struct WatchedCall {
     fun: String,
     call: Call,
 }
 
-fn exist(calls: &[Wanted], ctx: &Context) -> Result<(), String> {
+fn exist(calls: &[WatchedCall], ctx: &Context) -> Result<(), String> {
     let agent = ctx.agent.clone();
     match calls.iter().find(|wanted| agent.registry().find_permitted(&wanted.fun).is_err()) {
         Some(wanted) => Err(format!("{} not in __salt__", wanted.fun)),
@@ -28,9 +28,9 @@ fn exist(calls: &[Wanted], ctx: &Context) -> Result<(), String> {
     }
 }
 
-/// The calls a configuration names.
-fn calls(config: &Value) -> Result<Vec<Wanted>, String> {
-    let plain = |fun: &Value| Wanted { fun: fun.to_string(), call: Call::default() };
+/// Returns the calls in a configuration.
+fn calls(config: &Value) -> Result<Vec<WatchedCall>, String> {
+    let plain = |fun: &Value| WatchedCall { fun: fun.to_string(), call: Call::default() };
     match flat(config).get("salt_fun") {
         None => Err("Configuration for salt_monitor beacon requires salt_fun.".to_owned()),
         Some(Value::List(entries)) => entries
@@ -38,7 +38,7 @@ fn calls(config: &Value) -> Result<Vec<Wanted>, String> {
             .map(|entry| match entry {
                 Value::Map(entry) => {
                     let (fun, arguments) = entry.iter().next().ok_or("a function has no name")?;
-                    Ok(Wanted { fun: fun.to_string(), call: arguments_of(&fun.to_string(), arguments)? })
+                    Ok(WatchedCall { fun: fun.to_string(), call: arguments_of(&fun.to_string(), arguments)? })
                 }
                 other => Ok(plain(other)),
             })
@@ -74,7 +74,7 @@ impl Watcher for Monitor {
         Box::pin(async move {
             let always = flat(&self.0).get("salt_fun").is_some_and(|fun| fun.as_list().is_none());
             let mut found = Vec::new();
-            for Wanted { fun, call } in calls(&self.0)? {
+            for WatchedCall { fun, call } in calls(&self.0)? {
                 let (args, kwargs) = (call.args.clone(), call.kwargs.clone());
                 let returned = ctx.call_permitted(&fun, call).await.map_err(|error| error.to_string())?;
                 if returned.truthy() || always {

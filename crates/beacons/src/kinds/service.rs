@@ -28,12 +28,12 @@ fn validate(config: &Value) -> Result<(), String> {
 
 struct Services {
     config: Map,
-    last: BTreeMap<String, Last>,
+    last: BTreeMap<String, LastState>,
 }
 
-struct Last {
+struct LastState {
     running: bool,
-    /// Since when a change waits to be told.
+    /// When a change that is not reported yet began.
     since: Option<Instant>,
 }
 
@@ -66,7 +66,7 @@ fn event(name: &str, settings: &Map, running: bool) -> Map {
 }
 
 impl Services {
-    /// Whether the state of a service is told now.
+    /// Returns whether the state of a service is reported now.
     fn is_told(&mut self, name: &str, settings: &Map, running: bool, now: Instant) -> bool {
         if settings.get("is_running_state").and_then(Value::as_bool).is_some_and(|wanted| wanted != running) {
             return false;
@@ -79,7 +79,7 @@ impl Services {
             None => settings.get("emitatstartup").is_none_or(Value::truthy),
             Some(last) => last.running != running,
         };
-        let last = self.last.entry(name.to_owned()).or_insert(Last { running, since: None });
+        let last = self.last.entry(name.to_owned()).or_insert(LastState { running, since: None });
         last.running = running;
         if changed && delay <= 0.0 {
             return true;
@@ -87,7 +87,7 @@ impl Services {
         if changed {
             last.since = Some(now);
         }
-        // Whole seconds, rounded, and more of them than the delay has.
+        // As in Salt, whole seconds are compared, and must exceed the delay.
         last.since.take_if(|since| (now - *since).as_secs_f64().round() > delay).is_some()
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn changes_are_told_at_once_or_after_a_delay() {
+    fn changes_are_reported_at_once_or_after_a_delay() {
         let mut services = Services { config: Map::new(), last: BTreeMap::new() };
         let now = Instant::now();
         let mut is_told = |name: &str, settings: &Map, running: bool, after: u64| {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unclean_end_is_told_of_those_that_do_not_run() {
+    fn an_unclean_exit_is_reported_for_stopped_services() {
         let settings = map! { "uncleanshutdown" => "/proc/self/comm" };
         let told = event("x", &settings, false);
         assert_eq!(

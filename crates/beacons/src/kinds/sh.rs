@@ -1,4 +1,4 @@
-//! `sh` — commands run in shells, as `strace` sees them.
+//! `sh` — commands run in shells, from `strace`.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -16,15 +16,15 @@ use crate::{Found, Kind, Watcher};
 pub const KIND: Kind =
     Kind { name: "sh", validate: |config, _| list(config, "sh").map(drop), watch: |_| Box::new(Shells::default()) };
 
-/// Lines of a shell that may wait for a look.
+/// The maximum number of lines that wait for a look.
 const QUEUE: usize = 1000;
 
 #[derive(Default)]
 struct Shells {
-    followed: BTreeMap<String, Followed>,
+    followed: BTreeMap<String, TracedShell>,
 }
 
-struct Followed {
+struct TracedShell {
     program: Child,
     user: Value,
     lines: mpsc::Receiver<String>,
@@ -38,7 +38,7 @@ fn shells() -> Vec<String> {
         .collect()
 }
 
-fn follow(pid: &str, user: Value) -> Result<Followed, String> {
+fn follow(pid: &str, user: Value) -> Result<TracedShell, String> {
     let started = Command::new("strace")
         .args(["-f", "-e", "execve", "-p", pid])
         .stdin(Stdio::null())
@@ -57,7 +57,7 @@ fn follow(pid: &str, user: Value) -> Result<Followed, String> {
             }
         }
     });
-    Ok(Followed { program, user, lines })
+    Ok(TracedShell { program, user, lines })
 }
 
 impl Watcher for Shells {
@@ -85,7 +85,7 @@ impl Watcher for Shells {
     }
 }
 
-/// What a line of `strace` tells of a command.
+/// Parses the command in a line of `strace`.
 fn event(pid: &str, user: &Value, line: &str) -> Option<Map> {
     let call = line.split_once("execve")?.1;
     let quoted: Vec<&str> = call.split('"').skip(1).step_by(2).collect();
@@ -102,7 +102,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn a_command_is_read_out_of_a_trace() {
+    fn a_command_is_parsed_from_a_trace() {
         let told = event("7", &"root".into(), r#"[pid 9] execve("/bin/ls", ["ls", "-l"], 0x1 /* 5 vars */) = 0"#);
         assert_eq!(
             told,

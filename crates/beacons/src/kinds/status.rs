@@ -1,4 +1,4 @@
-//! `status` — what `status.*` tells.
+//! `status` — results of `status.*`.
 
 use std::time::SystemTime;
 
@@ -15,7 +15,7 @@ pub const KIND: Kind = Kind {
     watch: |config| Box::new(Status(config.clone())),
 };
 
-/// What is told when nothing is named.
+/// What is reported by default.
 const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
 struct Status(Value);
@@ -46,7 +46,7 @@ impl Watcher for Status {
     }
 }
 
-/// The named parts of what a function told.
+/// Returns the configured parts of a function's result.
 fn chosen(data: &Value, items: &Value) -> Value {
     let one = std::slice::from_ref(items);
     let mut told = Value::Map(Map::new());
@@ -72,7 +72,7 @@ fn chosen(data: &Value, items: &Value) -> Value {
     told
 }
 
-/// The time, as the tag has it.
+/// Formats the time for the tag.
 fn now() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = ((since.as_secs() / 86400) as i64, since.as_secs() % 86400);
@@ -81,7 +81,7 @@ fn now() -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}", since.subsec_micros())
 }
 
-/// Year, month and day of a day since 1970.
+/// Returns year, month and day of a number of days since 1970.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_chosen() {
+    fn parts_are_selected() {
         let data: Value = map! { "1-min" => 0.5, "5-min" => 0.1 }.into();
         assert_eq!(chosen(&data, &list!["all"]), data);
         assert_eq!(chosen(&data, &"1-min".into()), map! { "1-min" => 0.5 }.into());

@@ -62,7 +62,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn a_share_at_the_bound_is_told() {
+    fn usage_at_the_limit_is_reported() {
         let text = "MemTotal:       1000 kB\nMemAvailable:    370 kB\n";
         let usage = share(field(text, "MemTotal").unwrap(), 1000.0 - field(text, "MemAvailable").unwrap());
         let config: Value = list![map! { "percent" => "63%" }];
