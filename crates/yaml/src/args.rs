@@ -1,13 +1,13 @@
-//! Arguments of the command line, which Salt reads as YAML with exceptions.
+//! Command-line arguments, which Salt parses as YAML with exceptions.
 
 use value::{Map, Value};
 
 use crate::{UNNAMED, load};
 
-/// Reads one argument: a number, a list in brackets, a map in braces, `True`, `None`, or the text itself.
+/// Parses one argument: a number, a list in brackets, a map in braces, `True`, `None`, or the string itself.
 ///
-/// What is not clearly one of the former stays the text as it was typed: digits with underscores, anything with a
-/// tab or a line break, a text before a `#`, a map without braces, whatever YAML refuses.
+/// Everything that is not clearly one of the former stays a string: digits with underscores, anything with a tab or a line break, a
+/// text before a `#`, a map without braces, and whatever YAML refuses.
 ///
 /// ```
 /// use saltern_yaml::args::parse_cli_arg;
@@ -33,7 +33,7 @@ pub fn parse_cli_arg(arg: &str) -> Value {
 fn keeps_meaning(arg: &str, value: &Value) -> bool {
     let commented = arg.contains('#');
     match value {
-        // A comment would be lost from a text; anything else is meant as it is read.
+        // A comment would be lost from a string; other types are used as parsed.
         Value::Str(_) | Value::Null if commented => false,
         _ if commented => true,
         Value::Map(_) => arg.starts_with('{'),
@@ -50,24 +50,24 @@ fn python_strip(text: &str) -> &str {
     text.trim_matches(|letter: char| letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter))
 }
 
-/// Takes an argument of the form `name=value` apart; `None` for any other.
+/// Splits an argument of the form `name=value`; `None` for any other.
 ///
-/// A name begins with a letter or an underscore and goes on with letters, digits, `.` and `-`. A value that begins
-/// with `=` or holds a line break makes the whole a plain argument.
+/// A name begins with a letter or an underscore and continues with letters, digits, `.` and `-`. If the value begins with `=` or
+/// contains a line break, the whole is a positional argument.
 pub fn parse_kwarg(arg: &str) -> Option<(&str, &str)> {
     let (name, rest) = arg.split_once('=')?;
     let mut letters = name.chars();
     let first = letters.next()?;
     let word = |letter: char| letter == '_' || letter.is_alphanumeric();
     let named = word(first) && !first.is_numeric() && letters.all(|letter| word(letter) || matches!(letter, '.' | '-'));
-    // Python's `$` allows one line break at the very end, which then is not part of the value.
+    // Python's `$` allows one line break at the very end, which is then not part of the value.
     let value = rest.strip_suffix('\n').unwrap_or(rest);
     (named && !rest.starts_with('=') && !value.contains('\n')).then_some((name, value))
 }
 
-/// Reads the arguments of a function: positional ones and those given by name, each as [`parse_cli_arg`] reads it.
+/// Parses the arguments of a function, positional and named ones, each like [`parse_cli_arg`].
 ///
-/// With `no_parse`, the named arguments listed there stay text.
+/// With `no_parse`, the named arguments in that list stay strings.
 pub fn parse_input<'a>(args: impl IntoIterator<Item = &'a str>, no_parse: &[&str]) -> (Vec<Value>, Map) {
     let mut positional = Vec::new();
     let mut named = Map::new();
@@ -81,7 +81,7 @@ pub fn parse_input<'a>(args: impl IntoIterator<Item = &'a str>, no_parse: &[&str
     (positional, named)
 }
 
-/// Puts arguments into the one list that a job carries: job ids as text, the named ones last in a marked map.
+/// Joins arguments into the single list that a job carries: job ids as strings, the named ones last in a marked map.
 pub fn condition_input(positional: Vec<Value>, named: Map) -> Vec<Value> {
     let mut list: Vec<Value> = positional
         .into_iter()
@@ -99,7 +99,7 @@ pub fn condition_input(positional: Vec<Value>, named: Map) -> Vec<Value> {
     list
 }
 
-/// Says whether a number has the length of a job id, 20 letters; Salt counts a sign as one.
+/// Returns whether a number has the length of a job id, 20 characters; as in Salt, a sign counts as one.
 fn is_jid(digits: &str) -> bool {
     digits.len() == 20
 }

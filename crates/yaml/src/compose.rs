@@ -1,4 +1,4 @@
-//! Events become a graph of nodes: tags are resolved, anchors followed.
+//! Composes events into a graph of nodes: resolves tags and follows aliases.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use crate::error::{Error, Kind, Mark, Report};
 use crate::libyaml::{EventData, Parser};
 use crate::resolve;
 
-/// Deepest nesting of lists and maps, in a text and after aliases are followed. Flow maps cost quadratic time in
-/// their depth, and everything that walks a value afterwards recurses.
+/// The maximum nesting of lists and maps, in a text and after aliases are followed. Flow maps take quadratic time in their depth,
+/// and everything that walks a value afterwards recurses.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Place of a node in its [`Graph`].
+/// The index of a node in its [`Graph`].
 pub(crate) type Id = usize;
 
-/// A node with its tag and its place.
+/// A node with its tag and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) tag: Tag,
@@ -24,7 +24,7 @@ pub(crate) struct Node {
 /// Nearly all tags are one of the known ones.
 pub(crate) type Tag = std::borrow::Cow<'static, str>;
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
     Scalar(String),
@@ -33,7 +33,7 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    /// Returns PyYAML's word for this kind of node.
+    /// Returns PyYAML's word for this type of node.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Data::Scalar(_) => "scalar",
@@ -43,13 +43,13 @@ impl Data {
     }
 }
 
-/// All nodes of a document. An alias is a second mention of the same [`Id`].
+/// All nodes of a document. An alias refers to the same [`Id`] again.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Reads the single document of a text; `None` when there is none.
+/// Parses the single document of a text; `None` if there is none.
 pub(crate) fn compose(text: &[u8], name: &str) -> Result<Option<(Graph, Id)>, Error> {
     let parser = Parser::new(text, name)?;
     let mut composer =
@@ -74,12 +74,12 @@ struct Composer<'a> {
     name: &'a str,
     graph: Graph,
     anchors: HashMap<String, Id>,
-    /// Lists and maps that are not closed yet, outermost first.
+    /// Open lists and maps, outermost first.
     open: Vec<Open>,
     root: Option<Id>,
 }
 
-/// A list or a map whose children are still coming; a map alternates between keys and values.
+/// A list or map whose children are still being read; a map alternates between keys and values.
 struct Open {
     id: Id,
     children: Vec<Id>,
@@ -132,7 +132,7 @@ impl Composer<'_> {
         self.anchors.get(anchor).copied().ok_or_else(unknown)
     }
 
-    /// Notes a node and its anchor, before its children, so that they may refer to it.
+    /// Registers a node and its anchor before its children, so that these may refer to it.
     fn add(&mut self, anchor: Option<String>, node: Node) -> Result<Id, Error> {
         let id = self.graph.nodes.len();
         if let Some(anchor) = anchor {

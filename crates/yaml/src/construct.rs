@@ -1,8 +1,8 @@
-//! Nodes become values, as Salt's loader makes them.
+//! Constructs values from nodes, as Salt's loader does.
 //!
-//! PyYAML builds containers level by level: all children of a level before any grandchild. Which of several errors
-//! is reported follows from that order, so it is kept here: [`Constructor::run`] fills every node in that order, and
-//! [`Constructor::assemble`] puts the tree together afterwards.
+//! PyYAML builds containers level by level: all children of a level before any grandchild. Which of several errors is reported
+//! follows from that order, so it is kept here: [`Constructor::run`] fills every node in that order, and
+//! [`Constructor::assemble`] assembles the tree afterwards.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -17,16 +17,16 @@ use crate::compose::{Data, Graph, Id, MAX_DEPTH};
 use crate::error::{Error, Kind, Mark, Report};
 use crate::resolve;
 
-/// How many values a document may grow to through aliases, whatever its size.
+/// The number of values that a document may grow to through aliases, whatever its size.
 const MAX_EXPANDED: usize = 1_000_000;
-/// Above that, a document may have so many values per node that is written out in it.
+/// Above that, the number of values per node that is written in the document.
 const EXPANSION: usize = 10;
-/// Where the description of a node in a message is cut, in bytes: aliases can make it endless.
+/// Where the description of a node in a message is truncated, in bytes: aliases could make it endless.
 const MAX_SHOWN: usize = 4096;
-/// Python refuses to read longer decimal integers.
+/// Python refuses longer decimal integers.
 const MAX_INT_DIGITS: usize = 4300;
 
-/// Makes the value of a document.
+/// Constructs the value of a document.
 pub(crate) fn construct(graph: Graph, root: Id, name: &str) -> Result<Value, Error> {
     let count = graph.nodes.len();
     let mut constructor = Constructor {
@@ -42,15 +42,15 @@ pub(crate) fn construct(graph: Graph, root: Id, name: &str) -> Result<Value, Err
 struct Slot {
     node: crate::compose::Node,
     built: Built,
-    /// How many containers, merged ones included, still want this node.
+    /// How many containers, merged ones included, still need this node.
     uses: usize,
 }
 
-/// What a node has become so far.
+/// The state of a node.
 #[derive(Clone)]
 enum Built {
     Nothing,
-    /// Being assembled: meeting it again means that it contains itself.
+    /// Being assembled: reaching it again means that it contains itself.
     Open,
     Whole(Value),
     List(Vec<Id>),
@@ -61,7 +61,7 @@ enum Built {
 struct Constructor<'a> {
     nodes: Vec<Slot>,
     name: &'a str,
-    /// Containers whose children are still to be made.
+    /// Containers whose children are not constructed yet.
     waiting: VecDeque<Id>,
     budget: usize,
 }
@@ -75,7 +75,7 @@ impl Constructor<'_> {
         Ok(())
     }
 
-    /// Makes a scalar, or puts a container in line.
+    /// Constructs a scalar, or queues a container.
     fn object(&mut self, id: Id) -> Result<(), Error> {
         self.nodes[id].uses += 1;
         if !matches!(self.nodes[id].built, Built::Nothing) {
@@ -179,7 +179,7 @@ impl Constructor<'_> {
         }
     }
 
-    /// Replaces `<<` entries by what they name. Entries of the map itself win.
+    /// Replaces `<<` entries by what they refer to. Entries of the map itself win.
     fn flatten(&mut self, id: Id, depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(self.error(id, format!("merged maps are nested deeper than {MAX_DEPTH} levels")));
@@ -188,7 +188,7 @@ impl Constructor<'_> {
         let mut index = 0;
         while let Some(&(key, value)) = self.entries(id).get(index) {
             if self.nodes[key].node.tag == resolve::MERGE {
-                // Taken out before following it: a map that merges itself ends here.
+                // Removed before following it: a map that merges itself ends here.
                 if let Data::Mapping(pairs) = &mut self.nodes[id].node.data {
                     pairs.remove(index);
                 }
@@ -251,7 +251,7 @@ impl Constructor<'_> {
         }
     }
 
-    /// Puts the finished tree together. What is wanted again later, by this node or one around it, is kept.
+    /// Assembles the finished tree. What is needed again later, by this node or one around it, is kept.
     fn assemble(&mut self, id: Id, depth: usize, keep: bool) -> Result<Value, Error> {
         if depth > MAX_DEPTH {
             return Err(self.error(id, format!("lists and maps are nested deeper than {MAX_DEPTH} levels")));
@@ -324,7 +324,7 @@ impl Constructor<'_> {
         }
     }
 
-    /// Returns the text of a scalar; a map may stand for one through its `=` entry.
+    /// Returns the text of a scalar; a map with a `=` entry also has one.
     fn text(&self, id: Id) -> Result<&str, Error> {
         match &self.nodes[id].node.data {
             Data::Scalar(text) => Ok(text),
@@ -381,7 +381,7 @@ impl Constructor<'_> {
         })
     }
 
-    /// Shows the content of a node as Python prints PyYAML's node objects.
+    /// Formats the content of a node as Python prints PyYAML's node objects.
     fn show(&self, id: Id) -> String {
         let mut out = String::new();
         match &self.nodes[id].node.data {
@@ -448,7 +448,7 @@ enum Shape {
     Container,
 }
 
-/// Returns how a node of this tag is built; `None` for a tag nobody knows.
+/// Returns how a node with this tag is constructed; `None` for an unknown tag.
 fn kind_of(tag: &str) -> Option<Shape> {
     match tag.strip_prefix(PREFIX)? {
         "str" | "null" | "bool" | "int" | "float" | "binary" | "timestamp" | "python/unicode" => Some(Shape::Scalar),
@@ -474,7 +474,7 @@ fn bool_of(text: &str) -> Option<Value> {
     }
 }
 
-/// Reads an integer. A leading zero does not make it octal in Salt, unless a sign stands before it.
+/// Parses an integer. As in Salt, a leading zero does not make it octal, unless it has a sign.
 fn int_of(text: &str) -> Result<Value, String> {
     let text = if text != "0" && text.starts_with('0') && !text.starts_with("0b") && !text.starts_with("0x") {
         match text.trim_start_matches('0') {
@@ -499,7 +499,7 @@ fn int_of(text: &str) -> Result<Value, String> {
     Ok(Value::from(if negative { -number } else { number }))
 }
 
-/// Names the first letters that are not ASCII, as Python's codec does.
+/// Describes the first characters that are not ASCII, as Python's codec does.
 fn not_ascii(text: &str) -> Option<String> {
     let (start, letter) = text.chars().enumerate().find(|(_, letter)| !letter.is_ascii())?;
     let run = text.chars().skip(start).take_while(|letter| !letter.is_ascii()).count();
@@ -531,7 +531,7 @@ fn in_base(digits: &str, base: u32) -> Result<BigInt, String> {
 }
 
 fn sixties(digits: &str) -> Result<BigInt, String> {
-    // So many places that the number would no longer be one anybody writes, and quadratic to read.
+    // More digits than any real number has, and quadratic to parse.
     const MAX_PLACES: usize = 1000;
     let parts: Vec<&str> = digits.split(':').collect();
     if parts.len() > MAX_PLACES {
@@ -569,7 +569,7 @@ fn decimal(text: &str) -> Result<f64, String> {
     text.trim().parse().map_err(|_| format!("could not convert string to float: {}", repr_str(text)))
 }
 
-/// Decodes as Python's `binascii.a2b_base64` does after Salt's padding: letters outside the alphabet are skipped.
+/// Decodes as Python's `binascii.a2b_base64` does after Salt's padding: characters outside the alphabet are skipped.
 fn lenient_base64(text: &[u8]) -> Result<Vec<u8>, String> {
     let engine = GeneralPurpose::new(
         &STANDARD,
@@ -609,7 +609,7 @@ fn lenient_base64(text: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Returns lines of the entries of maps: the path of text keys to the line of the key.
+/// Returns the lines of the entries of maps, by the path of string keys.
 pub(crate) fn lines(graph: &Graph, root: Id, depth: usize) -> HashMap<Vec<String>, u64> {
     let mut found = HashMap::new();
     let mut path = Vec::new();

@@ -1,4 +1,4 @@
-//! Writing values as Salt's `safe_dump` writes them.
+//! Dumps values as Salt's `safe_dump` does.
 //!
 //! Values have no identity, so no anchors are ever written: what Python reaches twice is written twice.
 
@@ -13,31 +13,30 @@ use crate::compose::MAX_DEPTH;
 use crate::libyaml::{self, Emitter, ScalarStyle};
 use crate::resolve;
 
-/// Which containers are written on one line: Salt's `default_flow_style`.
+/// Which containers are in flow style: Salt's `default_flow_style`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
-    /// All in block style (`False`).
+    /// None (`False`).
     Block,
-    /// Those that hold only plain scalars on one line (`None`, Salt's default).
+    /// Those that contain only scalars (`None`, Salt's default).
     #[default]
     Leaves,
-    /// All on one line (`True`).
+    /// All (`True`).
     All,
 }
 
-/// How to write.
+/// The style of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Which containers are written on one line.
+    /// Which containers are in flow style.
     pub flow: Flow,
-    /// Whether maps are sorted by key, as far as their keys can be compared. PyYAML's default. Those whose order counts are
-    /// not.
+    /// Whether maps are sorted by key, as far as their keys can be compared; PyYAML's default. Ordered maps are not sorted.
     pub sort_keys: bool,
-    /// Columns per level, 2 to 9.
+    /// The indentation in columns, 2 to 9.
     pub indent: i32,
-    /// Preferred width in columns; -1 for no limit.
+    /// The preferred width in columns; -1 for no limit.
     pub width: i32,
-    /// Whether letters outside ASCII are written as they are, as Salt's `safe_dump` does; else they are escaped.
+    /// Whether characters outside ASCII are written as they are, as in Salt's `safe_dump`; otherwise they are escaped.
     pub unicode: bool,
 }
 
@@ -56,23 +55,23 @@ impl From<Flow> for Style {
 /// A value that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// Lists and maps go deeper than we write.
+    /// Lists and maps are nested too deep.
     #[error("failed to write YAML: lists and maps are nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// The emitter refused.
+    /// The emitter failed.
     #[error("failed to write YAML: {0}")]
     Emitter(String),
 }
 
-/// Writes a value in PyYAML's usual form, sorted by key.
+/// Dumps a value in PyYAML's default style, sorted by key.
 ///
-/// A value too deep to be written, which nothing that came over the wire or out of a file can be, becomes an error
-/// text in the output; use [`dump_with`] to see the error.
+/// A value that is nested too deep, which cannot come from the network or a file, becomes an error text in the output; use
+/// [`dump_with`] to get the error.
 pub fn dump(value: &Value, flow: Flow) -> String {
     dump_with(value, flow.into()).unwrap_or_else(|error| format!("# {error}\n"))
 }
 
-/// Writes a value.
+/// Dumps a value.
 ///
 /// ```
 /// use saltern_yaml::{Flow, Style, dump_with};
@@ -82,7 +81,7 @@ pub fn dump(value: &Value, flow: Flow) -> String {
 /// ```
 pub fn dump_with(value: &Value, style: Style) -> Result<String, DumpError> {
     check_depth(value, 0)?;
-    let stand_in = StandIn::choose(value);
+    let stand_in = Replacement::choose(value);
     let mut emitter = Emitter::new(style.indent, style.width, style.unicode).map_err(DumpError::Emitter)?;
     let mut writer = Writer { emitter: &mut emitter, style, stand_in, replaced: Vec::new() };
     writer.value(value).map_err(DumpError::Emitter)?;
@@ -109,8 +108,8 @@ fn check_depth(value: &Value, depth: usize) -> Result<(), DumpError> {
 struct Writer<'a> {
     emitter: &'a mut Emitter,
     style: Style,
-    stand_in: StandIn,
-    /// The characters that stand-ins were put for, in order.
+    stand_in: Replacement,
+    /// The characters that were replaced, in order.
     replaced: Vec<char>,
 }
 
@@ -173,7 +172,7 @@ fn scalar_text(value: &Value) -> (&'static str, String) {
         Value::Float(number) => (resolve::FLOAT, float_text(*number)),
         Value::Str(text) => (resolve::STR, text.clone()),
         Value::DateTime(time) => (resolve::TIMESTAMP, time.to_string()),
-        // What PyYAML has no representer for, Salt writes so.
+        // Salt writes this for types without a representer.
         Value::Constant(_) => (resolve::NULL, "NULL".into()),
         _ => (resolve::NULL, "null".into()),
     }
@@ -190,14 +189,14 @@ fn float_text(number: f64) -> String {
     if text.contains('.') { text } else { text.replacen('e', ".0e", 1) }
 }
 
-/// Base64 in lines of 76 letters, each with its line break, as `base64.encodebytes` writes it.
+/// Base64 in lines of 76 characters, each with its line break, as in `base64.encodebytes`.
 fn encode_lines(bytes: &[u8]) -> String {
     const BYTES_PER_LINE: usize = 57;
     let lines = bytes.chunks(BYTES_PER_LINE);
     lines.map(|line| base64::engine::general_purpose::STANDARD.encode(line) + "\n").collect()
 }
 
-/// Sorts as Python does; when two keys cannot be compared, nothing is sorted.
+/// Sorts as Python does; if two keys cannot be compared, nothing is sorted.
 fn sort(entries: &mut [(&Value, &Value)]) {
     let comparable = entries.windows(2).all(|pair| compare(pair[0].0, pair[1].0).is_some());
     if comparable {
@@ -218,27 +217,27 @@ fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-// === impl StandIn ===
+// === impl Replacement ===
 
-/// Characters above U+FFFF: libyaml 0.2.5 escapes them, ours would print them.
+/// Characters above U+FFFF: libyaml 0.2.5 escapes them, our version would print them.
 ///
-/// Each is replaced, before emitting, by a pair of the same size in bytes and, once escaped, in columns; afterwards
-/// the escape of the character itself takes the place of the pair's.
+/// Each is replaced, before emitting, by a pair of the same size in bytes and, once escaped, in columns. Afterwards the escape
+/// of the character itself replaces that of the pair.
 #[derive(Clone, Copy)]
-struct StandIn {
+struct Replacement {
     lead: char,
     control: char,
 }
 
-impl StandIn {
-    /// Finds a pair that occurs nowhere in the value.
-    fn choose(value: &Value) -> StandIn {
+impl Replacement {
+    /// Finds a pair that does not occur in the value.
+    fn choose(value: &Value) -> Replacement {
         const CONTROLS: [char; 10] =
             ['\u{1}', '\u{2}', '\u{3}', '\u{4}', '\u{5}', '\u{6}', '\u{e}', '\u{f}', '\u{10}', '\u{11}'];
         let pairs = ['\u{fffe}', '\u{ffff}'].into_iter().flat_map(|lead| CONTROLS.map(|control| (lead, control)));
-        let mut pairs = pairs.map(|(lead, control)| StandIn { lead, control });
+        let mut pairs = pairs.map(|(lead, control)| Replacement { lead, control });
         let free = pairs.find(|pair| !occurs(value, &[pair.lead, pair.control].iter().collect::<String>()));
-        free.unwrap_or(StandIn { lead: '\u{ffff}', control: '\u{1f}' })
+        free.unwrap_or(Replacement { lead: '\u{ffff}', control: '\u{1f}' })
     }
 
     fn replace<'t>(self, text: &'t str, replaced: &mut Vec<char>) -> std::borrow::Cow<'t, str> {

@@ -1,8 +1,8 @@
-//! What is wrong with a text, and where, in the words of PyYAML.
+//! Errors of YAML with their position, in the words of PyYAML.
 
 use std::fmt;
 
-/// A place in a text: line and column, counted from one.
+/// A position in a text: line and column, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Line, from one.
@@ -11,28 +11,28 @@ pub struct Mark {
     pub column: u64,
 }
 
-/// Which step found the problem.
+/// The step that found the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A character that may not stand in YAML.
+    /// A character that is not allowed in YAML.
     Reader,
-    /// A token that cannot be read.
+    /// An invalid token.
     Scanner,
     /// Tokens in an impossible order.
     Parser,
     /// Anchors, aliases, more than one document.
     Composer,
-    /// A value that cannot be made, a duplicate key.
+    /// An invalid value, or a duplicate key.
     Constructor,
-    /// A value that PyYAML fails on with an error of Python itself (`ValueError`, `IndexError`).
+    /// A value on which PyYAML fails with an error of Python itself (`ValueError`, `IndexError`).
     Python,
     /// One of our limits: size, depth, number of values.
     Limit,
 }
 
-/// Why a text is not accepted. Printed, it is what PyYAML prints, so that texts people search for are found.
+/// A rejected text. It prints what PyYAML prints, so that people find the message when they search for it.
 ///
-/// The parts are read through it: `error.problem`, `error.line()`.
+/// Its parts are fields: `error.problem`, `error.line()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Report>);
 
@@ -53,27 +53,27 @@ impl From<Report> for Error {
 /// The parts of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Which step found it.
+    /// The step that found it.
     pub kind: Kind,
-    /// Name of the text: a path, or `<unicode string>`.
+    /// The name of the text: a path, or `<unicode string>`.
     pub name: String,
-    /// What was being read.
+    /// What was being parsed.
     pub context: Option<String>,
     /// Where that began.
     pub context_mark: Option<Mark>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
     /// Where it is.
     pub problem_mark: Option<Mark>,
 }
 
 impl Report {
-    /// Returns the line of the problem, from one, when it is known.
+    /// Returns the line of the problem, from one, if it is known.
     pub fn line(&self) -> Option<u64> {
         self.problem_mark.or(self.context_mark).map(|mark| mark.line)
     }
 
-    /// Returns the column of the problem, from one, when it is known.
+    /// Returns the column of the problem, from one, if it is known.
     pub fn column(&self) -> Option<u64> {
         self.problem_mark.or(self.context_mark).map(|mark| mark.column)
     }
@@ -93,7 +93,7 @@ impl Error {
         Report { kind, name, context: None, context_mark: None, problem, problem_mark: mark }.into()
     }
 
-    /// The reader counts bytes of the whole text, which PyYAML prints; people want the line.
+    /// The reader counts bytes of the whole text, which PyYAML prints; people need the line.
     pub(crate) fn reader(name: &str, value: i64, position: u64, problem: String, at: Mark) -> Self {
         let problem = format!("unacceptable character #x{value:04x}: {problem}\n  in \"{name}\", position {position}");
         Self::bare(Kind::Reader, name, problem, Some(at))

@@ -1,10 +1,10 @@
-//! YAML as Salt reads and writes it.
+//! YAML as Salt parses and dumps it.
 //!
-//! [`load`] makes the value Salt's loader makes: YAML 1.1 types, decimal numbers with leading zeros, timestamps as
-//! text, duplicate keys refused. Errors print as PyYAML prints them. [`dump`] writes what Salt's `safe_dump` writes.
-//! [`args`] reads an argument of the command line. The parsing itself is done by libyaml, behind one module.
+//! [`load`] constructs the value that Salt's loader does: YAML 1.1 types, decimal numbers with leading zeros, timestamps as
+//! strings, duplicate keys refused. Errors print as in PyYAML. [`dump`] writes what Salt's `safe_dump` writes. [`args`] parses a
+//! command-line argument. Parsing and emitting are done by libyaml, behind one module.
 //!
-//! Limits, so that a hostile text harms nobody: 256 MiB of text, 256 levels, and a bounded growth through aliases.
+//! Limits, so that a hostile text is harmless: 256 MiB of text, 256 levels, and bounded growth through aliases.
 
 pub mod args;
 mod compose;
@@ -21,12 +21,12 @@ use value::Value;
 pub use dump::{DumpError, Flow, Style, dump, dump_with};
 pub use error::{Error, Kind, Mark, Report};
 
-/// The name PyYAML gives to a text that does not come from a file.
+/// PyYAML's name of a text that does not come from a file.
 pub const UNNAMED: &str = "<unicode string>";
 
-/// Reads the single document of a text. Nothing but comments is [`Value::Null`].
+/// Parses the single document of a text. Only comments give [`Value::Null`].
 ///
-/// The name stands in error messages: the path of the file, or [`UNNAMED`].
+/// Error messages contain the name: the path of the file, or [`UNNAMED`].
 ///
 /// ```
 /// use saltern_yaml::{UNNAMED, load};
@@ -40,26 +40,26 @@ pub fn load(text: &str, name: &str) -> Result<Value, Error> {
     }
 }
 
-/// A value with the lines where its entries stand.
+/// A value with the lines of its entries.
 #[derive(Clone, Debug, Default)]
 pub struct Marked {
-    /// The value, as [`load`] makes it.
+    /// The value, as [`load`] returns it.
     pub value: Value,
     lines: HashMap<Vec<String>, u64>,
 }
 
 impl Marked {
-    /// Returns the line, from one, of the entry that a path of map keys leads to. Paths of up to three keys are known.
+    /// Returns the line, from one, of the entry at a path of up to three map keys.
     pub fn line(&self, path: &[&str]) -> Option<u64> {
         let path: Vec<String> = path.iter().map(|&key| key.to_owned()).collect();
         self.lines.get(&path).copied()
     }
 }
 
-/// How deep [`load_with_marks`] notes lines.
+/// The depth to which [`load_with_marks`] records lines.
 const MARKED_DEPTH: usize = 3;
 
-/// Reads a document as [`load`] does and keeps the lines of its outer entries, for messages about them.
+/// Parses a document like [`load`], and records the lines of its outer entries, for messages about them.
 pub fn load_with_marks(text: &str, name: &str) -> Result<Marked, Error> {
     let Some((graph, root)) = compose::compose(text.as_bytes(), name)? else {
         return Ok(Marked::default());

@@ -1,8 +1,8 @@
-//! The only door to libyaml: texts become events, events become text.
+//! The only interface to libyaml: parses text into events, and emits events as text.
 //!
-//! Everything unsafe of this crate stands here. Parser and emitter live behind raw pointers for their whole life,
-//! because the library keeps pointers into its own structures; they are never moved and never borrowed as a whole.
-//! The encoding of the input is left for the library to find, so that a byte order mark is treated as usual.
+//! Everything unsafe of this crate is here. Parser and emitter are behind raw pointers for their whole life, because the library
+//! keeps pointers into its own structures; they are never moved and never borrowed as a whole. The library detects the encoding
+//! of the input, so that a byte order mark is treated as usual.
 
 #![expect(unsafe_code, reason = "libyaml has a C interface; this module is its safe side")]
 
@@ -15,17 +15,17 @@ use libyaml_rs as sys;
 
 use crate::error::{Error, Kind, Mark, Report};
 
-/// Longest text that is handed to the library, in bytes. Its own size arithmetic aborts on overflow.
+/// The maximum length of a text in bytes. The library's own size arithmetic aborts on overflow.
 pub(crate) const MAX_INPUT: usize = 256 << 20;
 
-/// One step of a document, with the place where it starts.
+/// An event of a document, with its position.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) data: EventData,
     pub(crate) start: Mark,
 }
 
-/// What a step of a document is.
+/// The type of an event.
 #[derive(Debug)]
 pub(crate) enum EventData {
     StreamStart,
@@ -42,7 +42,7 @@ pub(crate) enum EventData {
 
 // === impl Parser ===
 
-/// A running parse of one text.
+/// A parser of one text.
 pub(crate) struct Parser<'a> {
     raw: *mut sys::yaml_parser_t,
     name: &'a str,
@@ -50,7 +50,7 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Starts to parse a text. The name stands in error messages.
+    /// Starts to parse a text. Error messages contain the name.
     pub(crate) fn new(text: &'a [u8], name: &'a str) -> Result<Self, Error> {
         if text.len() > MAX_INPUT {
             return Err(Error::limit(name, format!("the text is longer than {MAX_INPUT} bytes")));
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The library tells of characters it cannot take by their offset alone.
+    /// The library reports invalid characters only by their offset.
     fn mark_of_byte(&self, offset: usize) -> Mark {
         let before = &self.text[..offset.min(self.text.len())];
         let line = before.split(|byte| *byte == b'\n').next_back().unwrap_or_default();
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         unsafe {
             let parser = &*self.raw;
             let problem = static_text(parser.problem).unwrap_or_default();
-            // The word as libyaml 0.2.5 spells it, which is what the real Salt prints.
+            // The word as libyaml 0.2.5 spells it, which the real Salt prints.
             let problem = problem.replace("expected hexadecimal number", "expected hexdecimal number");
             let kind = match parser.error {
                 sys::YAML_READER_ERROR => {
@@ -185,7 +185,7 @@ unsafe fn c_text(text: *const u8) -> Result<Option<String>, &'static str> {
 
 // === impl Emitter ===
 
-/// How a text node is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScalarStyle {
     /// The emitter chooses.
@@ -203,14 +203,14 @@ pub(crate) struct Scalar<'a> {
     pub(crate) style: ScalarStyle,
 }
 
-/// A document being written. Every event is checked by the library; a wrong order is an error, not a crash.
+/// A document that is being emitted. The library checks every event; a wrong order is an error, not a crash.
 pub(crate) struct Emitter {
     raw: *mut sys::yaml_emitter_t,
     output: *mut Vec<u8>,
 }
 
 impl Emitter {
-    /// Starts a document. The width is in columns, -1 for no limit.
+    /// Starts a document. The width is in columns; -1 means no limit.
     pub(crate) fn new(indent: i32, width: i32, unicode: bool) -> Result<Self, String> {
         let raw = allocate::<sys::yaml_emitter_t>();
         // SAFETY: `raw` is fresh, zeroed and of the right layout; `output` is a live heap pointer until `drop`.
@@ -325,7 +325,7 @@ unsafe fn append(output: *mut c_void, bytes: *mut u8, size: u64) -> i32 {
     1
 }
 
-/// Makes a tag for the emitter; `None` when it holds a NUL.
+/// Creates a tag for the emitter; `None` if it contains a NUL.
 pub(crate) fn tag(text: &str) -> Option<CString> {
     CString::new(text).ok()
 }

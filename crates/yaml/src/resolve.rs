@@ -1,4 +1,4 @@
-//! Which type a plain scalar has: the rules of YAML 1.1 as PyYAML writes them in its patterns.
+//! The types of plain scalars: the rules of YAML 1.1 as in PyYAML's patterns.
 
 /// Text.
 pub(crate) const STR: &str = "tag:yaml.org,2002:str";
@@ -23,7 +23,7 @@ pub(crate) const VALUE: &str = "tag:yaml.org,2002:value";
 /// Base64.
 pub(crate) const BINARY: &str = "tag:yaml.org,2002:binary";
 
-/// Returns the tag a plain scalar gets.
+/// Returns the tag of a plain scalar.
 pub(crate) fn plain(value: &str) -> &'static str {
     let Some(&first) = value.as_bytes().first() else {
         return NULL;
@@ -53,7 +53,7 @@ fn word(text: &[u8]) -> &'static str {
     }
 }
 
-/// A reader over the bytes of a scalar, one method per piece of a pattern.
+/// A reader of the bytes of a scalar, with one method per piece of a pattern.
 struct Scan<'a>(&'a [u8]);
 
 impl Scan<'_> {
@@ -158,7 +158,7 @@ fn is_float(text: &[u8]) -> bool {
     if base_sixty { scan.done() } else { exponent(&mut scan) }
 }
 
-/// An exponent with its sign, or nothing, up to the end.
+/// Reads an exponent with its sign, or nothing, up to the end.
 fn exponent(scan: &mut Scan<'_>) -> bool {
     if scan.one(|byte| byte == b'e' || byte == b'E') && !(scan.sign() && scan.many(digit) > 0) {
         return false;

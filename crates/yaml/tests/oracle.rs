@@ -30,7 +30,7 @@ fn says_the_same(row: &Json, ours: &str) -> bool {
 }
 
 #[test]
-fn texts_become_the_values_and_errors_of_salt() {
+fn texts_give_the_values_and_errors_of_salt() {
     let rows = rows(include_str!("../testdata/load.jsonl"));
     let mut different = Vec::new();
     for row in &rows {
@@ -55,7 +55,7 @@ fn texts_become_the_values_and_errors_of_salt() {
 }
 
 #[test]
-fn what_is_read_can_be_written_and_read_again() {
+fn parsed_values_round_trip() {
     let mut values = 0;
     for row in rows(include_str!("../testdata/load.jsonl")) {
         let Ok(value) = load(text(&row, "in"), UNNAMED) else { continue };
@@ -145,7 +145,7 @@ fn arguments_are_read_as_salt_reads_them() {
 }
 
 #[test]
-fn hostile_texts_are_refused_in_time() {
+fn hostile_texts_are_refused_quickly() {
     let deep = "{a: ".repeat(2000);
     assert!(load(&deep, UNNAMED).unwrap_err().to_string().contains("nested deeper than 256 levels"));
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
@@ -195,7 +195,7 @@ fn damaged_texts_never_panic() {
 }
 
 #[test]
-fn lines_of_entries_are_known() {
+fn lines_of_entries_are_recorded() {
     let marked = saltern_yaml::load_with_marks("# x\na: 1\nb:\n  c:\n    d: 1\n  e: 2\n", UNNAMED).unwrap();
     assert_eq!(marked.line(&["a"]), Some(2));
     assert_eq!(marked.line(&["b", "c", "d"]), Some(5));
