@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ::value::Value;
 
-/// The escape sequences in use; all empty when colours are off.
+/// The escape sequences of the colours; all empty if colours are off.
 #[derive(Clone, Debug, Default)]
 pub struct Colors {
     /// Dark grey.
@@ -35,7 +35,7 @@ pub struct Colors {
     pub light_gray: Cow<'static, str>,
     /// White.
     pub white: Cow<'static, str>,
-    /// Back to normal.
+    /// Resets the colour.
     pub end: Cow<'static, str>,
 }
 
@@ -45,7 +45,7 @@ impl Colors {
         Colors::default()
     }
 
-    /// Returns the usual colours.
+    /// Returns the default colours.
     pub fn on() -> Self {
         Colors {
             dark_gray: "\x1b[0;1;30m".into(),
@@ -66,7 +66,7 @@ impl Colors {
         }
     }
 
-    /// Returns the usual colours with those of a theme (name of the colour to its number) over them.
+    /// Returns the default colours, with those of a theme (name of the colour to its number) over them.
     pub fn themed(theme: &Value) -> Self {
         let mut colors = Colors::on();
         for (name, code) in theme.as_map().into_iter().flatten() {

@@ -7,25 +7,26 @@ mod terse;
 
 use ::value::{Map, Value};
 
-use super::Unfit;
+use super::WrongShape;
 use super::settings::Settings;
 use super::text::{fill, lines, trim};
 use changes::Changes;
 use summary::Counts;
 
-/// Returns the text of a highstate return: minion to results.
+/// Formats a highstate return: minion to results.
 ///
-/// The answer of an orchestration (`data`), of a job look-up (`return`) and a bare text are taken apart first.
-/// Inside of another one's changes the level is greater than 1.
-pub fn output(data: &Value, settings: &Settings, level: usize) -> Result<String, Unfit> {
+/// The wrappers of an orchestration (`data`) and of a job look-up (`return`), and a bare string, are removed first. Inside the
+/// changes of another highstate the level is greater than 1.
+pub fn output(data: &Value, settings: &Settings, level: usize) -> Result<String, WrongShape> {
     let data = unwrap(data);
     let hosts = match data {
         Value::Str(text) => return Ok(text.clone()),
         Value::Null => return Ok("None".into()),
-        // Salt stumbles over a bare number and prints it nested.
+        // Salt fails on a bare number and prints it with `nested`.
         Value::Map(map) => map,
-        _ => return Err(Unfit),
+        _ => return Err(WrongShape),
     };
+    // An orchestration adds its own `retcode` beside the results of `<id>_master`; it is not a minion.
     let orchestration =
         hosts.contains_key("retcode") && hosts.text_keys().filter(|key| key.ends_with("_master")).count() == 1;
     let folded = if settings.state_compress_ids { compress::compress(hosts) } else { None };
@@ -42,7 +43,7 @@ pub fn output(data: &Value, settings: &Settings, level: usize) -> Result<String,
     Ok(texts.join("\n"))
 }
 
-/// Takes the results out of the envelopes they come in.
+/// Removes the wrappers of the results.
 fn unwrap(data: &Value) -> &Value {
     let data = data.get("return").unwrap_or(data);
     let data = data.get("data").unwrap_or(data);
@@ -54,8 +55,8 @@ fn unwrap(data: &Value) -> &Value {
     }
 }
 
-/// Returns the text of one minion, and whether anything changed there.
-fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -> Result<(String, bool), Unfit> {
+/// Formats the results of one minion, and returns whether anything changed.
+fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -> Result<(String, bool), WrongShape> {
     let colors = &settings.colors;
     let end = &colors.end;
     let mut report =
@@ -74,14 +75,14 @@ fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -
 struct Report<'a> {
     settings: &'a Settings,
     level: usize,
-    /// The colour of the minion's name.
+    /// Returns the colour of the minion's name.
     color: String,
     lines: Vec<String>,
     counts: Counts,
 }
 
 impl Report<'_> {
-    /// The result of a function an orchestration ran; it always counts as a change.
+    /// The result of a function that an orchestration ran; it always counts as a change.
     fn plain<'b>(&mut self, lines: impl IntoIterator<Item = &'b str>) {
         let colors = &self.settings.colors;
         self.counts.changes = 1;
@@ -98,7 +99,7 @@ impl Report<'_> {
         }
     }
 
-    fn states(&mut self, host: &str, results: &Map) -> Result<(), Unfit> {
+    fn states(&mut self, host: &str, results: &Map) -> Result<(), WrongShape> {
         for (tag, result) in in_order(results, &mut self.lines) {
             self.state(tag, result)?;
         }
@@ -107,8 +108,8 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn state(&mut self, tag: &str, state: &Map) -> Result<(), Unfit> {
-        let result = state.get("result").ok_or(Unfit)?;
+    fn state(&mut self, tag: &str, state: &Map) -> Result<(), WrongShape> {
+        let result = state.get("result").ok_or(WrongShape)?;
         let names = Names::parse(tag)?;
         let folded = compress::count(tag, self.settings);
         self.counts.add(result, folded, state)?;
@@ -128,7 +129,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Returns the colour of a state and passes trouble on to the name of the minion.
+    /// Returns the colour of a state, and passes failures on to the colour of the minion's name.
     fn color_state(&mut self, result: &Value, changed: bool) -> String {
         let colors = &self.settings.colors;
         let trouble = match result {
@@ -160,10 +161,11 @@ impl Report<'_> {
         if terse { Form::Terse } else { Form::Full }
     }
 
-    fn full(&mut self, color: &str, names: &Names, state: &Map, changes: &Changes) -> Result<(), Unfit> {
+    fn full(&mut self, color: &str, names: &Names, state: &Map, changes: &Changes) -> Result<(), WrongShape> {
         let end = self.settings.colors.end.clone();
         let mut fields =
             vec![("ID", names.id.to_owned()), ("Function", format!("{}.{}", names.module, names.function))];
+        // Salt omits the name where it only repeats the id.
         if names.id != names.name {
             fields.push(("Name", names.name.to_owned()));
         }
@@ -201,21 +203,21 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn parse(tag: &'a str) -> Result<Self, Unfit> {
+    fn parse(tag: &'a str) -> Result<Self, WrongShape> {
         let parts: Vec<&str> = tag.split("_|-").collect();
         match parts[..] {
             [module, id, name, function, ..] => Ok(Names { module, id, name, function }),
-            _ => Err(Unfit),
+            _ => Err(WrongShape),
         }
     }
 
-    /// The modes with `_id` show the id where the name would stand.
+    /// The modes with `_id` show the id in place of the name.
     fn for_mode(self, mode: &str) -> Self {
         if mode.ends_with("_id") { Names { name: self.id, ..self } } else { self }
     }
 }
 
-/// Returns the results in the order they ran, and says what is wrong with those that do not tell.
+/// Returns the results in the order they ran, and reports those without an order.
 fn in_order<'a>(results: &'a Map, lines: &mut Vec<String>) -> Vec<(&'a str, &'a Map)> {
     let mut states = Vec::new();
     for (tag, info) in results {
@@ -232,7 +234,7 @@ fn in_order<'a>(results: &'a Map, lines: &mut Vec<String>) -> Vec<(&'a str, &'a 
     states
 }
 
-/// Salt's words; people search for them.
+/// These are Salt's words; people search for them.
 const NO_ORDER: &str = "The State execution failed to record the order in which all states were executed. The state \
                         return missing data is:";
 
@@ -245,9 +247,9 @@ fn joined(list: &Value) -> String {
     items.collect::<Vec<_>>().join("\n")
 }
 
-/// The comment with its later lines indented, and what the state put into `data`.
-fn comment(state: &Map) -> Result<String, Unfit> {
-    let comment = state.get("comment").ok_or(Unfit)?.to_string();
+/// Returns the comment with its later lines indented, and the state's `data`.
+fn comment(state: &Map) -> Result<String, WrongShape> {
+    let comment = state.get("comment").ok_or(WrongShape)?.to_string();
     let mut text = trim(&comment).replace('\n', &format!("\n{:14}", ""));
     match state.get("data") {
         None => {}

@@ -1,15 +1,15 @@
-//! `json`: as Python's `json.dumps` writes it, one object per result.
+//! `json`: like Python's `json.dumps`, one object per result.
 
 use std::fmt::Write;
 
 use ::value::python::{repr, repr_float};
 use ::value::{Map, Value, shown};
 
-use super::Unfit;
+use super::WrongShape;
 use super::settings::{Indent, Settings};
 use super::text::sorted;
 
-/// Returns the JSON text; `{}` for data that have no JSON form.
+/// Formats JSON; `{}` for data without a JSON form.
 pub fn output(data: &Value, settings: &Settings) -> String {
     let (indent, sort) = match settings.indent {
         Indent::Unset => (Some(4), false),
@@ -20,7 +20,7 @@ pub fn output(data: &Value, settings: &Settings) -> String {
     let mut writer = Writer { indent, sort, out: String::new() };
     match writer.value(data, 0) {
         Ok(()) => writer.out,
-        Err(Unfit) => "{}".into(),
+        Err(WrongShape) => "{}".into(),
     }
 }
 
@@ -31,7 +31,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<(), Unfit> {
+    fn value(&mut self, value: &Value, depth: usize) -> Result<(), WrongShape> {
         match value {
             Value::Null => self.out.push_str("null"),
             Value::Bool(flag) => self.out.push_str(if *flag { "true" } else { "false" }),
@@ -45,7 +45,7 @@ impl Writer {
         Ok(())
     }
 
-    fn list(&mut self, items: &[Value], depth: usize) -> Result<(), Unfit> {
+    fn list(&mut self, items: &[Value], depth: usize) -> Result<(), WrongShape> {
         if items.is_empty() {
             self.out.push_str("[]");
             return Ok(());
@@ -59,7 +59,7 @@ impl Writer {
         Ok(())
     }
 
-    fn map(&mut self, map: &Map, depth: usize) -> Result<(), Unfit> {
+    fn map(&mut self, map: &Map, depth: usize) -> Result<(), WrongShape> {
         if map.is_empty() {
             self.out.push_str("{}");
             return Ok(());
@@ -112,7 +112,7 @@ impl Writer {
                 '\t' => self.out.push_str("\\t"),
                 '\x08' => self.out.push_str("\\b"),
                 '\x0c' => self.out.push_str("\\f"),
-                // More than JSON asks for: what commands a terminal means the same when escaped.
+                // More than JSON requires: an escaped control character means the same, and does not control the terminal.
                 _ if shown::is_command(letter) => drop(write!(self.out, "\\u{:04x}", letter as u32)),
                 _ => self.out.push(letter),
             }
@@ -131,13 +131,13 @@ fn float(number: f64) -> String {
     }
 }
 
-fn key_text(key: &Value) -> Result<String, Unfit> {
+fn key_text(key: &Value) -> Result<String, WrongShape> {
     Ok(match key {
         Value::Str(text) => text.clone(),
         Value::Null => "null".into(),
         Value::Bool(flag) => flag.to_string(),
         Value::Int(_) | Value::BigInt(_) => key.to_string(),
         Value::Float(number) => float(*number),
-        _ => return Err(Unfit),
+        _ => return Err(WrongShape),
     })
 }

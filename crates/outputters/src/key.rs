@@ -2,15 +2,15 @@
 
 use ::value::Value;
 
-use super::Unfit;
+use super::WrongShape;
 use super::settings::Settings;
 use super::text::sorted;
 
 /// Returns a heading for each class of keys and a line for each key.
-pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
+pub fn output(data: &Value, settings: &Settings) -> Result<String, WrongShape> {
     let mut lines = Vec::new();
-    for (class, keys) in sorted(data.as_map().ok_or(Unfit)?)? {
-        let look = look(class.as_str().ok_or(Unfit)?, settings)?;
+    for (class, keys) in sorted(data.as_map().ok_or(WrongShape)?)? {
+        let look = look(class.as_str().ok_or(WrongShape)?, settings)?;
         let end = &settings.colors.end;
         lines.push(format!("{}{} Keys:{end}", look.heading_color, look.heading));
         match keys {
@@ -24,19 +24,19 @@ pub fn output(data: &Value, settings: &Settings) -> Result<String, Unfit> {
                     lines.push(format!("{}{id}:  {content}{end}", look.color));
                 }
             }
-            _ => return Err(Unfit),
+            _ => return Err(WrongShape),
         }
     }
     Ok(lines.join("\n"))
 }
 
-struct Look<'a> {
+struct KeyStyle<'a> {
     heading: &'static str,
     heading_color: &'a str,
     color: &'a str,
 }
 
-fn look<'a>(class: &str, settings: &'a Settings) -> Result<Look<'a>, Unfit> {
+fn look<'a>(class: &str, settings: &'a Settings) -> Result<KeyStyle<'a>, WrongShape> {
     let colors = &settings.colors;
     let (heading, heading_color, color) = match class {
         "minions" => ("Accepted", &colors.light_green, &colors.green),
@@ -44,7 +44,7 @@ fn look<'a>(class: &str, settings: &'a Settings) -> Result<Look<'a>, Unfit> {
         "minions_denied" => ("Denied", &colors.light_magenta, &colors.magenta),
         "minions_rejected" => ("Rejected", &colors.light_blue, &colors.blue),
         "local" => ("Local", &colors.light_magenta, &colors.magenta),
-        _ => return Err(Unfit),
+        _ => return Err(WrongShape),
     };
-    Ok(Look { heading, heading_color, color })
+    Ok(KeyStyle { heading, heading_color, color })
 }

@@ -1,8 +1,7 @@
-//! Outputters: how a result becomes text on the screen.
+//! Outputters: format results for the screen.
 //!
-//! Each is a file of its own and returns what Salt's outputter of that name returns, byte for byte; the table
-//! test at the end compares them with recorded output of the real ones. Printing, to the screen or to
-//! `--out-file`, is [`display`].
+//! Each is a file of its own and returns what Salt's outputter of that name returns, byte for byte; the table test at the end
+//! compares them with recorded output. [`display`] prints, to the screen or to `--out-file`.
 
 mod color;
 mod highstate;
@@ -27,7 +26,7 @@ use ::value::{Map, Value, shown};
 pub use color::Colors;
 pub use settings::{Indent, Settings};
 
-/// The outputters' names, as `--out` takes them.
+/// The outputters' names, as `--out` accepts them.
 pub const NAMES: [&str; 14] = [
     "highstate",
     "json",
@@ -45,28 +44,28 @@ pub const NAMES: [&str; 14] = [
     "yaml",
 ];
 
-/// The data have not the shape an outputter is made for.
+/// The data does not have the shape that an outputter needs.
 #[derive(Debug, thiserror::Error)]
 #[error("the data have not the shape this outputter prints")]
-pub struct Unfit;
+pub struct WrongShape;
 
-/// Returns the text of a result.
+/// Formats a result.
 ///
-/// `out` is what the function asks for; `--out` wins over it, except that `--out=highstate` leaves other
-/// results as they are. Data that an outputter cannot print are printed by `nested`, an unknown outputter is
-/// `nested` too. A return code other than zero colours `nested` red.
+/// `out` is the outputter that the function requests; `--out` overrides it, except that `--out=highstate` does not apply to
+/// other results. Data that an outputter cannot print is printed by `nested`, and so is data for an unknown outputter. A return
+/// code other than zero makes `nested` red.
 pub fn format(data: &Value, out: Option<&str>, settings: &Settings, retcode: i64) -> String {
     format_at(data, out, settings, &Place { retcode, ..Place::default() })
 }
 
-/// What is around the text: Salt's outputters take it as arguments.
+/// The context of the text, which Salt's outputters get as arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The return code of the function (`_retcode`).
     pub retcode: i64,
-    /// How far `nested` and `table` are indented, in blanks (`nested_indent`).
+    /// The indentation of `nested` and `table` in blanks (`nested_indent`).
     pub indent: usize,
-    /// How deep inside of other results `highstate` is, from 1 on (`indent_level`).
+    /// The depth of `highstate` inside other results, from 1 (`indent_level`).
     pub level: usize,
 }
 
@@ -76,17 +75,17 @@ impl Default for Place {
     }
 }
 
-/// The same as [`format`] as a part of another text.
+/// Like [`format`], for a part of another text.
 pub fn format_at(data: &Value, out: Option<&str>, settings: &Settings, place: &Place) -> String {
     let name = settings.choose(out);
     if is_exact(&name, data, settings) {
         let text = by_name(&name, data, settings, place);
-        return text::trim_end(&text.unwrap_or_else(|Unfit| shown_nested(data, settings, place))).to_owned();
+        return text::trim_end(&text.unwrap_or_else(|WrongShape| shown_nested(data, settings, place))).to_owned();
     }
-    // Escape characters go before there are any of ours, the other commands afterwards: some of them end lines.
+    // Escape characters are replaced before our own are added, other control characters afterwards: some of them end lines.
     let data = without_escapes(data, !settings.strip_colors);
     let text = by_name(&name, &data, settings, place);
-    let text = text.unwrap_or_else(|Unfit| nested::output(&data, settings, place.retcode, place.indent));
+    let text = text.unwrap_or_else(|WrongShape| nested::output(&data, settings, place.retcode, place.indent));
     shown::but_for_colours(text::trim_end(&text)).into_owned()
 }
 
@@ -95,10 +94,10 @@ fn shown_nested(data: &Value, settings: &Settings, place: &Place) -> String {
     shown::but_for_colours(&nested::output(&data, settings, place.retcode, place.indent)).into_owned()
 }
 
-/// Says whether an outputter writes the data as they are.
+/// Returns whether an outputter writes the data exactly.
 ///
-/// `json`, `yaml`, `pprint` and `raw` escape by themselves what commands a terminal. A bare text, which `raw` prints as it
-/// is, is exact unless it goes to a terminal.
+/// `json`, `yaml`, `pprint` and `raw` escape control characters themselves. A bare string, which `raw` prints unquoted, is exact
+/// unless it goes to a terminal.
 fn is_exact(name: &str, data: &Value, settings: &Settings) -> bool {
     match name {
         "json" | "yaml" | "pprint" => true,
@@ -107,7 +106,7 @@ fn is_exact(name: &str, data: &Value, settings: &Settings) -> bool {
     }
 }
 
-/// Returns the data with all escape characters replaced, but for those of colours if they are wanted.
+/// Returns the data with all escape characters replaced, except those of colours if they are wanted.
 fn without_escapes(data: &Value, colours: bool) -> Cow<'_, Value> {
     if has_escapes(data) { Cow::Owned(replaced(data, colours)) } else { Cow::Borrowed(data) }
 }
@@ -137,7 +136,7 @@ fn replaced(data: &Value, colours: bool) -> Value {
     }
 }
 
-/// Two keys that differ in commands alone both stay.
+/// Two keys that differ only in control characters both stay.
 fn replaced_map(map: &Map, colours: bool) -> Map {
     let mut out = Map::new();
     for (key, value) in map {
@@ -150,7 +149,7 @@ fn replaced_map(map: &Map, colours: bool) -> Map {
     out
 }
 
-fn by_name(name: &str, data: &Value, settings: &Settings, place: &Place) -> Result<String, Unfit> {
+fn by_name(name: &str, data: &Value, settings: &Settings, place: &Place) -> Result<String, WrongShape> {
     let nested = || nested::output(data, settings, place.retcode, place.indent);
     match name {
         "highstate" => highstate::output(data, settings, place.level),
@@ -166,7 +165,7 @@ fn by_name(name: &str, data: &Value, settings: &Settings, place: &Place) -> Resu
         "txt" | "text" => Ok(txt::output(data)),
         "yaml" => yaml::output(data, settings),
         "nested" => Ok(nested()),
-        // Old minions ask for `grains`, which has long been `nested`.
+        // Old minions request `grains`, which has long been `nested`.
         "grains" => Ok(nested()),
         _ => {
             tracing::error!("Invalid outputter {name} specified, fall back to nested");
@@ -177,12 +176,12 @@ fn by_name(name: &str, data: &Value, settings: &Settings, place: &Place) -> Resu
 
 /// Prints a result to standard output, or appends it to the file of `--out-file`.
 ///
-/// Fails when the file cannot be written. A reader that went away is no failure.
+/// Fails if the file cannot be written. A closed pipe is not a failure.
 pub fn display(data: &Value, out: Option<&str>, settings: &Settings, retcode: i64) -> std::io::Result<()> {
     print(&format(data, out, settings, retcode), settings)
 }
 
-/// Prints a text that is ready, where [`display`] would; an empty one not at all.
+/// Prints a formatted text in the place of [`display`]; nothing if it is empty.
 pub fn print(text: &str, settings: &Settings) -> std::io::Result<()> {
     if text.is_empty() {
         return Ok(());
@@ -200,7 +199,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
     writeln!(file, "{text}")
 }
 
-/// A reader that went away, as `head` does, is no error.
+/// A reader that closes the pipe, such as `head`, is not an error.
 fn unread(written: std::io::Result<()>) -> std::io::Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -208,7 +207,7 @@ fn unread(written: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// Writes a line to standard output, with a `?` for each character that commands a terminal.
+/// Writes a line to standard output, with a `?` for each control character.
 pub fn print_line(text: &str) -> std::io::Result<()> {
     write_line(&shown::for_terminal(text))
 }
@@ -218,7 +217,7 @@ fn write_line(text: &str) -> std::io::Result<()> {
     unread(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()))
 }
 
-/// Returns Python's `pprint.pformat` of a value.
+/// Formats a value like Python's `pprint.pformat`.
 pub fn pformat(data: &Value) -> String {
     pprint::pformat(data, 1)
 }
@@ -229,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// Undoes the tags the recorder writes for what JSON has no form for.
+    /// Decodes the recorder's tags for types that JSON lacks.
     fn untag(value: Value) -> Value {
         match value {
             Value::List(items) => Value::List(items.into_iter().map(untag).collect()),
@@ -277,13 +276,13 @@ mod tests {
             let out = case.get("out").and_then(Value::as_str);
             let retcode = case.get("retcode").and_then(Value::as_i64).unwrap_or(0);
             let expected = case.get("text").expect("text").as_str().unwrap_or("");
-            // Salt replaces the escape character alone, and not in keys; its JSON is not escaped where ours is.
+            // Salt replaces only the escape character, and not in keys; its JSON does not escape what ours does.
             let expected = match settings.choose(out).as_str() {
                 "json" => escaped_json(expected),
                 name if is_exact(name, &data, &settings) => expected.to_owned(),
                 _ => shown::but_for_colours(expected).into_owned(),
             };
-            // These two are in the data; Salt's own colours look otherwise.
+            // These two are in the data; Salt's own colours differ.
             let strips = settings.strip_colors && !is_exact(&settings.choose(out), &data, &settings);
             let expected = match strips {
                 true => expected.replace("\x1b[31m", "?[31m").replace("\x1b[0m", "?[0m"),
@@ -301,7 +300,7 @@ mod tests {
 
     const COMMANDS: [&str; 6] = ["\x1b[2J", "\x07", "\u{9b}31m", "\u{202e}", "\u{2066}", "\x7f"];
 
-    /// Puts commands into every place from which an outputter takes text.
+    /// Inserts control characters wherever an outputter prints text.
     fn hostile(command: &str) -> Vec<Value> {
         let text = |name: &str| format!("{name}{command}");
         let tag = text("file_|-a_|-b") + "_|-managed";
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn no_outputter_lets_commands_of_terminals_pass() {
+    fn no_outputter_prints_control_characters() {
         for command in COMMANDS {
             for data in hostile(command) {
                 for out in NAMES {
@@ -339,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_read_what_was_there() {
+    fn machine_readable_formats_are_exact() {
         let settings = Settings::default();
         for command in COMMANDS {
             let data = Value::from(value::map! { "web1" => format!("a{command}b") });
@@ -353,19 +352,19 @@ mod tests {
     }
 
     #[test]
-    fn colours_pass_where_the_operator_wants_them() {
+    fn colours_pass_if_the_operator_wants_them() {
         let settings = Settings::from_options(&value::map! { "strip_colors" => false }, true);
         let text = format(&"\x1b[31mred\x1b[0m\x1b[2J".into(), Some("nested"), &settings, 0);
         assert!(text.contains("\x1b[31mred\x1b[0m?[2J"), "{text:?}");
     }
 
     #[test]
-    fn every_outputter_prints_what_the_real_one_prints() {
+    fn every_outputter_prints_what_salt_prints() {
         check(include_str!("../testdata/recorded.json"));
     }
 
     #[test]
-    fn outputters_of_older_releases_print_what_theirs_printed() {
+    fn outputters_of_older_releases_print_what_salt_prints() {
         check(include_str!("../testdata/recorded-3006.json"));
     }
 }

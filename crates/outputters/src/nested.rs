@@ -1,4 +1,4 @@
-//! `nested`: the usual form, by indentation.
+//! `nested`: the default format, by indentation.
 
 use ::value::python::{repr, repr_float};
 use ::value::{Map, Value};
@@ -6,7 +6,7 @@ use ::value::{Map, Value};
 use super::settings::Settings;
 use super::text::{lines, sorted};
 
-/// Returns the text of a value, each line indented by so many blanks.
+/// Formats a value, with each line indented by so many blanks.
 pub fn output(data: &Value, settings: &Settings, retcode: i64, indent: usize) -> String {
     let mut display = Display { settings, failed: retcode != 0, lines: Vec::new() };
     display.value(data, indent, "");
@@ -30,7 +30,7 @@ impl<'a> Display<'a> {
             Value::Str(text) => self.text(text, indent, prefix),
             Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => self.text(text, indent, prefix),
-                // Salt leaves such bytes out; it is better to see them.
+                // Salt omits such bytes; showing them is better.
                 Err(_) => self.text(&repr(value), indent, prefix),
             },
             Value::List(items) => self.list(items, indent),
@@ -68,9 +68,11 @@ impl<'a> Display<'a> {
     fn map(&mut self, map: &Map, indent: usize, prefix: &str) {
         let colors = &self.settings.colors;
         let color = if self.failed { &colors.red } else { &colors.cyan };
+        // The outermost map has no line above it, because the minion's id is its heading.
         if indent > 0 {
             self.line(indent, color, "", "----------", "");
         }
+        // Keys of different types do not compare, in Python either; Salt then sorts them by their text.
         let named = Map::from_iter(map.iter().map(|(key, value)| (key.to_string(), value.clone())));
         let entries = sorted(map).or_else(|_| sorted(&named)).unwrap_or_default();
         for (key, value) in entries {

@@ -2,12 +2,12 @@
 
 use ::value::Value;
 
-use super::Unfit;
+use super::WrongShape;
 
-/// Returns a line per value; a list gives a line per item.
-pub fn output(data: &Value) -> Result<String, Unfit> {
+/// Formats a line per value; a list gives a line per item.
+pub fn output(data: &Value) -> Result<String, WrongShape> {
     let mut lines = Vec::new();
-    for value in data.as_map().ok_or(Unfit)?.values() {
+    for value in data.as_map().ok_or(WrongShape)?.values() {
         match value {
             Value::List(items) => lines.extend(items.iter().map(Value::to_string)),
             other => lines.push(other.to_string()),

@@ -5,7 +5,7 @@ use ::value::Value;
 use super::settings::Settings;
 use super::text::sorted;
 
-/// Returns each id with the text about it below.
+/// Formats each id with its text below.
 pub fn output(data: &Value, settings: &Settings) -> String {
     let mut out = String::new();
     push(&mut out, data, settings, 0);

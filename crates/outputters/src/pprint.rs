@@ -1,4 +1,4 @@
-//! `pprint`: as Python's `pprint.pformat` lays it out.
+//! `pprint`: the layout of Python's `pprint.pformat`.
 
 use ::value::python::{repr, repr_str};
 use ::value::{Bytes, Map, Value};
@@ -6,10 +6,10 @@ use ::value::{Bytes, Map, Value};
 use super::settings::{Indent, Settings};
 use super::text::{is_space, lines_with_ends, sorted};
 
-/// The width `pprint` fills.
+/// The width of `pprint`.
 const WIDTH: isize = 80;
 
-/// Returns the laid-out text.
+/// Formats a value.
 pub fn output(data: &Value, settings: &Settings) -> String {
     match settings.indent {
         Indent::Width(width) if width >= 0 => pformat(data, width as usize),
@@ -17,7 +17,7 @@ pub fn output(data: &Value, settings: &Settings) -> String {
     }
 }
 
-/// Returns what `pprint.pformat(data, indent=…)` returns.
+/// Formats a value like `pprint.pformat(data, indent=…)`.
 pub fn pformat(data: &Value, indent: usize) -> String {
     let mut printer = Printer { step: indent, out: String::new() };
     printer.value(data, Place { indent: 0, allowance: 0, level: 0 });
@@ -28,9 +28,9 @@ pub fn pformat(data: &Value, indent: usize) -> String {
 struct Place {
     /// The column.
     indent: usize,
-    /// How many letters must fit after the value.
+    /// The number of characters that must fit after the value.
     allowance: usize,
-    /// How deep, 1 for the outermost.
+    /// The depth, 1 for the outermost.
     level: usize,
 }
 
@@ -134,7 +134,7 @@ fn width(text: &str) -> isize {
     text.chars().count() as isize
 }
 
-/// Python literals that stand next to each other and make the text together, broken at line ends and blanks.
+/// Returns adjacent Python literals that form the string together, broken at line ends and blanks.
 fn text_chunks(text: &str, room: isize, allowance: isize) -> Vec<String> {
     let lines = lines_with_ends(text);
     let mut chunks = Vec::new();
@@ -205,7 +205,7 @@ fn byte_chunks(bytes: &Bytes, room: isize, allowance: isize) -> Vec<String> {
     chunks
 }
 
-/// `repr` with the keys of maps in order.
+/// Formats `repr` with the keys of maps in order.
 fn sorted_repr(value: &Value) -> String {
     match value {
         Value::List(items) => {
@@ -221,7 +221,7 @@ fn sorted_repr(value: &Value) -> String {
     }
 }
 
-/// Keys that do not compare are ordered by the names of their types.
+/// Keys that cannot be compared are ordered by the names of their types.
 fn by_key(map: &Map) -> Vec<(&Value, &Value)> {
     sorted(map).unwrap_or_else(|_| {
         let mut entries: Vec<(&Value, &Value)> = map.iter().collect();

@@ -1,4 +1,4 @@
-//! What the outputters want to know of flags and configuration.
+//! Settings of the outputters, from flags and configuration.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ pub enum Indent {
     Unset,
     /// Set to nothing: one line.
     OneLine,
-    /// `pretty`: four blanks and sorted keys.
+    /// `pretty`: four blanks, with sorted keys.
     Pretty,
     /// So many blanks; negative for one line.
     Width(i64),
 }
 
-/// How terse lines of `highstate` are laid out.
+/// The layout of terse lines of `highstate`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Tabular {
     /// As a sentence.
@@ -28,46 +28,46 @@ pub enum Tabular {
     Off,
     /// In columns.
     On,
-    /// By this format, in the form of Python's `str.format`.
+    /// In this format, in the syntax of Python's `str.format`.
     Format(String),
 }
 
-/// What the outputters want to know.
+/// The settings of the outputters.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The colours in use.
+    /// The colours.
     pub colors: Colors,
-    /// Replace all escape characters in results; without it those of colours stay.
+    /// Whether to replace all escape characters in results; without it those of colours stay.
     pub strip_colors: bool,
     /// Whether the text goes to a terminal.
     pub terminal: bool,
     /// The outputter of `--out` or of the configuration.
     pub output: Option<String>,
-    /// Everything is printed at the end (`--static`).
+    /// Whether everything is printed at the end (`--static`).
     pub static_run: bool,
-    /// The function is a state function and everything is printed at the end.
+    /// Whether the function is a state function and everything is printed at the end.
     pub static_state: bool,
-    /// Draw a progress bar and print nothing else.
+    /// Whether to draw a progress bar and print nothing else.
     pub progress: bool,
-    /// Indentation.
+    /// The indentation.
     pub indent: Indent,
     /// The file to append to.
     pub output_file: Option<PathBuf>,
     /// `full`, `terse`, `mixed`, `changes`, `filter`, or one of these with `_id`.
     pub state_output: String,
-    /// Show states that changed nothing.
+    /// Whether to show states without changes.
     pub state_verbose: bool,
-    /// Show only states that changed something.
+    /// Whether to show only states with changes.
     pub state_output_diff: bool,
-    /// Show start and duration.
+    /// Whether to show start and duration.
     pub state_output_profile: bool,
-    /// Show percentages in the summary.
+    /// Whether to show percentages in the summary.
     pub state_output_pct: bool,
-    /// Fold states of one id.
+    /// Whether to merge states of one id.
     pub state_compress_ids: bool,
-    /// The form of terse lines.
+    /// The layout of terse lines.
     pub state_tabular: Tabular,
-    /// With `filter`: results (`True`, `False`, `None`) that are left out.
+    /// With `filter`: results (`True`, `False`, `None`) that are omitted.
     pub state_output_exclude: Vec<String>,
     /// With `filter`: results that are shown in one line.
     pub state_output_terse: Vec<String>,
@@ -76,7 +76,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Takes what matters from the merged options; `terminal` says whether standard output is one.
+    /// Reads the settings from the merged options; `terminal` tells whether standard output is one.
     pub fn from_options(options: &Map, terminal: bool) -> Self {
         let flag = |name: &str, preset: bool| options.get(name).map_or(preset, Value::truthy);
         let colored = flag("force_color", false) || (!flag("no_color", false) && terminal && flag("color", true));
@@ -108,7 +108,7 @@ impl Settings {
         }
     }
 
-    /// Returns the name of the outputter to use when a function asks for `out`.
+    /// Returns the name of the outputter if a function requests `out`.
     pub fn choose(&self, out: Option<&str>) -> String {
         if self.progress {
             return "progress".into();
@@ -141,7 +141,7 @@ fn tabular(value: Option<&Value>) -> Tabular {
     }
 }
 
-/// A keyword argument of the function wins over the option; both are a list or a text with commas.
+/// A keyword argument of the function overrides the option; both are a list or a string with commas.
 fn filter(options: &Map, keyword: &str, option: &str) -> Vec<String> {
     let keywords = options.get("arg").and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_map);
     let given = keywords.filter(|map| map.contains_key("__kwarg__")).filter_map(|map| map.get(keyword)).next_back();
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn highstate_on_the_command_line_does_not_reach_other_results() {
+    fn out_highstate_does_not_apply_to_other_results() {
         let settings = Settings::from_options(&map! { "output" => "highstate" }, false);
         assert_eq!(settings.choose(Some("nested")), "nested");
         assert_eq!(settings.choose(None), "nested");

@@ -1,13 +1,13 @@
-//! `table`: rows and columns with lines around them.
+//! `table`: rows and columns with borders.
 
 use ::value::{Map, Value};
 
-use super::Unfit;
+use super::WrongShape;
 use super::settings::Settings;
 use super::text::sorted;
 
-/// Returns the tables found in a result, each below the keys that lead to it.
-pub fn output(data: &Value, settings: &Settings, indent: usize) -> Result<String, Unfit> {
+/// Formats the tables in a result, each below the keys that lead to it.
+pub fn output(data: &Value, settings: &Settings, indent: usize) -> Result<String, WrongShape> {
     let display = Display { settings, style: Style::from_options(&settings.table) };
     let preset = settings.table.get("out.table.nested_indent").and_then(Value::as_i64).unwrap_or(0);
     let indent = if indent == 0 { preset.max(0) as usize } else { indent };
@@ -67,7 +67,7 @@ impl Style {
 
     fn place(&self, cell: &str, width: usize) -> String {
         let missing = width.saturating_sub(cell.chars().count());
-        // Python puts the odd blank of a centred text to the left only when the width is odd too.
+        // As in Python, the odd blank of a centred text goes to the left only if the width is odd too.
         let left = match self.justify {
             Justify::Left => 0,
             Justify::Right => missing,
@@ -83,7 +83,7 @@ struct Display<'a> {
 }
 
 impl Display<'_> {
-    fn value(&self, value: &Value, indent: usize, out: &mut Vec<String>) -> Result<(), Unfit> {
+    fn value(&self, value: &Value, indent: usize, out: &mut Vec<String>) -> Result<(), WrongShape> {
         match value {
             Value::Map(map) => self.map(map, indent, out),
             Value::List(rows) if self.style.rows_key.is_none() => self.rows(rows, None, indent, out),
@@ -91,7 +91,7 @@ impl Display<'_> {
         }
     }
 
-    fn map(&self, map: &Map, indent: usize, out: &mut Vec<String>) -> Result<(), Unfit> {
+    fn map(&self, map: &Map, indent: usize, out: &mut Vec<String>) -> Result<(), WrongShape> {
         let wanted = self.style.rows_key.as_deref();
         if wanted.is_some_and(|key| !map.contains_key(key)) {
             return sorted(map)?.into_iter().try_for_each(|(_, value)| self.value(value, indent, out));
@@ -115,8 +115,15 @@ impl Display<'_> {
         Ok(())
     }
 
-    fn rows(&self, rows: &[Value], labels: Option<&Value>, indent: usize, out: &mut Vec<String>) -> Result<(), Unfit> {
+    fn rows(
+        &self,
+        rows: &[Value],
+        labels: Option<&Value>,
+        indent: usize,
+        out: &mut Vec<String>,
+    ) -> Result<(), WrongShape> {
         let Some(first) = rows.first() else { return Ok(()) };
+        // As in Salt, rows of different types are not a table and are not printed at all.
         if rows.iter().any(|row| row.type_name() != first.type_name()) {
             return Ok(());
         }
@@ -127,7 +134,7 @@ impl Display<'_> {
                 Value::Map(map) => sorted(map)?.into_iter().map(|(_, value)| value.to_string()).collect(),
                 Value::Str(text) => vec![text.clone()],
                 Value::List(items) => items.iter().map(cell_text).collect::<Result<Vec<_>, _>>()?,
-                _ => return Err(Unfit),
+                _ => return Err(WrongShape),
             });
         }
         if let (None, Value::Map(map)) = (&labels, first) {
@@ -139,13 +146,13 @@ impl Display<'_> {
         Ok(())
     }
 
-    fn table(&self, rows: &[Vec<String>], indent: usize, header: bool) -> Result<Vec<String>, Unfit> {
-        // Salt's stumbles over a row without cells, and `nested` prints the whole.
+    fn table(&self, rows: &[Vec<String>], indent: usize, header: bool) -> Result<Vec<String>, WrongShape> {
+        // Salt fails on a row without cells, and prints the whole with `nested`.
         if rows.iter().any(Vec::is_empty) {
-            return Err(Unfit);
+            return Err(WrongShape);
         }
         let logical: Vec<Vec<Vec<String>>> = rows.iter().map(|row| self.physical_rows(row)).collect();
-        let columns = logical.iter().flatten().map(Vec::len).min().ok_or(Unfit)?;
+        let columns = logical.iter().flatten().map(Vec::len).min().ok_or(WrongShape)?;
         let width = |column: usize| logical.iter().flatten().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let style = &self.style;
@@ -174,7 +181,7 @@ impl Display<'_> {
         self.line(indent, &self.settings.colors.white, &line)
     }
 
-    /// A row with long cells takes several lines; it ends with its shortest cell, as Salt's does.
+    /// A row with long cells takes several lines; as in Salt, it ends with its shortest cell.
     fn physical_rows(&self, row: &[String]) -> Vec<Vec<String>> {
         let cells: Vec<Vec<String>> = row.iter().map(|cell| self.wrap(cell)).collect();
         let lines = cells.iter().map(Vec::len).min().unwrap_or(0);
@@ -198,12 +205,12 @@ impl Display<'_> {
     }
 }
 
-/// Only texts can be wrapped.
-fn cell_text(value: &Value) -> Result<String, Unfit> {
-    value.as_str().map(str::to_owned).ok_or(Unfit)
+/// Only strings can be wrapped.
+fn cell_text(value: &Value) -> Result<String, WrongShape> {
+    value.as_str().map(str::to_owned).ok_or(WrongShape)
 }
 
-fn label_texts(labels: &Value) -> Result<Vec<String>, Unfit> {
+fn label_texts(labels: &Value) -> Result<Vec<String>, WrongShape> {
     match labels {
         Value::Map(map) => sorted(map)?.into_iter().map(|(_, label)| cell_text(label)).collect(),
         Value::List(items) => items.iter().map(cell_text).collect(),
@@ -211,7 +218,7 @@ fn label_texts(labels: &Value) -> Result<Vec<String>, Unfit> {
     }
 }
 
-/// `addr_v4` becomes `Addr V4`: Python's `title` after the underscores became blanks.
+/// `addr_v4` becomes `Addr V4`: Python's `title` after underscores became blanks.
 fn title(key: &str) -> String {
     let mut after_letter = false;
     let mut out = String::new();

@@ -1,15 +1,15 @@
-//! Python's way with texts, where it differs from Rust's.
+//! Python's string functions, where they differ from Rust's.
 
 use ::value::{Map, Value};
 
-use super::Unfit;
+use super::WrongShape;
 
-/// Splits a text at every line end Python knows (`str.splitlines`), without the ends.
+/// Splits a text at every line end that Python knows (`str.splitlines`), without the ends.
 pub fn lines(text: &str) -> Vec<&str> {
     lines_with_ends(text).into_iter().map(|line| line.trim_end_matches(ends_line)).collect()
 }
 
-/// The same, each line with its end.
+/// Like `lines`, each with its end.
 pub fn lines_with_ends(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -35,23 +35,23 @@ fn ends_line(letter: char) -> bool {
     matches!(letter, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Says whether Python's `str.isspace` holds.
+/// Returns Python's `str.isspace`.
 pub fn is_space(letter: char) -> bool {
     letter.is_whitespace() || matches!(letter, '\x1c'..='\x1f')
 }
 
-/// Removes what Python takes for blanks at the end.
+/// Removes what Python treats as white space at the end.
 pub fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
 
-/// Removes what Python takes for blanks at both ends.
+/// Removes what Python treats as white space at both ends.
 pub fn trim(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Returns the entries sorted by key as Python's `sorted` does, or nothing if the keys do not compare.
-pub fn sorted(map: &Map) -> Result<Vec<(&Value, &Value)>, Unfit> {
+/// Sorts the entries by key as Python's `sorted` does; `None` if the keys cannot be compared.
+pub fn sorted(map: &Map) -> Result<Vec<(&Value, &Value)>, WrongShape> {
     let mut entries: Vec<(&Value, &Value)> = map.iter().collect();
     let texts = entries.iter().all(|(key, _)| key.as_str().is_some());
     let numbers = entries.iter().all(|(key, _)| key.as_f64().is_some());
@@ -60,12 +60,12 @@ pub fn sorted(map: &Map) -> Result<Vec<(&Value, &Value)>, Unfit> {
     } else if numbers {
         entries.sort_by(|(a, _), (b, _)| a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(std::cmp::Ordering::Equal));
     } else if entries.len() > 1 {
-        return Err(Unfit);
+        return Err(WrongShape);
     }
     Ok(entries)
 }
 
-/// Breaks a text into lines as Python's `textwrap.fill` does, with the same indentation before every line.
+/// Wraps a text as Python's `textwrap.fill` does, with the same indentation before every line.
 pub fn fill(text: &str, width: usize, indent: usize) -> String {
     let blank = " ".repeat(indent);
     let room = width - indent;
@@ -91,7 +91,7 @@ pub fn fill(text: &str, width: usize, indent: usize) -> String {
     lines.map(|line| format!("{blank}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Words, the blanks between them, and the parts of words with hyphens.
+/// Returns words, the blanks between them, and the parts of words with hyphens.
 fn chunks(text: &str) -> Vec<String> {
     let mut chunks: Vec<String> = Vec::new();
     for (place, word) in text.split(char::is_whitespace).enumerate() {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn filled_text_breaks_at_blanks_and_hyphens() {
+    fn text_is_wrapped_at_blanks_and_hyphens() {
         assert_eq!(fill("one two three-four", 14, 2), "  one two\n  three-four");
         assert_eq!(fill("abcdefghijkl", 7, 2), "  abcde\n  fghij\n  kl");
         assert_eq!(fill("one two three-four", 16, 2), "  one two three-\n  four");

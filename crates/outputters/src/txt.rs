@@ -1,10 +1,10 @@
-//! `txt`: each line of a result behind the id of its minion.
+//! `txt`: each line of a result after the id of its minion.
 
 use ::value::Value;
 
 use super::text::lines;
 
-/// Returns `id: line` for each line.
+/// Formats `id: line` for each line.
 pub fn output(data: &Value) -> String {
     match data {
         Value::Map(map) => map.iter().map(|(key, value)| entry(key, value)).collect(),

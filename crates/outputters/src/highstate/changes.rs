@@ -1,22 +1,22 @@
-//! What a state changed, as text.
+//! Formats the changes of a state.
 
 use ::value::{Map, Value};
 
 use super::super::settings::Settings;
-use super::super::{Unfit, nested, text};
+use super::super::{WrongShape, nested, text};
 
 /// The changes of one state.
 pub struct Changes {
     /// Whether there are any.
     pub any: bool,
-    /// The text behind `Changes:`.
+    /// The text after `Changes:`.
     pub text: String,
 }
 
 impl Changes {
-    /// Takes the changes of a state. A highstate inside of them (from an orchestration) is printed as one.
-    pub fn of(state: &Map, settings: &Settings, level: usize) -> Result<Self, Unfit> {
-        let changes = state.get("changes").ok_or(Unfit)?;
+    /// Formats the changes of a state. A highstate in them (from an orchestration) is printed as one.
+    pub fn of(state: &Map, settings: &Settings, level: usize) -> Result<Self, WrongShape> {
+        let changes = state.get("changes").ok_or(WrongShape)?;
         let orchestrated = matches!(state.get_str("name"), Some("state.orch" | "state.orchestrate" | "state.sls"));
         if orchestrated {
             let nested = super::output(changes, settings, level + 1)?;
@@ -37,7 +37,7 @@ impl Changes {
         }
     }
 
-    /// Returns how many changes the summary counts for a state that stands for so many.
+    /// Returns how many changes the summary counts for a state that represents so many.
     pub fn count(&self, state: &Map, folded: usize) -> usize {
         let inner = state.get("changes").and_then(|changes| changes.get("compressed changes")).and_then(Value::as_map);
         match (self.any, folded > 1) {
@@ -52,7 +52,7 @@ fn as_nested(changes: &Value, settings: &Settings) -> String {
     format!("\n{}", text::trim_end(&nested::output(changes, settings, 0, 14)))
 }
 
-fn of_hosts(hosts: &Map, settings: &Settings) -> Result<Changes, Unfit> {
+fn of_hosts(hosts: &Map, settings: &Settings) -> Result<Changes, WrongShape> {
     let mut all = Changes { any: false, text: String::new() };
     for (host, results) in hosts {
         let (lines, changed) = super::format_host(&host.to_string(), results, settings, 1)?;

@@ -1,4 +1,4 @@
-//! `state_compress_ids`: states of one id, with one result, become one entry.
+//! `state_compress_ids`: merges states with the same id and result into one entry.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use ::value::{Map, Value, map};
 
 use super::super::settings::Settings;
 
-/// Returns how many states an entry stands for.
+/// Returns how many states an entry represents.
 pub fn count(tag: &str, settings: &Settings) -> usize {
     if !settings.state_compress_ids || !tag.contains("_|-state_compressed_") {
         return 1;
@@ -16,7 +16,7 @@ pub fn count(tag: &str, settings: &Settings) -> usize {
     number.and_then(|number| number.parse().ok()).unwrap_or(1)
 }
 
-/// Returns the results of all minions folded; `None` if they lack what is needed, with a warning.
+/// Merges the results of all minions; `None`, with a warning, if they lack required fields.
 pub fn compress(hosts: &Map) -> Option<Map> {
     let folded = hosts.iter().map(|(host, results)| Some((host.clone(), host_results(results.as_map()?)?)));
     let folded: Option<Map> = folded.collect::<Option<Vec<_>>>().map(|entries| entries.into_iter().collect());
@@ -48,7 +48,7 @@ fn host_results(results: &Map) -> Option<Map> {
     Some(folded)
 }
 
-/// What must be equal for two results to be folded.
+/// The fields that must be equal to merge two results.
 fn family(tag: &str, info: &Value) -> Option<String> {
     let module = tag.split("_|-").next()?;
     Some(format!("{module}_{}_{}_{}", info.get("__id__")?, info.get("__sls__")?, info.get("result")?))
@@ -62,7 +62,7 @@ fn folded_tag(tag: &str, info: &Value, count: usize) -> Option<String> {
     Some(parts.join("_|-"))
 }
 
-/// The first place, the earliest start, all durations together, changes by name.
+/// Merges two results: the first position, the earliest start, the sum of durations, changes by name.
 fn merge(known: &mut Map, info: &Map) -> Option<()> {
     let place = known.get("__run_num__")?.as_i64()?.min(info.get("__run_num__")?.as_i64()?);
     known.insert("__run_num__", place);

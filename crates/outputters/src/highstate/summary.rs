@@ -1,31 +1,31 @@
-//! The counts below the states of a minion.
+//! The summary below the states of a minion.
 
 use ::value::{Map, Value};
 
-use super::super::Unfit;
+use super::super::WrongShape;
 use super::super::settings::Settings;
 
 /// The longest label, `Succeeded`.
 const LABEL_WIDTH: usize = 9;
 
-/// What was counted.
+/// The counts.
 #[derive(Default)]
 pub struct Counts {
-    /// Results, by what they were, in the order they came up.
+    /// The results by type, in order of appearance.
     results: Vec<(Value, usize)>,
     /// States with warnings that were shown.
     pub warnings: usize,
-    /// States that changed something.
+    /// States with changes.
     pub changes: usize,
-    /// Milliseconds of the states that ran one after the other.
+    /// The total duration of sequential states in milliseconds.
     serial: f64,
-    /// Milliseconds of the longest of those that ran side by side.
+    /// The longest duration of the parallel states in milliseconds.
     parallel: f64,
 }
 
 impl Counts {
-    /// Counts a state that stands for so many.
-    pub fn add(&mut self, result: &Value, states: usize, state: &Map) -> Result<(), Unfit> {
+    /// Counts a state that represents so many.
+    pub fn add(&mut self, result: &Value, states: usize, state: &Map) -> Result<(), WrongShape> {
         match self.results.iter_mut().find(|(known, _)| known == result) {
             Some((_, count)) => *count += states,
             None => self.results.push((result.clone(), states)),
@@ -78,7 +78,7 @@ impl Counts {
         lines
     }
 
-    /// How many of the good ones changed something or would.
+    /// Returns how many of the successful ones changed something or would.
     fn remarks(&self, settings: &Settings) -> String {
         let colors = &settings.colors;
         let end = &colors.end;
@@ -100,13 +100,13 @@ impl Counts {
     }
 }
 
-/// Reads a duration: a number, or a text with a number and perhaps ` ms`. Nothing readable counts as zero.
-fn duration(value: Option<&Value>) -> Result<f64, Unfit> {
+/// Parses a duration: a number, or a string with a number and perhaps ` ms`. Anything else counts as zero.
+fn duration(value: Option<&Value>) -> Result<f64, WrongShape> {
     let Some(value) = value else { return Ok(0.0) };
     if let Some(number) = value.as_f64() {
         return Ok(number);
     }
-    let text = value.as_str().ok_or(Unfit)?;
+    let text = value.as_str().ok_or(WrongShape)?;
     let number = text.split(" ms").next().unwrap_or(text).trim();
     Ok(number.parse().unwrap_or_else(|_| {
         tracing::error!("Cannot parse a float from duration {text}");

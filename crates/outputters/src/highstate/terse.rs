@@ -1,16 +1,22 @@
-//! A state in one line.
+//! Formats a state in one line.
 
 use ::value::{Map, Value};
 
-use super::super::Unfit;
+use super::super::WrongShape;
 use super::super::settings::{Settings, Tabular};
 use super::Names;
 
-/// The format of `state_tabular: True`, in the language of Python's `str.format`.
+/// The format of `state_tabular: True`, in the syntax of Python's `str.format`.
 const COLUMNS: &str = "{2:>10}.{3:<10} {4:7}   Name: {1}{5}";
 
-/// Returns the line.
-pub fn line(color: &str, names: &Names, state: &Map, result: &Value, settings: &Settings) -> Result<String, Unfit> {
+/// Formats the line.
+pub fn line(
+    color: &str,
+    names: &Names,
+    state: &Map,
+    result: &Value,
+    settings: &Settings,
+) -> Result<String, WrongShape> {
     let word = match result {
         Value::Bool(false) => "Failed",
         Value::Null => "Differs",
@@ -43,9 +49,9 @@ pub fn line(color: &str, names: &Names, state: &Map, result: &Value, settings: &
     Ok(warnings + &fill_in(&format, &fields, state)?)
 }
 
-/// Fills a format of Python: `{0}` to `{5}` are the fields, `{6[key]}` an entry of the state, with an optional
-/// `!s` and `:>width`.
-fn fill_in(format: &str, fields: &[&str; 6], state: &Map) -> Result<String, Unfit> {
+/// Fills a Python format: `{0}` to `{5}` are the fields, `{6[key]}` an entry of the state, with an optional `!s` and
+/// `:>width`.
+fn fill_in(format: &str, fields: &[&str; 6], state: &Map) -> Result<String, WrongShape> {
     let mut out = String::new();
     let mut rest = format;
     while let Some(place) = rest.find(['{', '}']) {
@@ -57,7 +63,7 @@ fn fill_in(format: &str, fields: &[&str; 6], state: &Map) -> Result<String, Unfi
             rest = after;
             continue;
         }
-        let (field, after) = rest.split_once('}').filter(|_| bracket == "{").ok_or(Unfit)?;
+        let (field, after) = rest.split_once('}').filter(|_| bracket == "{").ok_or(WrongShape)?;
         out.push_str(&field_text(field, fields, state)?);
         rest = after;
     }
@@ -65,20 +71,20 @@ fn fill_in(format: &str, fields: &[&str; 6], state: &Map) -> Result<String, Unfi
     Ok(out)
 }
 
-fn field_text(field: &str, fields: &[&str; 6], state: &Map) -> Result<String, Unfit> {
+fn field_text(field: &str, fields: &[&str; 6], state: &Map) -> Result<String, WrongShape> {
     let (name, form) = field.split_once(':').unwrap_or((field, ""));
     let name = name.strip_suffix("!s").unwrap_or(name);
     let text = match name.strip_prefix("6[").and_then(|key| key.strip_suffix(']')) {
-        Some(key) => state.get(key).ok_or(Unfit)?.to_string(),
+        Some(key) => state.get(key).ok_or(WrongShape)?.to_string(),
         None => {
-            let number: usize = name.parse().map_err(|_| Unfit)?;
-            fields.get(number).ok_or(Unfit)?.to_string()
+            let number: usize = name.parse().map_err(|_| WrongShape)?;
+            fields.get(number).ok_or(WrongShape)?.to_string()
         }
     };
     let (right, width) = match form.strip_prefix('>') {
         Some(width) => (true, width),
         None => (false, form.strip_prefix('<').unwrap_or(form)),
     };
-    let width: usize = if width.is_empty() { 0 } else { width.parse().map_err(|_| Unfit)? };
+    let width: usize = if width.is_empty() { 0 } else { width.parse().map_err(|_| WrongShape)? };
     Ok(if right { format!("{text:>width$}") } else { format!("{text:<width$}") })
 }
