@@ -1,6 +1,6 @@
-//! What can go wrong in a returner.
+//! Errors of returners.
 
-/// Why a return was not stored. The texts hold no passwords.
+/// Why a return was not stored. The messages never contain passwords.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such returner.
@@ -8,18 +8,18 @@ pub enum Error {
     Unknown {
         /// Its name.
         name: String,
-        /// A sentence about a file in Python of that name, if there is one.
+        /// A sentence about a Python file of that name, if there is one.
         hint: String,
     },
-    /// An option has a value that cannot be used.
+    /// An option has an invalid value.
     #[error("{0}")]
     Option(String),
-    /// The server does not answer, or does not let us in.
+    /// The server does not answer, or refuses the login.
     #[error("{server} is not reachable: {reason}")]
     Unreachable {
         /// The server, with its address.
         server: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The return could not be stored.
@@ -28,12 +28,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure in words.
+    /// A failure with its text.
     pub fn failed(reason: impl std::fmt::Display) -> Self {
         Error::Failed(reason.to_string())
     }
 
-    /// An option that cannot be used.
+    /// An invalid option.
     pub fn option(reason: impl std::fmt::Display) -> Self {
         Error::Option(reason.to_string())
     }

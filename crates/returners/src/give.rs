@@ -1,16 +1,16 @@
-//! What a minion does with a return beside sending it to the master.
+//! Passes the return of a minion to returners.
 
 use tracing::{error, info};
 use value::{Map, Value};
 
 use crate::{Error, Result, World, find};
 
-/// The return as returners get it: in the order of Salt's fields, without what only the master reads.
+/// Returns the return as returners get it: with Salt's fields in order, without those that only the master reads.
 ///
-/// `job` is the publication: it may name another configuration (`ret_config`) and arguments (`ret_kwargs`).
+/// `job` is the publication, which may name another configuration (`ret_config`) and arguments (`ret_kwargs`).
 pub fn returned(load: &Map, job: &Map) -> Map {
     let mut ret = Map::new();
-    // Salt's minion names the outputter of a failure only, the other ones when it sends the return.
+    // As in Salt, only the outputter of a failure is included; the minion adds others when it sends the return.
     let out = load.get("out").filter(|out| out.as_str() == Some("nested"));
     for (name, value) in load.iter().filter(|(name, _)| !matches!(name.as_str(), Some("cmd" | "id" | "out"))) {
         ret.insert(name.clone(), value.clone());
@@ -27,7 +27,7 @@ pub fn returned(load: &Map, job: &Map) -> Map {
     ret
 }
 
-/// The returners that a job and an option name, each once.
+/// Returns the returners that a job and an option name, each once.
 pub fn names<'a>(named: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for value in named {
@@ -45,7 +45,7 @@ pub fn names<'a>(named: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     names
 }
 
-/// Stores a return with each of the returners. What fails is logged in Salt's words, and harms no other.
+/// Stores a return with each of the returners. A failure is logged in Salt's words, and does not affect the others.
 pub async fn give(world: &World, names: &[String], ret: &Map) {
     let jid = ret.get_str("jid").unwrap_or_default();
     for name in names {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_once_each() {
+    fn each_returner_is_used_once() {
         let named = [Value::from("redis,smtp"), list!["smtp", "syslog"], Value::Null, "".into()];
         assert_eq!(names(&named), ["redis", "smtp", "syslog"]);
     }

@@ -1,8 +1,8 @@
-//! Where returns and events are stored beside the master: Salt's returners, one file or folder each.
+//! Salt's returners, which store returns and events besides the master: one file or directory each.
 //!
-//! [`find`] knows them by name. [`give`] is what a minion does with a return, [`Returner::events`] what a master does with
-//! the events of `event_return`, and [`JobStore`] what makes a returner a job cache (`ext_job_cache`, `master_job_cache`).
-//! Options are looked for by [`Options`], as Salt's `get_returner_options` does.
+//! [`find`] finds one by name. [`give`] is called by a minion for a return, [`Returner::events`] by a master for the events of
+//! `event_return`, and [`JobStore`] makes a returner a job cache (`ext_job_cache`, `master_job_cache`). [`Options`] looks options
+//! up as Salt's `get_returner_options` does.
 
 mod error;
 mod give;
@@ -27,53 +27,53 @@ pub use give::{give, names, returned};
 pub use options::Options;
 pub use world::World;
 
-/// What a returner came to.
+/// The result of a returner.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A place returns can be stored at.
+/// A store of returns.
 pub trait Returner: Send + Sync {
-    /// The name it is called by.
+    /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Other names of it.
+    /// Its other names.
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Stores one return. Each waits no longer than the server's time-outs.
+    /// Stores one return. Waits at most for the timeouts of the server.
     fn give<'a>(&'a self, world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>>;
 
-    /// Stores events, each a map of `tag` and `data`; `None` when it cannot.
+    /// Stores events, each a map of `tag` and `data`; `None` if it cannot.
     fn events<'a>(&'a self, world: &'a World, events: &'a [Value]) -> Option<BoxFuture<'a, Result<()>>> {
         let _ = (world, events);
         None
     }
 
-    /// Jobs and their returns as they are stored there; `None` when it cannot tell.
+    /// The job cache in this store; `None` if it has none.
     fn jobs(&self) -> Option<&dyn JobStore> {
         None
     }
 }
 
-/// A returner that jobs are kept in, besides their returns.
+/// A returner that also stores jobs.
 pub trait JobStore: Send + Sync {
-    /// Keeps the publication of a job.
+    /// Stores the publication of a job.
     fn save_load<'a>(&'a self, world: &'a World, jid: &'a str, load: &'a Map) -> BoxFuture<'a, Result<()>>;
 
     /// Returns the publication of a job.
     fn load<'a>(&'a self, world: &'a World, jid: &'a str) -> BoxFuture<'a, Result<Option<Map>>>;
 
-    /// Returns what minions returned for a job, each return with everything that is stored of it.
+    /// Returns the returns of a job, each with all its stored fields.
     fn returns<'a>(&'a self, world: &'a World, jid: &'a str) -> BoxFuture<'a, Result<Map>>;
 
     /// Returns all jobs: ids and publications.
     fn all<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<Vec<(String, Map)>>>;
 
-    /// Forgets what is older than `keep_jobs_seconds`.
+    /// Removes what is older than `keep_jobs_seconds`.
     fn clean<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<()>>;
 }
 
-/// All returners there are.
+/// All returners.
 static ALL: [&dyn Returner; 9] = [
     &local::Local,
     &local_cache::LocalCache,
@@ -89,7 +89,7 @@ static ALL: [&dyn Returner; 9] = [
 /// Finds a returner by its name, unless `disable_returners` names it.
 ///
 /// # Errors
-/// That there is none, in Salt's words.
+/// If there is none, in Salt's words.
 pub fn find(world: &World, name: &str) -> Result<&'static dyn Returner> {
     let named = |returner: &&&dyn Returner| returner.name() == name || returner.aliases().contains(&name);
     let disabled = world.opts().get("disable_returners").and_then(Value::as_list).unwrap_or_default();
@@ -104,7 +104,7 @@ pub fn find(world: &World, name: &str) -> Result<&'static dyn Returner> {
     })
 }
 
-/// Says whether there is a returner of this name.
+/// Returns whether there is a returner of this name.
 pub fn exists(name: &str) -> bool {
     ALL.iter().any(|returner| returner.name() == name || returner.aliases().contains(&name))
 }
@@ -114,7 +114,7 @@ pub fn all_names() -> Vec<&'static str> {
     ALL.iter().map(|returner| returner.name()).collect()
 }
 
-/// JSON as Salt's returners write it.
+/// Formats JSON like Salt's returners.
 fn json(value: &Value) -> Result<String> {
     render::python::json::dumps(value, &render::python::json::Style::default()).map_err(Error::Failed)
 }

@@ -1,11 +1,11 @@
-//! `local` — returns are printed, to see that they arrive.
+//! `local` — prints returns, to test that they arrive.
 
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
 use crate::{Result, Returner, World};
 
-/// Prints what it is given as Python would.
+/// Prints returns as Python would.
 pub struct Local;
 
 impl Returner for Local {

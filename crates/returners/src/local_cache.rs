@@ -1,4 +1,4 @@
-//! `local_cache` — returns lie in `<cachedir>/jobs`, as on a master.
+//! `local_cache` — stores returns in `<cachedir>/jobs`, as on a master.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use wire::{Jid, MinionId};
 
 use crate::{Error, Result, Returner, World};
 
-/// The job cache of the program's own cache directory.
+/// The job cache in the program's own cache directory.
 pub struct LocalCache;
 
 impl Returner for LocalCache {

@@ -1,11 +1,11 @@
-//! `multi_returner` — returns go to each of the returners that the option of this name lists.
+//! `multi_returner` — passes returns to each of the returners in the option of this name.
 
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
 use crate::{Error, Result, Returner, World, find};
 
-/// Hands returns on.
+/// Passes returns on.
 pub struct Multi;
 
 impl Returner for Multi {
@@ -40,7 +40,7 @@ mod tests {
     use crate::testing;
 
     #[tokio::test]
-    async fn one_that_fails_does_not_keep_a_return_from_the_next() {
+    async fn a_failing_returner_does_not_stop_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("out");
         let world = testing::world(map! {

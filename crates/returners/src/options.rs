@@ -1,4 +1,4 @@
-//! The options of a returner, as Salt's `get_returner_options` finds them.
+//! The options of a returner, looked up as in Salt's `get_returner_options`.
 
 use value::{Map, Value};
 
@@ -12,12 +12,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Looks for options under a prefix such as `redis`: as a map of that name, or each by itself (`redis.host`). A return
-    /// with `ret_config` asks for those below another prefix first (`alternative.redis.host`); what its `ret_kwargs` name
-    /// counts before all. Empty values count as missing.
+    /// Looks options up under a prefix such as `redis`: as a map of that name, or each by itself (`redis.host`). A return with
+    /// `ret_config` looks below another prefix first (`alternative.redis.host`), and its `ret_kwargs` override everything. Empty
+    /// values count as missing.
     ///
     /// # Errors
-    /// When a prefix or `ret_kwargs` is not a map.
+    /// If a prefix or `ret_kwargs` is not a map.
     pub fn find(
         world: &World,
         place: &'static str,
@@ -60,23 +60,23 @@ impl Options {
         self.found.get(name).filter(|value| !value.is_null())
     }
 
-    /// Returns an option as text; numbers are written out.
+    /// Returns an option as text; numbers are converted.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(Value::to_string).filter(|text| !text.is_empty())
     }
 
-    /// Returns an option that has to be there.
+    /// Returns a required option.
     ///
     /// # Errors
-    /// When it is missing.
+    /// If it is missing.
     pub fn required(&self, name: &str) -> Result<String> {
         self.text(name).ok_or_else(|| Error::option(format!("option '{}.{name}' is missing", self.place)))
     }
 
-    /// Returns an option that is a number, also one written as text.
+    /// Returns a numeric option, which may be written as text.
     ///
     /// # Errors
-    /// When it is something else, or does not fit.
+    /// If it is something else, or out of range.
     pub fn number<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()));
@@ -84,7 +84,7 @@ impl Options {
         number.and_then(|number| T::try_from(number).ok()).map(Some).ok_or_else(wrong)
     }
 
-    /// Returns whether an option is set.
+    /// Returns whether an option is true.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(Value::truthy)
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn options_stand_flat_or_in_a_map_and_have_defaults() {
+    fn options_are_flat_or_in_a_map_and_have_defaults() {
         assert_eq!(found(map! { "redis.host" => "a" }, map! {}), map! { "host" => "a", "port" => 6379, "db" => "0" });
         let nested = map! { "redis" => map! { "host" => "b", "port" => 1 }, "redis.host" => "a" };
         assert_eq!(found(nested, map! {}), map! { "host" => "b", "port" => 1, "db" => "0" });
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn another_configuration_and_arguments_count_before_the_usual_one() {
+    fn ret_config_and_ret_kwargs_override_the_default_options() {
         let opts =
             map! { "redis.host" => "a", "x.redis.host" => "x", "x.redis" => map! { "port" => 7 }, "redis.port" => 1 };
         let ret = map! { "ret_config" => "x", "ret_kwargs" => map! { "db" => "3", "more" => true } };
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_options_is_told() {
+    fn malformed_options_are_reported() {
         let world = testing::world(map! { "redis" => 1 });
         let error = Options::find(&world, "redis", &NAMES, map! {}, None).unwrap_err();
         assert_eq!(error.to_string(), "option 'redis' is not a map but int");

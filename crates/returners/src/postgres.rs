@@ -1,7 +1,7 @@
-//! `pgjsonb` and `postgres` — returns, jobs and events in the tables of a PostgreSQL server.
+//! `pgjsonb` and `postgres` — store returns, jobs and events in the tables of a PostgreSQL server.
 //!
-//! Both have the tables `salt_returns`, `jids` and `salt_events` as Salt's documentation makes them, `pgjsonb` with columns of
-//! the type `jsonb`, `postgres` with text.
+//! Both use the tables `salt_returns`, `jids` and `salt_events` as in Salt's documentation, `pgjsonb` with columns of the type
+//! `jsonb`, `postgres` with text.
 
 mod connect;
 mod jobs;
@@ -21,14 +21,14 @@ pub struct Pgjsonb;
 /// Stores as text.
 pub struct Postgres;
 
-/// What the two differ in.
+/// The differences between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Jsonb,
     Text,
 }
 
-/// Options of the connection; the password is called differently.
+/// The options of the connection; the option of the password has two names.
 const NAMES: [&str; 11] =
     ["host", "user", "db", "port", "connect_timeout", "sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "pass"];
 const TEXT_NAMES: [&str; 5] = ["host", "user", "db", "port", "passwd"];
@@ -58,7 +58,7 @@ impl Kind {
     async fn give(self, world: &World, ret: &Map) -> Result<()> {
         let client = self.client(world, Some(ret)).await?;
         let (sql, row) = (self.insert(), row(ret, world)?);
-        // A table for text has no column of times that is set here.
+        // The tables with text have no time column that is set here.
         let values = if self == Kind::Jsonb { &row[..] } else { &row[..6] };
         client.execute(sql, &Literal::all(values)).await.map(drop).map_err(|error| Error::failed(words(&error)))
     }
@@ -98,7 +98,7 @@ impl Kind {
     }
 }
 
-/// The time of day as PostgreSQL's `to_timestamp` takes it.
+/// Formats the time of day for PostgreSQL's `to_timestamp`.
 fn seconds(world: &World) -> String {
     let since = world.rt.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{:.6}", since.as_secs_f64())
@@ -132,7 +132,7 @@ fn row(ret: &Map, world: &World) -> Result<Vec<Literal>> {
     .into())
 }
 
-/// Where a return was dropped, for the log.
+/// Describes a return that was dropped, for the log.
 fn place(ret: &Map) -> String {
     let part = |name: &str| ret.get(name).map(Value::to_string).unwrap_or_default();
     format!("for jid={} id={}", part("jid"), part("id"))
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_is_called_differently() {
+    fn the_password_option_has_two_names() {
         let world = testing::world(map! { "returner.postgres.passwd" => "a", "returner.pgjsonb.pass" => "b" });
         assert_eq!(Kind::Text.options(&world, None).unwrap().text("passwd").as_deref(), Some("a"));
         assert_eq!(Kind::Jsonb.options(&world, None).unwrap().text("pass").as_deref(), Some("b"));

@@ -1,4 +1,4 @@
-//! `rawfile_json` — one line of JSON for each return or event, appended to a file.
+//! `rawfile_json` — appends one line of JSON for each return or event to a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -46,7 +46,7 @@ async fn write(world: &World, ret: Option<&Map>, lines: String) -> Result<()> {
     writing.await.map_err(Error::failed)?
 }
 
-/// Appends while nobody else does. A new file is not for everybody: returns may hold secrets.
+/// Appends under a lock. A new file is not readable by everybody, because returns may contain secrets.
 fn append(path: &std::path::Path, lines: &str) -> std::io::Result<()> {
     let file: File = OpenOptions::new().append(true).create(true).mode(0o640).open(path)?;
     let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| std::io::Error::from(error))?;

@@ -1,7 +1,7 @@
-//! `redis` — returns and jobs in a Redis server, under Salt's keys.
+//! `redis` — stores returns and jobs in a Redis server, under Salt's keys.
 //!
-//! `ret:<jid>` is a hash of minion and return, `load:<jid>` the publication, `<minion>:<fun>` the last job id, `minions` the
-//! set of all minions; all but the last live for `keep_jobs_seconds`.
+//! `ret:<jid>` is a hash of minion and return, `load:<jid>` the publication, `<minion>:<fun>` the last job id, `minions` the set of
+//! all minions; all but the last expire after `keep_jobs_seconds`.
 
 mod resp;
 
@@ -15,10 +15,10 @@ use value::{Map, Value};
 use crate::{Error, JobStore, Options, Result, Returner, World, json};
 use resp::{Connection, Reply, Server};
 
-/// The options, in the places of Salt's.
+/// The options, with Salt's names.
 const NAMES: [&str; 6] = ["host", "port", "unix_socket_path", "db", "password", "cluster_mode"];
 
-/// How many keys one step of a walk through the keys asks for.
+/// The number of keys that one step of a scan requests.
 const STEP: &str = "1000";
 
 /// Stores in Redis.
@@ -45,7 +45,7 @@ impl Returner for Redis {
     }
 }
 
-/// What one return is to Redis.
+/// The Redis commands of one return.
 fn commands(ret: &Map, keep: u64) -> Result<Vec<Vec<String>>> {
     let text = |name: &str| ret.get(name).map(Value::to_string).unwrap_or_default();
     let (minion, jid, fun) = (text("id"), text("jid"), text("fun"));
@@ -129,7 +129,7 @@ impl JobStore for Redis {
         })
     }
 
-    /// Redis forgets by itself; only returns that came so late that they live longer than their job are taken away.
+    /// Redis expires keys by itself; only returns that arrived so late that they outlive their job are removed.
     fn clean<'a>(&'a self, world: &'a World) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let mut connection = connect(world, None).await?;
@@ -148,7 +148,7 @@ impl JobStore for Redis {
     }
 }
 
-/// All keys of a pattern, asked for in steps that do not hold up the server.
+/// Returns all keys that match a pattern, in steps that do not block the server.
 async fn keys(connection: &mut Connection, pattern: &str) -> Result<BTreeSet<String>> {
     let (mut cursor, mut found) = ("0".to_owned(), BTreeSet::new());
     loop {
@@ -187,14 +187,14 @@ mod tests {
         assert_eq!(commands(&ret, 0).unwrap()[1], words("SET|web1:test.ping|7"));
     }
 
-    /// A world whose server gives these answers, whatever it is asked.
+    /// A world whose server gives these answers to any request.
     async fn served(answers: String) -> World {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             tokio::io::AsyncWriteExt::write_all(&mut stream, answers.as_bytes()).await.unwrap();
-            // Kept open until the asker goes.
+            // Stays open until the client disconnects.
             let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
         });
         testing::world(map! { "redis.host" => "127.0.0.1", "redis.port" => port })
@@ -218,7 +218,7 @@ mod tests {
         let world = served(format!("*2\r\n{}{}", text("web1"), text("{\"return\": true}"))).await;
         let returns = map! { "web1" => map! { "return" => true } };
         assert_eq!(Redis.returns(&world, "7").await.unwrap(), returns);
-        // The keys come in two steps, and one job is gone before it is read.
+        // The keys arrive in two steps, and one job is gone before it is read.
         let answers = [scanned("5", &["load:7"]), scanned("0", &["load:8"]), format!("*2\r\n{}$-1\r\n", text(load))];
         let jobs = Redis.all(&served(answers.concat()).await).await.unwrap();
         assert_eq!(jobs.iter().map(|(jid, _)| jid.as_str()).collect::<Vec<_>>(), ["7"]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_json_is_told_with_its_key() {
+    async fn invalid_json_is_reported_with_its_key() {
         let error = Redis.load(&served(text("{")).await, "7").await.unwrap_err().to_string();
         assert!(error.starts_with("redis: load:7 is no JSON: "), "{error}");
     }

@@ -1,4 +1,4 @@
-//! `smtp` — each return is a mail.
+//! `smtp` — sends each return as a mail.
 
 mod dialog;
 mod gpg;
@@ -33,7 +33,7 @@ const NAMES: [&str; 13] = [
     "tls_verify",
 ];
 
-/// What a mail says if there is no template.
+/// The text of a mail without a template.
 const TEMPLATE: &str = "id: {{id}}\r\nfunction: {{fun}}\r\nfunction args: {{fun_args}}\r\njid: {{jid}}\r\n\
                         return: {{return}}\r\n";
 

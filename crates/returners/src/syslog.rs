@@ -1,4 +1,4 @@
-//! `syslog` — each return is one message, as JSON, to the syslog of this machine.
+//! `syslog` — sends each return as one JSON message to the local syslog.
 
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -12,14 +12,14 @@ use value::{Map, Value, list, map};
 
 use crate::{Error, Options, Result, Returner, World, json};
 
-/// Where syslog listens.
+/// The socket of syslog.
 const SOCKET: &str = "/dev/log";
 
-/// The levels, by their number.
+/// The levels, with their numbers.
 const LEVELS: [&str; 8] =
     ["LOG_EMERG", "LOG_ALERT", "LOG_CRIT", "LOG_ERR", "LOG_WARNING", "LOG_NOTICE", "LOG_INFO", "LOG_DEBUG"];
 
-/// The facilities, each with its number.
+/// The facilities, with their numbers.
 const FACILITIES: [(&str, u32); 20] = [
     ("LOG_KERN", 0),
     ("LOG_USER", 1),
@@ -43,7 +43,7 @@ const FACILITIES: [(&str, u32); 20] = [
     ("LOG_LOCAL7", 23),
 ];
 
-/// The options; those that are about the connection change nothing here, as it is made for each message.
+/// The options; those about the connection have no effect, because each message has its own.
 const OPTIONS: [&str; 6] = ["LOG_PID", "LOG_CONS", "LOG_NDELAY", "LOG_NOWAIT", "LOG_ODELAY", "LOG_PERROR"];
 
 /// Sends to the socket of the local syslog.
@@ -65,7 +65,7 @@ impl Returner for Syslog {
                 Options::find(world, "syslog", &["level", "facility", "tag", "options"], defaults, Some(ret))?;
             let header = match Header::of(&options) {
                 Ok(header) => header,
-                // Salt tells of it and passes the return over.
+                // As in Salt, this is logged and the return is dropped.
                 Err(reason) => {
                     error!("{reason}");
                     return Ok(());
@@ -74,7 +74,7 @@ impl Returner for Syslog {
             let now = Timestamp::try_from(world.rt.now()).map_err(Error::failed)?;
             let message = header.message(&json(&Value::Map(ret.clone()))?, now, std::process::id());
             if header.echo {
-                // The message is given out whether or not anybody reads it.
+                // The message is sent whether or not anybody reads it.
                 let _ = writeln!(std::io::stderr(), "{message}");
             }
             world.rt.blocking(move || send(Path::new(SOCKET), &message)).await.map_err(Error::failed)?
@@ -87,7 +87,7 @@ fn send(socket: &Path, message: &str) -> Result<()> {
     sent.map(drop).map_err(|error| Error::failed(format!("failed to write to {}: {error}", socket.display())))
 }
 
-/// What stands before the text of a message.
+/// The header of a message.
 #[derive(Debug, PartialEq)]
 struct Header {
     priority: u32,
@@ -97,10 +97,10 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the options.
+    /// Parses the options.
     ///
     /// # Errors
-    /// What is wrong with them, in Salt's words.
+    /// The error in Salt's words.
     fn of(options: &Options) -> std::result::Result<Self, String> {
         let text = |name: &str| options.get(name).map(Value::to_string).unwrap_or_default();
         let (level, facility) = (text("level"), text("facility"));
@@ -125,7 +125,7 @@ impl Header {
         Ok(Header { priority, tag, pid: has("LOG_PID"), echo: has("LOG_PERROR") })
     }
 
-    /// The message as the C library writes it.
+    /// Formats the message like the C library.
     fn message(&self, text: &str, now: Timestamp, pid: u32) -> String {
         let time = now.to_zoned(TimeZone::system()).strftime("%b %e %H:%M:%S").to_string();
         let pid = if self.pid { format!("[{pid}]") } else { String::new() };
@@ -133,7 +133,7 @@ impl Header {
     }
 }
 
-/// The name this program was called by.
+/// Returns the name that this program was called by.
 fn program() -> String {
     let name = std::env::args().next().unwrap_or_default();
     Path::new(&name).file_name().map_or_else(|| "salt-minion".to_owned(), |name| name.to_string_lossy().into_owned())
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn options_make_the_head_of_the_message() {
+    fn options_make_the_header_of_the_message() {
         let full = map! {
             "syslog" => map! { "level" => "LOG_ERR", "facility" => "LOG_LOCAL7", "tag" => "mysalt", "options" => list!["LOG_PID"] },
         };
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_mean_nothing_are_told_in_salts_words() {
+    fn invalid_options_are_reported_in_salts_words() {
         let told = |name: &str, value: Value| header(Map::from_iter([(Value::from(name), value)])).unwrap_err();
         assert_eq!(told("syslog.level", "LOG_LOUD".into()), "syslog has no attribute LOG_LOUD");
         assert_eq!(told("syslog.options", list!["LOG_ME"]), "syslog has no attribute LOG_ME");

@@ -1,4 +1,4 @@
-//! What a returner sees of the program it runs in.
+//! The program that a returner runs in.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use exec::{Context, Job, Registry};
 use rt::Rt;
 use value::{Map, Value};
 
-/// The options of the program that stores, and the facts options may stand in.
+/// The options of the program, and where options may be set.
 #[derive(Clone)]
 pub struct World {
     /// Clock and network.
@@ -16,7 +16,7 @@ pub struct World {
 }
 
 impl World {
-    /// A minion's: options may stand in its files, in grains and pillar.
+    /// Returns the world of a minion: options may be in its files, in grains and in the pillar.
     pub fn new(rt: Rt, opts: Arc<Map>, grains: Arc<Map>, pillar: Arc<Map>) -> Self {
         let ctx = Context {
             opts,
@@ -30,7 +30,7 @@ impl World {
         World { rt, ctx }
     }
 
-    /// A master's: options stand in its files.
+    /// Returns the world of a master: options are in its files.
     pub fn of_master(rt: Rt, opts: Map) -> Self {
         World::new(rt, Arc::new(opts), Arc::default(), Arc::default())
     }
@@ -45,21 +45,21 @@ impl World {
         self.ctx.id()
     }
 
-    /// What templates are rendered with: no functions, as in Salt.
+    /// Returns the context of templates, which have no functions, as in Salt.
     pub(crate) fn context(&self) -> &Context {
         &self.ctx
     }
 
-    /// Returns an option as `config.option` finds it: in the files, the grains, the pillar, the master's options, the
-    /// built-in defaults.
+    /// Returns an option as `config.option` finds it: in the files, the grains, the pillar, the master's options, the built-in
+    /// defaults.
     pub fn option(&self, name: &str) -> Option<Value> {
         let (opts, grains, pillar) = (Some(&*self.ctx.opts), Some(&*self.ctx.grains), Some(&*self.ctx.pillar));
         let master = self.ctx.pillar.get("master").and_then(Value::as_map);
-        // Names of options have no levels here.
+        // Option names have no levels here.
         Lookup { opts, grains, pillar, master }.get(name, "\0")
     }
 
-    /// Returns how long jobs are kept, in seconds; 0 is for ever.
+    /// Returns how long jobs are kept in seconds; 0 means for ever.
     pub fn keep_jobs_seconds(&self) -> u64 {
         let kept = self.opts().get("keep_jobs_seconds").and_then(Value::as_i64);
         kept.map_or(86400, |seconds| u64::try_from(seconds).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Reaching a PostgreSQL server.
+//! Connects to a PostgreSQL server.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use tracing::debug;
 
 use crate::{Error, Options, Result, World};
 
-/// How long a server may take for the connection where no option says it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The default timeout of a connection.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects and logs in. `password` is the name of that option.
 ///
 /// # Errors
-/// When an option makes no sense, or the server is not there or refuses us.
+/// If an option is invalid, or the server is unreachable or refuses the login.
 pub async fn connect(world: &World, options: &Options, password: &str) -> Result<Client> {
     let (host, port) = (options.required("host")?, options.number("port")?.unwrap_or(5432));
     let tls = Tls::of(options)?;
     let patience = options.number::<u32>("connect_timeout")?.filter(|seconds| *seconds > 0);
-    let patience = patience.map_or(PATIENCE, |seconds| Duration::from_secs(seconds.into()));
+    let patience = patience.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
     let mut config = Config::new();
     config.host(&host).port(port).user(options.required("user")?).dbname(options.required("db")?);
     config.connect_timeout(patience).ssl_mode(tls.mode);
@@ -41,7 +41,7 @@ pub async fn connect(world: &World, options: &Options, password: &str) -> Result
     Ok(client)
 }
 
-/// An error with what the server says of it.
+/// Returns an error with the server's message.
 pub fn words(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(told) => match told.detail() {
@@ -60,7 +60,7 @@ pub fn words(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// How the connection is protected: the meaning libpq gives the options.
+/// How the connection is protected; libpq defines the meaning of the options.
 #[derive(Debug)]
 struct Tls {
     mode: SslMode,
@@ -72,7 +72,7 @@ struct Tls {
 
 impl Tls {
     fn of(options: &Options) -> Result<Self> {
-        // Salt's documentation writes `None` for options that are not set, which is text in YAML.
+        // Salt's documentation writes `None` for options that are not set, which is a string in YAML.
         let text = |name: &str| options.text(name).filter(|text| text != "None");
         if text("sslcrl").is_some() {
             return Err(Error::option("not supported: returner.pgjsonb.sslcrl (lists of revoked certificates)"));
@@ -82,7 +82,7 @@ impl Tls {
         let (mode, verify) = match mode.as_str() {
             "disable" => (SslMode::Disable, (false, false)),
             "allow" | "prefer" => (SslMode::Prefer, (false, false)),
-            // With a root certificate there is one to check against.
+            // With a root certificate, libpq checks against it.
             "require" => (SslMode::Require, (root.is_some(), false)),
             "verify-ca" => (SslMode::Require, (true, false)),
             "verify-full" => (SslMode::Require, (true, true)),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_mean_what_libpq_means() {
+    fn ssl_modes_are_those_of_libpq() {
         let of =
             |mode: &str| tls(map! { "sslmode" => mode, "sslrootcert" => "/ca.pem" }).map(|tls| (tls.mode, tls.verify));
         assert_eq!(of("disable").unwrap(), (SslMode::Disable, (false, false)));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_checked_is_refused() {
+    fn unsupported_checks_are_refused() {
         assert!(tls(map! { "sslmode" => "verify-ca" }).is_err());
         assert!(tls(map! { "sslcrl" => "/x" }).is_err());
         assert!(tls(map! { "sslcert" => "/x" }).is_err());

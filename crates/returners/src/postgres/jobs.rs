@@ -10,7 +10,7 @@ use super::literal::Literal;
 use super::{Kind, Pgjsonb, Postgres};
 use crate::{Error, JobStore, Result, World, json};
 
-/// What jobs older than a time are moved or forgotten by; a job goes when all of its returns are old.
+/// How jobs older than a time are archived or removed; a job is old when all of its returns are.
 const OLD_JOBS: &str = "EXISTS (SELECT 1 FROM salt_returns r WHERE r.jid = j.jid) \
                         AND NOT EXISTS (SELECT 1 FROM salt_returns r WHERE r.jid = j.jid AND r.alter_time >= ";
 
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// Rows of two columns, the second of them JSON.
+    /// Reads rows of two columns, the second of them JSON.
     async fn rows(self, world: &World, sql: &str, values: &[Literal]) -> Result<Vec<(String, Value)>> {
         let client = self.client(world, None).await?;
         let rows = client.query(sql, &Literal::all(values)).await.map_err(|error| Error::failed(words(&error)))?;
@@ -61,7 +61,7 @@ impl Kind {
 
     async fn clean(self, world: &World) -> Result<()> {
         let keep = world.keep_jobs_seconds();
-        // Tables for text need not tell when a row was written.
+        // The tables with text may lack the time of a row.
         if keep == 0 || self == Kind::Text {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// The statements that forget, or put into tables of their own, what is older than some seconds: all of them or none.
+/// Returns the statements that remove what is older than some seconds, or move it into other tables, in one transaction.
 fn cleaning(keep: u64, archive: bool) -> String {
     let limit = format!("now() - interval '{keep} second'");
     let mut all = String::from("BEGIN;\n");
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_rows_are_forgotten_or_moved_before() {
+    fn old_rows_are_removed_or_archived() {
         let bare = cleaning(60, false);
         assert_eq!(bare.matches("DELETE").count(), 3);
         assert!(!bare.contains("archive") && bare.contains("interval '60 second'"));

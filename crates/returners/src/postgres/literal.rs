@@ -1,16 +1,16 @@
-//! Values that go to the server as text and take the type of their column, whatever it is.
+//! Parameters that are sent as text and take the type of their column.
 
 use std::error::Error;
 
 use bytes::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 
-/// A value in PostgreSQL's own text form.
+/// A value in PostgreSQL's text format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Literal(pub String);
 
 impl Literal {
-    /// The arguments of a statement.
+    /// The parameters of a statement.
     pub fn all(values: &[Literal]) -> Vec<&(dyn ToSql + Sync)> {
         values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
     }

@@ -1,4 +1,4 @@
-//! The protocol of Redis (RESP2), as far as a returner needs it: commands out, replies in.
+//! The protocol of Redis (RESP2), as far as a returner needs it: sends commands, parses replies.
 //!
 //! The format is described at <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
@@ -10,25 +10,25 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::{Error, Result};
 
-/// How long the server may take for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of each operation.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most bytes of one text, as the server itself has it.
+/// The maximum size of a string in bytes, which is the server's own limit.
 const MOST_BYTES: usize = 512 << 20;
 
-/// Most replies in one.
+/// The maximum number of replies in one.
 const MOST_ITEMS: usize = 10_000_000;
 
-/// Where the server is, and who we are.
+/// The server and the credentials.
 #[derive(Clone)]
 pub struct Server {
-    /// Its socket on this machine, if it is reached so.
+    /// Its Unix socket, if it is reached through one.
     pub socket: Option<String>,
     /// Its name or address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The database, a number.
+    /// The number of the database.
     pub db: String,
     /// The password.
     pub password: Option<String>,
@@ -41,21 +41,21 @@ impl Server {
     }
 }
 
-/// What the server answers.
+/// A reply of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// Nothing under this key.
+    /// Nothing is stored under this key.
     Nothing,
-    /// A word, a text or a number.
+    /// A status, a string or a number.
     Text(String),
-    /// Several.
+    /// Several replies.
     Items(Vec<Reply>),
-    /// What it refuses to do.
+    /// An error.
     Refused(String),
 }
 
 impl Reply {
-    /// Returns the text, if there is one.
+    /// Returns the string, if there is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Reply::Text(text) => Some(text),
@@ -71,7 +71,7 @@ impl Reply {
         }
     }
 
-    /// Returns the texts in it.
+    /// Returns the strings in it.
     pub fn texts(&self) -> Vec<String> {
         self.items().iter().filter_map(|item| item.text().map(str::to_owned)).collect()
     }
@@ -80,17 +80,17 @@ impl Reply {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection to the server, logged in.
+/// An authenticated connection to the server.
 pub struct Connection {
     stream: BufStream<Box<dyn Stream>>,
     address: String,
 }
 
 impl Connection {
-    /// Connects, gives the password and chooses the database.
+    /// Connects, authenticates and selects the database.
     ///
     /// # Errors
-    /// When the server is not there or refuses us.
+    /// If the server is unreachable or refuses the login.
     pub async fn open(server: &Server) -> Result<Self> {
         let address = server.address();
         let connecting = async {
@@ -100,7 +100,7 @@ impl Connection {
             })
         };
         let unreachable = |reason: String| Error::Unreachable { server: address.clone(), reason };
-        let stream = tokio::time::timeout(PATIENCE, connecting).await;
+        let stream = tokio::time::timeout(TIMEOUT, connecting).await;
         let stream = stream.map_err(|_| unreachable("it does not answer".into()))?;
         let stream = stream.map_err(|error| unreachable(error.to_string()))?;
         let mut connection = Connection { stream: BufStream::new(stream), address };
@@ -116,26 +116,26 @@ impl Connection {
     /// Sends one command and returns the reply.
     ///
     /// # Errors
-    /// When the connection breaks or the server refuses.
+    /// If the connection breaks or the server returns an error.
     pub async fn one(&mut self, command: &[&str]) -> Result<Reply> {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
         let mut replies = self.all(&[command]).await?;
         replies.pop().ok_or_else(|| Error::failed("redis: no reply"))
     }
 
-    /// Sends all commands at once and returns the replies, in their order.
+    /// Sends all commands at once and returns the replies in order.
     ///
     /// # Errors
-    /// When the connection breaks or the server refuses one of them; the others are done.
+    /// If the connection breaks or the server returns an error for one of them; the others are executed.
     pub async fn all(&mut self, commands: &[Vec<String>]) -> Result<Vec<Reply>> {
         let talk = talk(&mut self.stream, commands);
-        let replies = tokio::time::timeout(PATIENCE, talk).await;
+        let replies = tokio::time::timeout(TIMEOUT, talk).await;
         let broken = |reason: String| Error::failed(format!("{}: {reason}", self.address));
         let replies = replies.map_err(|_| broken("it does not answer".into()))?;
         let replies = replies.map_err(|error| broken(error.to_string()))?;
         for (reply, command) in replies.iter().zip(commands) {
             if let Reply::Refused(reason) = reply {
-                // The name of the command alone: its arguments may be secret.
+                // Only the name of the command, because its arguments may be secret.
                 let name = command.first().map(String::as_str).unwrap_or_default();
                 return Err(broken(format!("{name}: {reason}")));
             }
@@ -159,7 +159,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Send + Unpin>(
     Ok(replies)
 }
 
-/// A command is a list of texts, each with its length before it.
+/// Encodes a command: a list of strings, each with its length.
 fn packed(command: &[String]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
     for word in command {
@@ -194,7 +194,7 @@ fn reply<'a, S: AsyncBufReadExt + Send + Unpin>(
             "*" => match count(rest, MOST_ITEMS)? {
                 None => Ok(Reply::Nothing),
                 Some(items) => {
-                    // Not more than a little is reserved for what is merely announced.
+                    // Memory is reserved in small steps, not for what is merely announced.
                     let mut all = Vec::with_capacity(items.min(64));
                     for _ in 0..items {
                         all.push(reply(stream, depth + 1).await?);
@@ -207,7 +207,7 @@ fn reply<'a, S: AsyncBufReadExt + Send + Unpin>(
     })
 }
 
-/// A length; -1 is nothing at all.
+/// Reads a length; -1 means null.
 fn count(text: &str, most: usize) -> std::io::Result<Option<usize>> {
     if text == "-1" {
         return Ok(None);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_merely_announced_takes_no_memory_and_ends_in_an_error() {
+    async fn announced_sizes_reserve_no_memory_and_end_in_an_error() {
         for bytes in ["$536870912\r\nabc", "*10000000\r\n", "$99999999999999\r\n", "?\r\n", "", "\r\n", "+OK"] {
             assert!(read(bytes).await.is_err(), "{bytes:?}");
         }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_go_out_together_and_a_refusal_names_the_command_alone() {
+    async fn commands_are_pipelined_and_errors_name_only_the_command() {
         let (ours, mut theirs) = tokio::io::duplex(4096);
         let mut connection =
             Connection { stream: BufStream::new(Box::new(ours)), address: "the Redis server x".into() };

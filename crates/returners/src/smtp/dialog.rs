@@ -1,4 +1,4 @@
-//! Talking to a mail server (RFC 5321), with STARTTLS and a login when they are wanted.
+//! Talks to a mail server (RFC 5321), with STARTTLS and a login if they are configured.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use tracing::{debug, warn};
 use super::mail::{address, on_the_wire};
 use crate::{Error, Result};
 
-/// How long the whole dialog may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The timeout of the whole dialog.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Where systems keep the certificates they trust.
+/// The places of the system's trusted certificates.
 const TRUSTED: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -35,18 +35,18 @@ pub struct Server {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Whether the connection is protected (STARTTLS).
+    /// Whether to use STARTTLS.
     pub tls: bool,
-    /// Whether its certificate is checked.
+    /// Whether to check its certificate.
     pub verify: bool,
-    /// Name and password.
+    /// User and password.
     pub login: Option<(String, String)>,
 }
 
-/// Hands a mail over. It is sent if one of those it is for is accepted.
+/// Submits a mail. It is sent if at least one recipient is accepted.
 ///
 /// # Errors
-/// When the server is not there, or refuses anything but some of the readers.
+/// If the server is unreachable, or refuses anything other than some of the recipients.
 pub async fn send(server: &Server, from: &str, to: &[String], text: &str) -> Result<()> {
     let place = format!("the mail server {}:{}", server.host, server.port);
     let talk = async {
@@ -57,7 +57,7 @@ pub async fn send(server: &Server, from: &str, to: &[String], text: &str) -> Res
         let name = if own.is_ipv6() { format!("[IPv6:{own}]") } else { format!("[{own}]") };
         Dialog::new(stream).run(server, &name, from, to, text).await
     };
-    let ended = tokio::time::timeout(PATIENCE, talk).await;
+    let ended = tokio::time::timeout(TIMEOUT, talk).await;
     ended.map_err(|_| Error::Unreachable { server: place.clone(), reason: "it does not answer".into() })?.map_err(
         |error| match error {
             Error::Failed(reason) => Error::failed(format!("{place}: {reason}")),
@@ -73,7 +73,7 @@ struct Dialog {
     stream: BufReader<Box<dyn Stream>>,
 }
 
-/// An answer of the server: its number, and the lines of its text.
+/// A reply of the server: its code, and the lines of its text.
 #[derive(Debug)]
 struct Answer {
     code: u16,
@@ -81,7 +81,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Passes an answer on if it is a good one.
+    /// Returns a successful reply, or an error.
     fn expect(self, doing: &str) -> Result<Self> {
         match self.code {
             200..400 => Ok(self),
@@ -89,7 +89,7 @@ impl Answer {
         }
     }
 
-    /// The words that follow the name of an extension the server has.
+    /// Returns the parameters of an extension that the server supports.
     fn extension(&self, name: &str) -> Option<Vec<String>> {
         self.lines.iter().skip(1).find_map(|line| {
             let mut words = line.split([' ', '=']);
@@ -134,7 +134,7 @@ impl Dialog {
         self.write(&on_the_wire(text)).await?;
         self.answer().await?.expect("the mail")?;
         debug!("smtp_return: Message sent.");
-        // The mail is theirs now, whatever they say to a good-bye.
+        // The server has accepted the mail, whatever it answers to QUIT.
         let _ = self.ask("QUIT").await;
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Dialog {
     }
 
     async fn protected(self, server: &Server) -> Result<Self> {
-        // What was sent before the protection began is not believed.
+        // What was sent before TLS began is not trusted.
         if !self.stream.buffer().is_empty() {
             return Err(Error::failed("the server sent more than an answer to STARTTLS"));
         }
@@ -204,7 +204,7 @@ impl Dialog {
         self.stream.flush().await.map_err(Error::failed)
     }
 
-    /// Reads an answer; all of its lines but the last have a dash behind the number.
+    /// Reads a reply; all of its lines except the last have a dash after the code.
     async fn answer(&mut self) -> Result<Answer> {
         const LONGEST: u64 = 8192;
         const MOST: usize = 200;
@@ -247,7 +247,7 @@ mod tests {
         Server { host: "h".into(), port: 25, tls: false, verify: true, login }
     }
 
-    /// Plays a server that says these lines, whatever it is told, and returns what it was told.
+    /// Plays a server that sends these lines, whatever it receives, and returns what it received.
     async fn play(server: &Server, says: &str) -> (Result<()>, String) {
         let (ours, mut theirs) = duplex(1 << 16);
         theirs.write_all(says.as_bytes()).await.unwrap();
@@ -262,7 +262,7 @@ mod tests {
     const HELLO: &str = "220 x\r\n250-x\r\n250-SIZE 1\r\n250 AUTH PLAIN LOGIN\r\n";
 
     #[tokio::test]
-    async fn a_mail_is_handed_over() {
+    async fn a_mail_is_submitted() {
         let (done, told) =
             play(&server(None), &format!("{HELLO}250 a\r\n250 b\r\n550 no\r\n354 go\r\n250 ok\r\n221 bye\r\n")).await;
         done.unwrap();
@@ -271,14 +271,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_login_is_given_and_its_refusal_told_without_the_password() {
+    async fn a_refused_login_is_reported_without_the_password() {
         let (done, told) = play(&server(Some(("me", "secret"))), &format!("{HELLO}535 wrong\r\n")).await;
         assert_eq!(done.unwrap_err().to_string(), "AUTH: 535 wrong");
         assert!(told.ends_with("AUTH PLAIN AG1lAHNlY3JldA==\r\n"), "{told}");
     }
 
     #[tokio::test]
-    async fn refusals_and_broken_answers_are_errors() {
+    async fn refusals_and_malformed_replies_are_errors() {
         let refused = play(&server(None), &format!("{HELLO}250 a\r\n550 no\r\n550 nor you\r\n")).await.0;
         assert_eq!(refused.unwrap_err().to_string(), "c@d: 550 no; e@f: 550 nor you");
         let told = play(&Server { tls: true, ..server(None) }, HELLO).await.0.unwrap_err().to_string();

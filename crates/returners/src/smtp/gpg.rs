@@ -1,4 +1,4 @@
-//! Mails only their readers can read, by the program `gpg`.
+//! Encrypts mails with the program `gpg`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tracing::error;
 use super::mail::address;
 use crate::{Error, Result};
 
-/// How long gpg may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of gpg.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns the text encrypted for some readers, with the keys of a user. If that fails the text says so instead.
+/// Returns the text encrypted for some recipients, with the keys of a user. If that fails, the text says so instead.
 ///
 /// # Errors
-/// When there is no such user, or gpg cannot be run; nothing is sent then.
+/// If there is no such user, or gpg cannot be run; nothing is sent then.
 pub async fn encrypted(owner: &str, to: &[String], text: &str) -> Result<String> {
     let user = User::from_name(owner).map_err(Error::failed)?;
     let user = user.ok_or_else(|| Error::option(format!("smtp.gpgowner: there is no user {owner}")))?;
@@ -33,11 +33,11 @@ pub async fn encrypted(owner: &str, to: &[String], text: &str) -> Result<String>
     let mut input = child.stdin.take().ok_or_else(|| Error::failed("gpg has no input"))?;
     let text = text.to_owned();
     let feeding = async move {
-        // A gpg that ends early tells why itself.
+        // A gpg that ends early reports the reason itself.
         let _ = input.write_all(text.as_bytes()).await;
     };
     let both = async { tokio::join!(feeding, child.wait_with_output()).1 };
-    let output = tokio::time::timeout(PATIENCE, both).await;
+    let output = tokio::time::timeout(TIMEOUT, both).await;
     let output = output.map_err(|_| Error::failed("gpg does not end, nothing is sent"))?.map_err(cannot)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

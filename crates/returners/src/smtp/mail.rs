@@ -1,4 +1,4 @@
-//! The text of a mail: head and body.
+//! The text of a mail: header and body.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,20 +6,20 @@ use jiff::Zoned;
 
 /// A mail.
 pub struct Mail<'a> {
-    /// Who sends it.
+    /// The sender.
     pub from: &'a str,
-    /// Whom it is for.
+    /// The recipients.
     pub to: &'a [String],
-    /// What it is about.
+    /// The subject.
     pub subject: &'a str,
-    /// What it says.
+    /// The body.
     pub body: &'a str,
-    /// When.
+    /// The date.
     pub date: Zoned,
 }
 
 impl Mail<'_> {
-    /// The mail as it is sent. Letters outside of ASCII are declared, as UTF-8.
+    /// Returns the mail as it is sent. Characters outside ASCII are declared as UTF-8.
     pub fn text(&self) -> String {
         let plain = self.body.is_ascii();
         let kind = if plain {
@@ -38,7 +38,7 @@ impl Mail<'_> {
     }
 }
 
-/// A line break in a header would begin another one.
+/// A line break in a header would start another header.
 fn one_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
 }
@@ -48,13 +48,13 @@ fn header(text: &str) -> String {
     if text.is_ascii() { text } else { format!("=?utf-8?b?{}?=", STANDARD.encode(text)) }
 }
 
-/// The bare address in `Name <address>`.
+/// Returns the bare address in `Name <address>`.
 pub fn address(text: &str) -> String {
     let bare = text.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or(text, |(bare, _)| bare);
     bare.trim().chars().filter(|letter| !letter.is_control() && !matches!(letter, '<' | '>' | ' ')).collect()
 }
 
-/// The lines of a mail as they go over the wire: each ends with CR LF, and a point at its beginning is doubled.
+/// Returns the lines of a mail as they are sent: each ends with CR LF, and a dot at its beginning is doubled.
 pub fn on_the_wire(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for line in text.replace("\r\n", "\n").replace('\r', "\n").trim_end_matches('\n').split('\n') {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn other_letters_are_declared_and_no_header_is_smuggled_in() {
+    fn other_characters_are_encoded_and_headers_cannot_be_injected() {
         let text = mail("ä", "ö");
         assert!(text.contains("Subject: =?utf-8?b?w6Q=?=\r\n") && text.contains("charset=utf-8"), "{text}");
         assert!(mail("x\r\nBcc: evil@e", "").contains("Subject: x  Bcc: evil@e\r\n"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_with_cr_lf_and_points_are_doubled() {
+    fn lines_end_with_cr_lf_and_dots_are_doubled() {
         assert_eq!(on_the_wire("a\n.\r\n..b\rc\n\n"), "a\r\n..\r\n...b\r\nc\r\n.\r\n");
     }
 }
