@@ -1,7 +1,7 @@
-//! What programs have answered since the machine was started: the file `grains.programs.p` in the cache directory.
+//! Cached answers of programs since the last boot: the file `grains.programs.p` in the cache directory.
 //!
-//! Some answers stay the same until the program is replaced or the machine is started anew, and asking takes longer than all
-//! other grains together. They are known again as long as the machine's boot id and the program's file are the same.
+//! Some answers stay the same until the program is replaced or the machine reboots, and asking takes longer than all other grains
+//! together. They are valid as long as the machine's boot id and the program's file are the same.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use crate::machine::Output;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Answers by question, shared by those who ask side by side.
+/// The answers by question, shared by concurrent callers.
 #[derive(Debug)]
 pub struct Answers {
     path: PathBuf,
     boot: String,
-    known: Mutex<Known>,
+    known: Mutex<CachedAnswers>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedAnswers {
     answers: Map,
     changed: bool,
 }
 
 impl Answers {
-    /// Reads what was kept since the machine was started. `None` where the kernel does not say when that was.
+    /// Reads the answers since the last boot. `None` if the kernel does not provide a boot id.
     pub fn of(opts: &Map) -> Option<Self> {
         let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
         Some(Self::since(cache::directory(opts).join("grains.programs.p"), boot))
@@ -38,14 +38,14 @@ impl Answers {
 
     fn since(path: PathBuf, boot: String) -> Self {
         let answers = read(&path, &boot).unwrap_or_default();
-        Answers { path, boot, known: Mutex::new(Known { answers, changed: false }) }
+        Answers { path, boot, known: Mutex::new(CachedAnswers { answers, changed: false }) }
     }
 
-    /// Returns what a program has answered, or asks it. A program that failed without a word is asked again next time.
+    /// Returns the cached answer of a program, or runs it. A program that failed without output is run again the next time.
     pub fn or_ask(&self, program: &str, args: &[&str], ask: impl FnOnce() -> Option<Output>) -> Option<Output> {
         let Some(file) = identity(Path::new(program)) else { return ask() };
         let question = [&[program], args].concat().join(" ");
-        // Others may ask meanwhile: the lock is not held while the program runs.
+        // The lock is not held while the program runs, so that others can ask.
         if let Some(answer) = self.known().answers.get(&question).and_then(|known| recall(known, &file)) {
             return Some(answer);
         }
@@ -58,7 +58,7 @@ impl Answers {
         Some(answer)
     }
 
-    /// Keeps what is new. Where that fails the programs are asked again next time.
+    /// Stores new answers. If that fails, the programs are run again the next time.
     pub fn store(&self) {
         let mut known = self.known();
         if !std::mem::take(&mut known.changed) {
@@ -70,7 +70,7 @@ impl Answers {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CachedAnswers> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,7 +88,7 @@ fn recall(known: &Value, file: &Value) -> Option<Output> {
     Some(Output { code: Some(code), stdout: known.get_str("stdout")?.to_owned() })
 }
 
-/// What tells a program's file from the one it was before.
+/// The attributes that tell whether a program's file was replaced.
 fn identity(program: &Path) -> Option<Value> {
     let meta = std::fs::metadata(program).ok()?;
     let numbers = [meta.dev().cast_signed(), meta.ino().cast_signed(), meta.mtime(), meta.mtime_nsec(), meta.ctime()];
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_hold_until_the_program_or_the_boot_is_another() {
+    fn answers_are_cached_until_the_program_changes_or_a_reboot() {
         let folder = tempfile::tempdir().unwrap();
         let (path, program) = (folder.path().join("answers"), folder.path().join("program"));
         std::fs::write(&program, "one").unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_failures_to_start_are_not_kept() {
+    fn empty_answers_are_not_cached() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         std::fs::write(&program, "").unwrap();

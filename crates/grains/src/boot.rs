@@ -1,10 +1,10 @@
-//! How the system was started: `kernelparams`, `efi`, `efi-secure-boot`, `transactional`, `machine_id`.
+//! The boot of the system: `kernelparams`, `efi`, `efi-secure-boot`, `transactional`, `machine_id`.
 
 use value::{Map, Value, list, map};
 
 use crate::Machine;
 
-/// Returns the grains of the start of the system.
+/// Returns the grains of the boot.
 pub fn boot(machine: &Machine) -> Map {
     let mut grains = Map::new();
     if let Some(line) = machine.read("/proc/cmdline") {
@@ -17,7 +17,7 @@ pub fn boot(machine: &Machine) -> Map {
     grains
 }
 
-/// Pairs of name and value. As in Salt, a value that holds a further `=` is not told (`root=UUID=…`).
+/// Returns pairs of name and value. As in Salt, a value with another `=` is omitted (`root=UUID=…`).
 fn kernel_parameters(line: &str) -> Value {
     let pair = |word: String| -> Value {
         let parts: Vec<&str> = word.split('=').collect();
@@ -27,7 +27,7 @@ fn kernel_parameters(line: &str) -> Value {
     split_words(line).into_iter().map(pair).collect()
 }
 
-/// Splits as a shell does: blanks, quotes, backslashes.
+/// Splits like a shell: blanks, quotes, backslashes.
 fn split_words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut chars = line.chars();
@@ -54,7 +54,7 @@ fn efi(machine: &Machine) -> Map {
     map! { "efi" => directory.is_some(), "efi-secure-boot" => secure }
 }
 
-/// The last byte of the variable tells; which file holds it depends on the interface of the kernel.
+/// The last byte of the variable is its value; the file depends on the interface of the kernel.
 fn secure_boot(machine: &Machine, directory: &str) -> bool {
     let suffix = if directory.ends_with("efivars") { "" } else { "/data" };
     let names: Vec<String> =

@@ -1,4 +1,4 @@
-//! Grains kept on disk between starts: the option `grains_cache` and the file `grains.cache.p`.
+//! Cached grains: the option `grains_cache` and the file `grains.cache.p`.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +17,7 @@ fn path(opts: &Map) -> PathBuf {
     directory(opts).join("grains.cache.p")
 }
 
-/// Returns the grains of an earlier start, if the option is on and they are young enough.
+/// Returns the cached grains, if the option is on and they are young enough.
 pub fn load(opts: &Map) -> Option<Map> {
     let on = |name: &str| opts.get(name).is_some_and(Value::truthy);
     if !on("grains_cache") || on("refresh_grains_cache") {
@@ -41,7 +41,7 @@ pub fn load(opts: &Map) -> Option<Map> {
     }
 }
 
-/// Keeps the grains, if the option is on; readable by the owner alone.
+/// Caches the grains, if the option is on, readable only by the owner.
 pub fn store(opts: &Map, grains: &Map) {
     if !opts.get("grains_cache").is_some_and(Value::truthy) {
         return;
@@ -53,7 +53,7 @@ pub fn store(opts: &Map, grains: &Map) {
     }
 }
 
-/// Writes beside the file and moves it into place, so that nobody reads half of it.
+/// Writes under a temporary name and renames, so that nobody reads half a file.
 pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension(format!("p.{}", std::process::id()));
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
@@ -68,7 +68,7 @@ mod tests {
     use value::map;
 
     #[test]
-    fn cached_grains_come_back_until_they_are_old() {
+    fn cached_grains_are_used_until_they_are_old() {
         let folder = tempfile::tempdir().unwrap();
         let opts = |expiration: i64| {
             map! {

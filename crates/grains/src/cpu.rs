@@ -4,24 +4,24 @@ use value::{Map, Value, map};
 
 use crate::Machine;
 
-/// Returns what `/proc/cpuinfo` says of the processors.
+/// Returns the grains of `/proc/cpuinfo`.
 pub fn cpu(machine: &Machine) -> Map {
     machine.read("/proc/cpuinfo").map_or_else(|| parse_cpuinfo(""), |text| parse_cpuinfo(&text))
 }
 
-/// Reads the format of `/proc/cpuinfo`, which differs from one architecture to the next.
+/// Parses `/proc/cpuinfo`, whose format differs between architectures.
 fn parse_cpuinfo(text: &str) -> Map {
     let mut count = 0_i64;
     let mut model = None;
     let mut flags = "";
     for (key, rest) in text.lines().filter_map(|line| line.split_once(':')) {
-        // Salt takes what lies between the first and the second colon.
+        // As in Salt, the value is what is between the first and the second colon.
         let value = rest.split(':').next().unwrap_or_default().trim();
         match key.trim() {
             "processor" => count += 1,
-            // S/390 counts by itself.
+            // S/390 has its own count.
             "# processors" => count = value.parse().unwrap_or(count),
-            // "cpu" is what PowerPC calls it.
+            // PowerPC calls it "cpu".
             "vendor_id" | "model name" | "cpu" => model = Some(value),
             "flags" | "Features" => flags = value,
             // Old ARM kernels: "ARMv6-compatible processor rev 7 (v6l)".
@@ -60,7 +60,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn each_architecture_is_understood() {
+    fn the_format_of_each_architecture_is_parsed() {
         let x86 = "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R): X\nflags\t\t: fpu vme\n\n\
                    processor\t: 1\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R): X\nflags\t\t: fpu vme\n";
         let arm = "processor\t: 0\nmodel name\t: ARMv7 Processor rev 4 (v7l)\nFeatures\t: half thumb\n";

@@ -1,8 +1,8 @@
-//! The option `disable_grains`: families of grains an operator does without, by the names of Salt's files.
+//! The option `disable_grains`: families of grains that are disabled, by the names of Salt's files.
 
 use value::{Map, Value};
 
-/// Files of Salt and the grains they bring. All others come from `core`.
+/// Salt's files with their grains. All other grains are from `core`.
 const FILES: &[(&str, &[&str])] = &[
     ("disks", &["disks", "ssds"]),
     ("extra", &["ca_truststore", "efi", "efi-secure-boot", "shell", "transactional"]),
@@ -16,7 +16,7 @@ const FILES: &[(&str, &[&str])] = &[
     ("zfs", &["zfs_support", "zfs_feature_flags"]),
 ];
 
-/// The families that are turned off.
+/// The disabled families.
 pub(crate) struct Disabled(Vec<String>);
 
 impl Disabled {
@@ -29,7 +29,7 @@ impl Disabled {
         self.0.iter().any(|name| name == file)
     }
 
-    /// Takes out the grains of families that are turned off.
+    /// Removes the grains of disabled families.
     pub(crate) fn without(&self, mut grains: Map) -> Map {
         if !self.0.is_empty() {
             grains.retain(|name, _| !self.has(file_of(name.as_str().unwrap_or_default())));
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grains_go_by_the_file_that_brings_them() {
+    fn families_are_disabled_by_salts_file_names() {
         let all = map! { "os" => "Debian", "id" => "a", "disks" => list![], "pid" => 1, "shell" => "/bin/sh" };
         let left = |names: &[&str]| {
             let names: Value = names.iter().copied().collect();

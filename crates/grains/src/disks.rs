@@ -4,7 +4,7 @@ use value::{Map, Value, map};
 
 use crate::Machine;
 
-/// Returns the disks, those that turn and those that do not.
+/// Returns the rotating disks, and the others.
 pub fn disks(machine: &Machine) -> Map {
     let (mut turning, mut solid) = (Vec::new(), Vec::new());
     for device in machine.names("/sys/block") {
@@ -21,7 +21,7 @@ pub fn disks(machine: &Machine) -> Map {
     map! { "disks" => turning, "ssds" => solid }
 }
 
-/// Returns the RAID devices the kernel runs.
+/// Returns the RAID devices that the kernel runs.
 pub fn mdadm(machine: &Machine) -> Map {
     machine.read("/proc/mdstat").map_or_else(Map::new, |text| map! { "mdadm" => mdstat(&text) })
 }
@@ -80,7 +80,7 @@ pub fn zfs(machine: &Machine) -> Map {
     grains
 }
 
-/// Says whether the machine has a Fibre Channel adapter: `fibre_channel_host`.
+/// Returns whether the machine has a Fibre Channel adapter: `fibre_channel_host`.
 pub fn fibre_channel(machine: &Machine) -> Map {
     map! { "fibre_channel_host" => Value::Bool(machine.is_dir("/sys/class/fc_host")) }
 }
@@ -93,7 +93,7 @@ mod tests {
     use value::list;
 
     #[test]
-    fn disks_are_told_apart() {
+    fn rotating_disks_and_ssds_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let block = folder.path().join("sys/block");
         fs::create_dir_all(&block).unwrap();

@@ -4,14 +4,14 @@ use value::{Map, Value, map};
 
 use crate::Machine;
 
-/// Makers of graphics cards that are told by name.
+/// Vendors of graphics cards that have a name in the grain.
 const VENDORS: [&str; 8] = ["nvidia", "amd", "ati", "intel", "cirrus logic", "vmware", "matrox", "aspeed"];
 
-/// The PCI classes, by the names `lspci` has for them, that count as a graphics card.
+/// The PCI classes of graphics cards, by `lspci`'s names.
 const CLASSES: [&str; 4] =
     ["3d controller", "display controller", "processing accelerators", "vga compatible controller"];
 
-/// Returns the graphics cards `lspci` lists. The program is only asked if the kernel knows a device of such a class.
+/// Returns the graphics cards that `lspci` lists. The program runs only if the kernel knows a device of such a class.
 pub fn gpus(machine: &Machine, opts: &Map) -> Map {
     let wanted = |name| opts.get(name).is_none_or(|value| value != &Value::Bool(false));
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ pub fn gpus(machine: &Machine, opts: &Map) -> Map {
     map! { "num_gpus" => found.len(), "gpus" => found }
 }
 
-/// Says whether any PCI device is a display controller (class 3) or an accelerator (class 0x12).
+/// Returns whether any PCI device is a display controller (class 3) or an accelerator (class 0x12).
 fn has_graphics(machine: &Machine) -> bool {
     let directory = "/sys/bus/pci/devices";
     machine.names(directory).iter().any(|device| {
@@ -34,7 +34,7 @@ fn has_graphics(machine: &Machine) -> bool {
     })
 }
 
-/// Reads what `lspci -vmm` prints: paragraphs of `Key:<tab>value`.
+/// Parses the output of `lspci -vmm`: paragraphs of `Key:<tab>value`.
 fn parse_lspci(text: &str) -> Vec<Map> {
     text.split("\n\n").filter_map(parse_device).collect()
 }

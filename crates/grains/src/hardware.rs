@@ -1,4 +1,4 @@
-//! Maker and firmware: `manufacturer`, `productname`, `serialnumber`, `uuid`, `bios*`, `boardname`.
+//! Vendor and firmware: `manufacturer`, `productname`, `serialnumber`, `uuid`, `bios*`, `boardname`.
 
 use value::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::Machine;
 
 const DMI: &str = "/sys/class/dmi/id";
 
-/// The grains and the files of the kernel's table of the firmware (DMI) they come from.
+/// The grains with their files in the kernel's firmware table (DMI).
 const FILES: [(&str, &str); 8] = [
     ("biosversion", "bios_version"),
     ("biosvendor", "bios_vendor"),
@@ -18,7 +18,7 @@ const FILES: [(&str, &str); 8] = [
     ("serialnumber", "product_serial"),
 ];
 
-/// Returns what the firmware says of the machine; what the user may not read is left out.
+/// Returns the grains of the firmware table; what the user may not read is omitted.
 pub fn hardware(machine: &Machine) -> Map {
     let mut grains = device_tree(machine);
     for (grain, file) in FILES {
@@ -29,7 +29,7 @@ pub fn hardware(machine: &Machine) -> Map {
     grains
 }
 
-/// Returns what the device tree says, on machines that have one instead of DMI.
+/// Returns the grains of the device tree, on machines that have one instead of DMI.
 fn device_tree(machine: &Machine) -> Map {
     let text = |name: &str| {
         let text = machine.read(&format!("/proc/device-tree/{name}"))?;
@@ -42,14 +42,14 @@ fn device_tree(machine: &Machine) -> Map {
             None => grains.extend([("productname", model)]),
         }
     }
-    // "system-id" is seen on Power; "serial-number" is the usual name and goes first.
+    // Power has "system-id"; "serial-number" is the usual name and takes precedence.
     if let Some(serial) = text("serial-number").or_else(|| text("system-id")) {
         grains.insert("serialnumber", serial);
     }
     grains
 }
 
-/// Returns a text as `dmidecode` would print it, as far as makers of virtual machines show in it.
+/// Formats a string as `dmidecode` does, as far as the names of virtual machines' vendors need it.
 pub fn dmi_text(machine: &Machine) -> String {
     let field = |file: &str| machine.read_trimmed(&format!("{DMI}/{file}"));
     let mut lines = Vec::new();
@@ -68,8 +68,8 @@ pub fn dmi_text(machine: &Machine) -> String {
     lines.join("\n")
 }
 
-/// Returns the World Wide Names and the like of storage adapters, where the options ask for them: `iscsi_iqn`,
-/// `nvme_nqn`, `fc_wwn`.
+/// Returns the World Wide Names and similar names of storage adapters, if the options request them: `iscsi_iqn`, `nvme_nqn`,
+/// `fc_wwn`.
 pub fn storage_names(machine: &Machine, opts: &Map) -> Map {
     let asked = |option: &str| opts.get(option).is_some_and(Value::truthy);
     let mut grains = Map::new();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_firmware_table_is_read() {
+    fn the_firmware_table_gives_grains() {
         let (_folder, machine) = machine(&[
             ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
             ("sys/class/dmi/id/product_uuid", "4C4C4544-0042\n"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_names_are_told_when_asked_for() {
+    fn storage_names_are_returned_on_request() {
         let (_folder, machine) = machine(&[
             ("etc/iscsi/initiatorname.iscsi", "# x\nInitiatorName=iqn.1993-08.org.debian:01:abc\n"),
             ("etc/nvme/hostnqn", "nqn.2014-08.org.nvmexpress:uuid:1\n"),

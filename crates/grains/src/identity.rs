@@ -1,16 +1,16 @@
-//! Who this minion is: `id`, `master`, `server_id`, `saltversion`, `saltpath`, and what options add.
+//! The identity of this minion: `id`, `master`, `server_id`, `saltversion`, `saltpath`, and grains from options.
 
 use value::{Map, Value, list, map};
 
-/// The release of Salt whose behaviour this program has. Formulas compare it.
+/// The release of Salt that Saltern follows. Formulas compare it.
 pub const SALT_VERSION: (i64, i64) = (3008, 5);
 
-/// Returns the release of Salt whose behaviour this program has, as text.
+/// Returns the release of Salt that Saltern follows, as text.
 pub fn salt_version() -> String {
     format!("{}.{}", SALT_VERSION.0, SALT_VERSION.1)
 }
 
-/// Returns the grains that follow from the options and the program.
+/// Returns the grains of the options and the program.
 pub fn identity(opts: &Map) -> Map {
     let id = opts.get_str("id").unwrap_or_default();
     let mut grains = map! {
@@ -39,7 +39,7 @@ pub fn identity(opts: &Map) -> Map {
     grains
 }
 
-/// Returns a number between 0 and 2³¹ that follows from the id: the SHA-256 of it, taken as a number, modulo 2³¹.
+/// Returns a number below 2³¹ derived from the id: its SHA-256 as a number, modulo 2³¹.
 fn server_id(id: &str) -> i64 {
     let hash = openssl::sha::sha256(id.as_bytes());
     // Only the last four bytes count modulo a power of two.

@@ -1,4 +1,4 @@
-//! What started the system and guards it: `init`, `systemd`, `selinux`.
+//! Init system and security: `init`, `systemd`, `selinux`.
 
 use value::{Map, map};
 
@@ -18,7 +18,7 @@ pub fn init(machine: &Machine) -> Map {
     grains
 }
 
-/// Reads what `systemctl --version` prints: "systemd 252 (…)" and a line of features.
+/// Parses the output of `systemctl --version`: "systemd 252 (…)" and a line of features.
 fn systemd(text: &str) -> Map {
     let mut lines = text.lines();
     let version = lines.next().and_then(|line| line.strip_prefix("systemd ")?.split_whitespace().next());
@@ -31,7 +31,7 @@ fn systemd(text: &str) -> Map {
     }
 }
 
-/// Asks the kernel, as `selinuxenabled` and `getenforce` do; only where those are installed.
+/// Asks the kernel, as `selinuxenabled` and `getenforce` do, but only if these are installed.
 fn selinux(machine: &Machine) -> Option<Map> {
     machine.which("selinuxenabled")?;
     let enforce = machine.read_trimmed("/sys/fs/selinux/enforce");
@@ -64,10 +64,10 @@ fn init_system(machine: &Machine) -> String {
     found.unwrap_or("unknown").to_owned()
 }
 
-/// The program named `init` contains the name of its kind.
+/// The name of the program `init` contains that of the init system.
 fn inside_init(machine: &Machine, program: &str) -> Option<&'static str> {
     let content = machine.read_bytes(program)?.to_ascii_lowercase();
-    // Of several the first in the file counts.
+    // If there are several, the first one in the file counts.
     let place = |name: &str| content.windows(name.len()).position(|part| part == name.as_bytes());
     let found = ["upstart", "sysvinit", "systemd"].into_iter().filter_map(|name| Some((place(name)?, name)));
     found.min().map(|(_, name)| name)
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn selinux_is_told_where_its_tools_are() {
+    fn selinux_is_reported_where_its_tools_are_installed() {
         assert_eq!(selinux(&machine(&[]).1), None);
         let (_folder, off) = machine(&[("usr/sbin/selinuxenabled", ""), ("usr/sbin/getenforce", "")]);
         assert_eq!(selinux(&off), Some(map! { "enabled" => false, "enforced" => "Disabled" }));

@@ -1,8 +1,8 @@
-//! Facts about the machine, one file per family.
+//! Grains: facts about the machine, one file per family.
 //!
-//! [`collect`] gives them all as one map, as a minion sends it. The core grains come first, then the others, then what
-//! the file `grains` beside the configuration and the option `grains` say; each lies over what came before. Nothing
-//! here is kept in memory, and nothing but the resolver leaves the machine.
+//! [`collect`] returns all grains as one map, in the form in which a minion sends it. The core grains come first, then the others,
+//! then those of the file `grains` beside the configuration and of the option `grains`; later ones override earlier ones.
+//! Nothing is kept in memory, and only the resolver uses the network.
 
 mod answers;
 mod boot;
@@ -36,8 +36,8 @@ pub use static_grains::path as static_grains_path;
 
 /// Returns all grains of this machine, from the cache if the option `grains_cache` allows.
 ///
-/// Blocks for some milliseconds, or for as long as the resolver needs, but no longer than five seconds or so. Reads
-/// the options `id`, `master`, `conf_file`, `cachedir`, `grains*`, `enable_*_grains`, `append_domain` and a few more.
+/// Blocks for some milliseconds, or for as long as the resolver needs, but not longer than about five seconds. Reads the
+/// options `id`, `master`, `conf_file`, `cachedir`, `grains*`, `enable_*_grains`, `append_domain` and a few more.
 pub fn collect(opts: &Map) -> Map {
     if let Some(mut grains) = cache::load(opts) {
         // These belong to the process, not to the machine.
@@ -47,7 +47,7 @@ pub fn collect(opts: &Map) -> Map {
     refresh(opts)
 }
 
-/// Returns all grains of this machine, never from the cache; keeps them there if the option says so.
+/// Returns all grains of this machine, never from the cache, and caches them if the option says so.
 pub fn refresh(opts: &Map) -> Map {
     if opts.get("skip_grains").is_some_and(Value::truthy) {
         return Map::new();
@@ -68,8 +68,8 @@ pub fn refresh(opts: &Map) -> Map {
     grains
 }
 
-/// The answers of programs, asked side by side.
-struct Asked {
+/// Collects the answers of programs in parallel.
+struct ProgramAnswers {
     init: Map,
     virtualization: Map,
     arch: Value,
@@ -77,7 +77,7 @@ struct Asked {
     lvm: Map,
 }
 
-/// Returns the grains found on a machine.
+/// Returns the grains of a machine.
 fn of_machine(machine: &Machine, opts: &Map) -> Map {
     let interfaces = network::interfaces();
     let uname = uname();
@@ -126,7 +126,7 @@ fn of_machine(machine: &Machine, opts: &Map) -> Map {
     grains
 }
 
-fn ask_programs(machine: &Machine, opts: &Map, uname: &Map, hardware: &Map, distribution: &Map) -> Asked {
+fn ask_programs(machine: &Machine, opts: &Map, uname: &Map, hardware: &Map, distribution: &Map) -> ProgramAnswers {
     let product = hardware.get_str("productname").unwrap_or_default();
     let family = distribution.get_str("os_family").unwrap_or_default();
     let cpu = uname.get_str("cpuarch").unwrap_or_default();
@@ -136,7 +136,7 @@ fn ask_programs(machine: &Machine, opts: &Map, uname: &Map, hardware: &Map, dist
         let gpus = scope.spawn(|| gpu::gpus(machine, opts));
         let lvm = scope.spawn(|| disks::lvm(machine));
         let arch = os::arch(machine, family, cpu);
-        Asked {
+        ProgramAnswers {
             init: answer(init, "init"),
             virtualization: answer(virtualization, "virtual"),
             arch,
@@ -146,7 +146,7 @@ fn ask_programs(machine: &Machine, opts: &Map, uname: &Map, hardware: &Map, dist
     })
 }
 
-/// A family that fails takes only its own grains with it.
+/// A family that fails omits only its own grains.
 fn answer(thread: std::thread::ScopedJoinHandle<'_, Map>, family: &str) -> Map {
     thread.join().unwrap_or_else(|_| {
         tracing::error!("Failed to load the grains of {family}");
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_minions_own_grains_lie_over_the_found_ones() {
+    fn configured_grains_override_the_found_ones() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("grains"), "role: web\nkernel: Mine\nsite: file\n").unwrap();
         let opts = map! {

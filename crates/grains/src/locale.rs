@@ -18,7 +18,7 @@ pub fn locale(machine: &Machine) -> Map {
     map! { "locale_info" => info }
 }
 
-/// Splits `de_DE.UTF-8@euro`. Where no language is set Python reports American English.
+/// Splits `de_DE.UTF-8@euro`. As in Python, the default is American English.
 fn language(locale: &str) -> (String, String) {
     let plain = locale.split('@').next().unwrap_or_default();
     let (language, encoding) = plain.split_once('.').unwrap_or((plain, ""));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_variable_counts() {
+    fn the_variable_with_the_highest_precedence_counts() {
         let machine = Machine::recorded("/", &[("LC_ALL", ""), ("LC_CTYPE", "fr_FR.UTF-8"), ("LANG", "de_DE.UTF-8")]);
         let grains = value::Value::from(locale(&machine));
         assert_eq!(grains.traverse("locale_info:defaultlanguage", ":"), Some(&"fr_FR".into()));

@@ -1,7 +1,7 @@
 //! The machine as the grains see it: a file tree, an environment, and a few programs.
 //!
-//! Everything is read below a root, so that tests can show trees recorded on other machines. Programs are only run
-//! on the real machine.
+//! Everything is read below a root, so that tests can use trees recorded on other machines. Programs run only on the real
+//! machine.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,13 +16,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::answers::Answers;
 
-/// No program that answers a question about the machine may take longer.
+/// The timeout of a program.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(5);
 
-/// Where programs are looked for after the directories of `PATH`.
+/// The directories where programs are searched after those of `PATH`.
 const USUAL_PLACES: [&str; 6] = ["/sbin", "/bin", "/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// A machine to be described.
+/// A machine to describe.
 #[derive(Clone, Debug)]
 pub struct Machine {
     root: PathBuf,
@@ -31,17 +31,17 @@ pub struct Machine {
     answers: Option<Arc<Answers>>,
 }
 
-/// What a program said.
+/// The output of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// The exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed, without the last line's end.
+    /// Its output, without the last line's end.
     pub stdout: String,
 }
 
 impl Machine {
-    /// This machine, with the environment of this process.
+    /// Returns this machine, with the environment of this process.
     pub fn here() -> Self {
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
@@ -49,12 +49,12 @@ impl Machine {
         Machine { root: PathBuf::from("/"), env, runs_programs: true, answers: None }
     }
 
-    /// The same machine, which remembers what [`Machine::ask`] was answered.
+    /// Adds a cache of the answers to [`Machine::ask`].
     pub(crate) fn remembering(self, answers: Option<Arc<Answers>>) -> Self {
         Machine { answers, ..self }
     }
 
-    /// A machine recorded below a directory. Its programs are found but never run.
+    /// Returns a machine recorded in a directory. Its programs are found but never run.
     pub fn recorded(root: impl Into<PathBuf>, env: &[(&str, &str)]) -> Self {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Machine { root: root.into(), env, runs_programs: false, answers: None }
@@ -65,12 +65,12 @@ impl Machine {
         self.env.get(name).map(String::as_str)
     }
 
-    /// Returns where an absolute path of the machine lies.
+    /// Returns the real path of an absolute path of the machine.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Returns the content of a file as text; bytes that are not text are replaced. `None` when it cannot be read.
+    /// Returns the content of a file as text, with invalid UTF-8 replaced. `None` if it cannot be read.
     pub fn read(&self, path: &str) -> Option<String> {
         self.read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -80,34 +80,34 @@ impl Machine {
         std::fs::read(self.path(path)).ok()
     }
 
-    /// Returns the content of a small file without white space around it; `None` when it is missing.
+    /// Returns the content of a small file without surrounding white space; `None` if it is missing.
     pub fn read_trimmed(&self, path: &str) -> Option<String> {
         self.read(path).map(|text| text.trim().to_owned())
     }
 
-    /// Says whether the path leads to anything.
+    /// Returns whether the path exists.
     pub fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// Says whether the path leads to a directory.
+    /// Returns whether the path is a directory.
     pub fn is_dir(&self, path: &str) -> bool {
         self.path(path).is_dir()
     }
 
-    /// Says whether the path leads to a file.
+    /// Returns whether the path is a file.
     pub fn is_file(&self, path: &str) -> bool {
         self.path(path).is_file()
     }
 
-    /// Returns the sorted names in a directory; none when it cannot be read.
+    /// Returns the sorted names in a directory; none if it cannot be read.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let mut names: Vec<String> = self.names_with(directory, "").collect();
         names.sort();
         names
     }
 
-    /// Returns the names in a directory that begin so, in any order; none when it cannot be read.
+    /// Returns the names in a directory with a prefix, in any order; none if it cannot be read.
     pub fn names_with(&self, directory: &str, start: &str) -> impl Iterator<Item = String> {
         let entries = std::fs::read_dir(self.path(directory)).into_iter().flatten().flatten();
         entries.filter_map(move |entry| {
@@ -116,12 +116,12 @@ impl Machine {
         })
     }
 
-    /// Returns where a symbolic link points to, as written in it.
+    /// Returns the target of a symbolic link, as written in it.
     pub fn link_target(&self, path: &str) -> Option<String> {
         std::fs::read_link(self.path(path)).ok().map(|target| target.to_string_lossy().into_owned())
     }
 
-    /// Returns the path of a program, from `PATH` and then from the usual places.
+    /// Returns the path of a program, from `PATH` or else from the usual directories.
     pub fn which(&self, program: &str) -> Option<String> {
         if program.starts_with('/') {
             return self.is_executable(program).then(|| program.to_owned());
@@ -136,8 +136,8 @@ impl Machine {
         std::fs::metadata(self.path(path)).is_ok_and(executable)
     }
 
-    /// The same as [`Machine::run`], for questions whose answer is the same as long as the machine runs and the program is not
-    /// replaced: an earlier answer will do.
+    /// Like [`Machine::run`], for questions whose answer stays the same until a reboot or until the program is replaced: an earlier
+    /// answer is used.
     pub fn ask(&self, program: &str, args: &[&str]) -> Option<Output> {
         match &self.answers {
             Some(answers) if self.runs_programs => {
@@ -148,7 +148,7 @@ impl Machine {
         }
     }
 
-    /// Runs a program of the machine if it is there. `None` when it is not, cannot be started, or takes too long.
+    /// Runs a program of the machine. `None` if it does not exist, cannot be started, or times out.
     pub fn run(&self, program: &str, args: &[&str]) -> Option<Output> {
         if !self.runs_programs {
             return None;
@@ -156,7 +156,7 @@ impl Machine {
         let path = self.which(program)?;
         let mut command = Command::new(&path);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Translated or coloured answers could not be read.
+        // Translated or coloured output could not be parsed.
         command.env("LC_ALL", "C").env("SYSTEMD_COLORS", "0");
         let child = command.spawn().ok()?;
         let output = wait_for(child, PROGRAM_LIMIT);
@@ -167,11 +167,11 @@ impl Machine {
     }
 }
 
-/// Reads all a child prints until it ends; kills it after the time.
+/// Reads a child's output until it ends, and kills it after the timeout.
 fn wait_for(mut child: Child, limit: Duration) -> Option<Output> {
     let printed = read_until(&mut child, Instant::now() + limit);
     if printed.is_none() {
-        // It may have ended by itself meanwhile, which is as good.
+        // It may have ended meanwhile, which is just as good.
         let _ = child.kill();
     }
     let status = child.wait().ok()?;
@@ -207,13 +207,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_prints_is_heard() {
+    fn the_output_of_a_program_is_returned() {
         let output = Machine::here().run("sh", &["-c", "echo one; echo two; exit 3"]).unwrap();
         assert_eq!(output, Output { code: Some(3), stdout: "one\ntwo".into() });
     }
 
     #[test]
-    fn a_program_that_hangs_is_ended() {
+    fn a_program_that_hangs_is_killed() {
         let child = Command::new("sleep").arg("600").stdout(Stdio::piped()).spawn().unwrap();
         assert_eq!(wait_for(child, Duration::from_millis(20)), None);
     }

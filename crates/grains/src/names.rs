@@ -1,6 +1,6 @@
 //! Names of the machine: `fqdn`, `host`, `domain`, `localhost`, `fqdn_ip4`, `fqdn_ip6`, `fqdns`.
 //!
-//! The resolver may be slow or dead, so all questions to it are asked at once and waited for a limited time.
+//! The resolver may be slow or dead, so all its questions are asked in parallel, with a common timeout.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, channel};
@@ -11,13 +11,13 @@ use value::{Map, map};
 
 use crate::system;
 
-/// How long all look-ups together may take. The C library gives up on a dead name server after ten seconds or more.
+/// The timeout of all look-ups together. The C library gives up on a dead name server only after ten seconds or more.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How many names are asked for at the same time.
+/// The number of parallel look-ups.
 const WORKERS: usize = 16;
 
-/// Look-ups under way.
+/// Look-ups in progress.
 pub struct Lookups {
     hostname: String,
     deadline: Instant,
@@ -25,29 +25,29 @@ pub struct Lookups {
     reverse: Option<Receiver<Option<String>>>,
 }
 
-/// What the resolver says of the host's own name.
+/// The resolver's answers about the host's own name.
 struct Named {
     fqdn: String,
     addresses: Vec<IpAddr>,
 }
 
 impl Lookups {
-    /// Starts asking for the host's full name and its addresses, and, if wanted, for the names of `addresses`.
+    /// Starts to look up the host's full name and its addresses, and, if wanted, the names of `addresses`.
     pub fn start(hostname: String, addresses: Option<Vec<IpAddr>>) -> Self {
         let (sender, named) = channel();
         let host = hostname.clone();
         in_background(move || {
             let fqdn = system::canonical_name(&host).unwrap_or(host);
             let addresses = addresses_of(&fqdn);
-            // Nobody waits any more when the time is over.
+            // Nobody waits any more after the timeout.
             let _ = sender.send(Named { fqdn, addresses });
         });
         let reverse = addresses.map(names_of);
         Lookups { hostname, deadline: Instant::now() + LIMIT, named, reverse }
     }
 
-    /// Returns the grains, waiting for the answers as long as there is time. `has_v4` and `has_v6` tell which kinds
-    /// of addresses the machine has at all.
+    /// Returns the grains, and waits for the answers until the timeout. `has_v4` and `has_v6` tell which types of addresses the
+    /// machine has at all.
     pub fn finish(self, has_v4: bool, has_v6: bool) -> Map {
         let named = self.named.recv_timeout(left(self.deadline)).unwrap_or_else(|_| {
             tracing::warn!("the name of this host was not resolved within {LIMIT:?}; taking {}", self.hostname);
@@ -59,7 +59,7 @@ impl Lookups {
     }
 }
 
-/// Starts asking for the names of addresses; several are asked for at once, but not hundreds.
+/// Starts to look up the names of addresses; several in parallel, but not hundreds.
 fn names_of(addresses: Vec<IpAddr>) -> Receiver<Option<String>> {
     let (sender, names) = channel();
     let workers = addresses.len().min(WORKERS);
@@ -79,7 +79,7 @@ fn names_of(addresses: Vec<IpAddr>) -> Receiver<Option<String>> {
     names
 }
 
-/// A thread for a call that cannot be interrupted. Without one, the look-up is as if unanswered.
+/// Runs a call that cannot be interrupted on a thread. If no thread can be created, the look-up stays unanswered.
 fn in_background(work: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().name("lookup".into()).stack_size(1024 * 1024).spawn(work) {
         tracing::warn!("failed to start a thread for a look-up: {error}");
@@ -125,7 +125,7 @@ pub fn full_name_of(address: IpAddr) -> Option<String> {
     Some(system::canonical_name(&name).filter(|full| full.contains('.')).unwrap_or(name))
 }
 
-/// Returns the name the resolver has for the first address of a host, as Python's `socket.getfqdn` does.
+/// Returns the resolver's name of the first address of a host, like Python's `socket.getfqdn`.
 pub fn full_name_of_host(host: &str) -> Option<String> {
     full_name_of(*addresses_of(host).first()?)
 }
@@ -147,7 +147,7 @@ mod tests {
     use value::Value;
 
     #[test]
-    fn a_full_name_falls_apart_into_host_and_domain() {
+    fn a_full_name_is_split_into_host_and_domain() {
         let named = Named {
             fqdn: "web1.example.org".into(),
             addresses: vec!["192.0.2.1".parse().unwrap(), "::1".parse().unwrap()],
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_come_late_are_left_out() {
+    fn late_names_are_omitted() {
         let (sender, names) = channel();
         sender.send(Some("b".to_owned())).unwrap();
         sender.send(Some("a".to_owned())).unwrap();

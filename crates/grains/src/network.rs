@@ -13,9 +13,9 @@ use crate::Machine;
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Whether it is switched on.
+    /// Whether it is up.
     pub up: bool,
-    /// The interface it stands on (a VLAN's, a tunnel's), if any.
+    /// The interface below it (a VLAN's, a tunnel's), if any.
     pub parent: Option<String>,
     /// Its hardware address, if it has one.
     pub hwaddr: Option<String>,
@@ -28,15 +28,15 @@ pub struct Interface {
 pub struct Address {
     /// The address.
     pub ip: IpAddr,
-    /// Bits of the network.
+    /// The prefix length.
     pub prefix: u8,
     /// The broadcast address (IPv4).
     pub broadcast: Option<Ipv4Addr>,
     /// The label (IPv4), normally the interface's name.
     pub label: String,
-    /// How far it reaches (IPv6): `global`, `link`, `host`, `site`.
+    /// The scope (IPv6): `global`, `link`, `host`, `site`.
     pub scope: &'static str,
-    /// Whether the kernel counts it as secondary: another of the same network came first, or it is temporary.
+    /// Whether the kernel counts it as secondary: another one of the same network came first, or it is temporary.
     pub secondary: bool,
 }
 
@@ -46,7 +46,7 @@ impl Address {
         Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32))).unwrap_or(0))
     }
 
-    /// Returns the address as Salt's `network.interfaces` shows it.
+    /// Returns the address in the form of Salt's `network.interfaces`.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         if self.secondary {
@@ -66,7 +66,7 @@ impl Address {
 }
 
 impl Interface {
-    /// Returns the interface as Salt's `network.interfaces` shows it.
+    /// Returns the interface in the form of Salt's `network.interfaces`.
     pub fn to_map(&self) -> Map {
         let mut map = map! { "up" => self.up };
         map.extend(self.parent.as_deref().map(|parent| ("parent", parent)));
@@ -87,7 +87,7 @@ impl Interface {
         self.addresses.iter().filter(|address| fits(address)).collect()
     }
 
-    /// Returns the addresses of a kind as texts: IPv4, IPv6, then the secondary ones.
+    /// Returns the addresses of a type as strings: IPv4, IPv6, then the secondary ones.
     fn texts(&self, fits: impl Fn(&Address) -> bool) -> Vec<String> {
         let mut sorted = self.chosen(fits);
         sorted.sort_by_key(|address| (address.secondary, address.ip.is_ipv6()));
@@ -101,7 +101,7 @@ pub fn interfaces() -> Vec<Interface> {
     let mut found: Vec<Interface> = Vec::new();
     let Ok(entries) = nix::ifaddrs::getifaddrs() else { return found };
     for entry in entries {
-        // Addresses of an alias ("eth0:1") carry the label instead of the name.
+        // Addresses of an alias ("eth0:1") have the label in place of the name.
         let name = entry.interface_name.split(':').next().unwrap_or_default();
         let storage = entry.address.as_ref();
         if storage.is_none_or(|storage| storage.as_link_addr().is_some()) {
@@ -142,8 +142,8 @@ fn address(entry: &nix::ifaddrs::InterfaceAddress) -> Option<Address> {
     Some(Address { ip, prefix, broadcast, label: entry.interface_name.clone(), scope: scope(ip), secondary: false })
 }
 
-/// Says whether what the C library tells as the broadcast of an address is one. For an address that was given none it tells
-/// 0.0.0.0, the address itself or its peer.
+/// Returns whether the C library's broadcast address is a real one. For an address without one, the library returns 0.0.0.0,
+/// the address itself or its peer.
 fn is_broadcast(ip: Ipv4Addr, prefix: u8, told: Ipv4Addr) -> bool {
     let host = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
     let beside = (u32::from(ip) ^ u32::from(told)) & !host == 0;
@@ -165,7 +165,7 @@ fn scope(ip: IpAddr) -> &'static str {
     }
 }
 
-/// The kernel makes an address secondary when another of the same network is there already.
+/// The kernel makes an address secondary if another one of the same network exists already.
 fn same_network(first: &Address, other: &Address) -> bool {
     match (first.ip, other.ip) {
         (IpAddr::V4(a), IpAddr::V4(b)) => {
@@ -190,7 +190,7 @@ fn read_sys(interface: &str, file: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Returns what `ip` prints behind the `@` of a name.
+/// Returns what `ip` prints after the `@` of a name.
 fn parent(interface: &str) -> Option<String> {
     let number = |file| read_sys(interface, file)?.parse::<u32>().ok();
     let (own, link) = (number("ifindex")?, number("iflink")?);
@@ -200,7 +200,7 @@ fn parent(interface: &str) -> Option<String> {
     if link == 0 {
         return Some("NONE".into());
     }
-    // An interface whose other end lies in another namespace is named by number.
+    // An interface whose other end is in another namespace is named by number.
     let name = std::fs::read_dir("/sys/class/net").ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         let other_end = read_sys(&name, "iflink").is_some_and(|text| text.parse() == Ok(own));
@@ -249,7 +249,7 @@ pub fn gateways(machine: &Machine) -> Map {
     map! { "ip_gw" => v4.truthy() || v6.truthy(), "ip4_gw" => v4, "ip6_gw" => v6 }
 }
 
-/// The address of the first default route, `True` for one without a gateway, `False` for none.
+/// Returns the address of the first default route, `True` for one without a gateway, `False` for none.
 fn gateway4(routes: &str) -> Value {
     let lines = routes.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut defaults = lines.filter(|fields| fields.len() > 7 && fields[1] == "00000000" && fields[7] == "00000000");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_salts_shape() {
+    fn interfaces_have_salts_form() {
         let mut second = v4("192.0.2.3", 24);
         second.secondary = true;
         let interface = Interface {

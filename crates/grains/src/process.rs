@@ -1,5 +1,5 @@
-//! This process and its surroundings: `cwd`, `path`, `systempath`, `shell`, `pid`, `uid`, `gid`, `username`, `groupname`,
-//! and what stands for Python.
+//! This process and its environment: `cwd`, `path`, `systempath`, `shell`, `pid`, `uid`, `gid`, `username`, `groupname`,
+//! and the grains about Python.
 
 use nix::unistd::{Group, User, getegid, geteuid};
 use value::{Map, Value, list, map};
@@ -33,8 +33,8 @@ pub fn process() -> Map {
     }
 }
 
-/// Returns what formulas ask of Python. There is none inside this program, so the machine's `python3` answers, since
-/// that is the one packages are installed for; on a machine without one the version is 3.0.0.
+/// Returns the grains about Python. This program contains none, so they describe the machine's `python3`, since packages are
+/// installed for that one; on a machine without it the version is 3.0.0.
 pub fn python(machine: &Machine) -> Map {
     let found = machine.which("python3");
     let minor =
@@ -46,7 +46,7 @@ pub fn python(machine: &Machine) -> Map {
     grains
 }
 
-/// `python3` is normally a link to a name with the full version.
+/// `python3` is usually a link to a name with the full version.
 fn minor_of(machine: &Machine, path: &str) -> Option<i64> {
     minor_in(&machine.link_target(path)?)
 }
@@ -62,10 +62,10 @@ fn minor_in(name: &str) -> Option<i64> {
     name.rsplit('/').next()?.strip_prefix("python3.")?.parse().ok()
 }
 
-/// Returns the `ps` command that suits the system.
+/// Returns the `ps` command of the system.
 pub fn ps(os_family: &str, virtual_: &str) -> Map {
     let command = match (os_family, virtual_) {
-        // The host of OpenVZ leaves the processes of its guests out.
+        // The host of OpenVZ hides the processes of its guests.
         (_, "openvzhn") => {
             r#"ps -fH -p $(grep -l "^envID:[[:space:]]*0\$" /proc/[0-9]*/status | sed -e "s=/proc/\([0-9]*\)/.*=\1=")  | awk '{ $7=""; print }'"#
         }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_python_is_told() {
+    fn the_machines_python_is_described() {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("usr/bin");
         std::fs::create_dir_all(&bin).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_knows_itself() {
+    fn the_process_grains_are_those_of_this_process() {
         let grains = process();
         assert_eq!(grains.get("pid"), Some(&Value::from(std::process::id())));
         assert!(grains.get_str("username").is_some());

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 
 use crate::Machine;
 
-/// Returns what resolv.conf says; of systemd-resolved's, since the usual one then names only its stub.
+/// Returns the settings of resolv.conf; of systemd-resolved's, if the usual one names only its stub.
 pub fn dns(machine: &Machine) -> Map {
     let resolved = "/run/systemd/resolve/resolv.conf";
     let path = if machine.exists(resolved) { resolved } else { "/etc/resolv.conf" };
@@ -22,7 +22,7 @@ struct Settings {
     options: Vec<String>,
 }
 
-/// Reads the format of resolv.conf(5).
+/// Parses the format of resolv.conf(5).
 pub fn parse(text: &str, path: &str) -> Map {
     let mut settings = Settings::default();
     for line in text.lines() {
@@ -72,7 +72,7 @@ fn add<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-/// Returns address and netmask of a pair; without a netmask the one of the address's class.
+/// Returns address and netmask of a pair; without a netmask, that of the address's class.
 fn sort_network(text: &str) -> Option<String> {
     let (ip, mask) = match text.split_once('/') {
         Some((ip, mask)) => (ip.parse::<Ipv4Addr>().ok()?, netmask(mask)?),

@@ -1,11 +1,10 @@
-//! Grains an operator writes down, and the rules for laying grains over each other: `grains_deep_merge`,
-//! `grains_blacklist`.
+//! Grains that an operator configures, and the rules for merging grains: `grains_deep_merge`, `grains_blacklist`.
 
 use std::path::{Path, PathBuf};
 
 use value::{Map, Value};
 
-/// Returns where the minion's own grains are written: the file `grains` beside the configuration.
+/// Returns the path of the minion's own grains: the file `grains` beside the configuration.
 pub fn path(opts: &Map) -> Option<PathBuf> {
     let conf = Path::new(opts.get_str("conf_file")?);
     let directory = if conf.is_dir() { conf } else { conf.parent()? };
@@ -37,7 +36,7 @@ pub fn from_file(opts: &Map) -> Map {
     }
 }
 
-/// How grains are laid over each other.
+/// How grains are merged.
 pub struct Filter {
     blacklist: Vec<Pattern>,
     deep: bool,
@@ -60,13 +59,13 @@ impl Filter {
         }
     }
 
-    /// Lays grains over others, without those on the blacklist.
+    /// Merges grains over others, without those on the blacklist.
     pub fn lay_over(&self, grains: &mut Map, mut found: Map) {
         found.retain(|key, _| !key.as_str().is_some_and(|key| self.blacklist.iter().any(|pattern| pattern.fits(key))));
         self.lay_unfiltered_over(grains, found);
     }
 
-    /// Lays grains over others.
+    /// Merges grains over others.
     pub fn lay_unfiltered_over(&self, grains: &mut Map, found: Map) {
         if self.deep { merge(grains, found) } else { grains.update(found) }
     }
@@ -84,7 +83,7 @@ impl Pattern {
     }
 }
 
-/// Writes a shell pattern as a regular expression.
+/// Converts a shell pattern to a regular expression.
 fn glob_expression(glob: &str) -> String {
     let mut out = String::new();
     let mut rest = glob;
@@ -110,7 +109,7 @@ fn glob_expression(glob: &str) -> String {
     out
 }
 
-/// Maps are merged key by key; anything else is replaced.
+/// Maps are merged recursively; anything else is replaced.
 fn merge(under: &mut Map, over: Map) {
     for (key, value) in over {
         match (under.get_value_mut(&key), value) {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_merge_goes_into_maps() {
+    fn a_deep_merge_merges_nested_maps() {
         let below = map! { "a" => map! { "x" => 1, "y" => list![1] }, "b" => 1 };
         let above = map! { "a" => map! { "y" => list![2] }, "b" => map! { "c" => 2 } };
         let mut flat = below.clone();

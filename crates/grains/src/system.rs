@@ -1,4 +1,4 @@
-//! Calls into the C library that neither the standard library nor nix offers: names of addresses and the local zone.
+//! Calls into the C library that neither the standard library nor nix offers: names of addresses, and local time.
 
 use std::ffi::{CStr, CString};
 use std::net::IpAddr;

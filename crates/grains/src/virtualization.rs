@@ -1,13 +1,13 @@
-//! What the machine really is: `virtual`, `virtual_subtype`, `virtual_hv_*`.
+//! Virtualization: `virtual`, `virtual_subtype`, `virtual_hv_*`.
 //!
-//! A program that knows (`virt-what`, or `systemd-detect-virt`) is asked first, then the firmware's names decide;
-//! files of the kernel are looked at last and have the last word, containers after hypervisors.
+//! A detection program (`virt-what`, or `systemd-detect-virt`) is asked first, then the firmware's names decide; files of the
+//! kernel come last and override the rest, containers after hypervisors.
 
 use value::{Map, Value, map};
 
 use crate::{Machine, hardware};
 
-/// A kind of virtual machine and what is known beyond it.
+/// A type of virtual machine, with details.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Kind {
     name: Option<String>,
@@ -23,7 +23,7 @@ impl Kind {
         Kind { name: Some(name.to_owned()), subtype: Some(subtype.to_owned()) }
     }
 
-    /// Takes over what the other one knows.
+    /// Adds the details of another result.
     fn learn(&mut self, other: Kind) {
         self.name = other.name.or(self.name.take());
         self.subtype = other.subtype.or(self.subtype.take());
@@ -46,7 +46,7 @@ pub fn virtualization(machine: &Machine, product: &str) -> Map {
     kind.learn(by_cloud(&kind, &dmi));
     let name = match (&kind.name, &kind.subtype) {
         (Some(name), _) => name,
-        // A guest of an unknown kind.
+        // A guest of an unknown type.
         (None, Some(_)) => "virtual",
         (None, None) => "physical",
     };
@@ -58,7 +58,7 @@ pub fn virtualization(machine: &Machine, product: &str) -> Map {
     grains
 }
 
-/// Asks the program made for the question. `None` when there is none or it found nothing.
+/// Asks the detection program. `None` if there is none or it found nothing.
 fn by_program(machine: &Machine) -> Option<Kind> {
     if machine.which("virt-what").is_some() {
         let said = machine.run("virt-what", &[]).filter(|said| said.code == Some(0));
@@ -102,7 +102,7 @@ fn virt_what(line: &str) -> Option<Kind> {
     table.into_iter().find(|(part, _)| line.contains(part)).map(|(_, kind)| kind)
 }
 
-/// Reads the firmware's names as `dmidecode` prints them.
+/// Parses the firmware's names as `dmidecode` prints them.
 fn by_firmware(dmi: &str) -> Kind {
     let has = |part: &str| dmi.contains(part);
     let emulator = ["Vendor: QEMU", "Manufacturer: QEMU", "Vendor: Bochs", "Manufacturer: Bochs"].into_iter().any(has);
@@ -126,7 +126,7 @@ fn by_firmware(dmi: &str) -> Kind {
     kind
 }
 
-/// A process whose root is not the first process's sits in a changed root.
+/// A process whose root is not that of the first process is in a chroot.
 fn by_root(machine: &Machine) -> Kind {
     use std::os::unix::fs::MetadataExt;
     let place = |path: &str| std::fs::metadata(machine.path(path)).ok().map(|meta| (meta.dev(), meta.ino()));
@@ -210,14 +210,14 @@ fn by_container(machine: &Machine) -> Kind {
     ];
     let mut kind =
         table.into_iter().find(|(part, _)| groups.contains(part)).map_or_else(Kind::default, |(_, kind)| kind);
-    // Newer LXC shows only in the environment of the first process.
+    // Newer LXC is visible only in the environment of the first process.
     if machine.read("/proc/1/environ").is_some_and(|text| text.contains("container=lxc")) {
         kind = Kind::with("container", "LXC");
     }
     kind
 }
 
-/// Clouds that rent out machines of a common kind.
+/// Clouds whose machines are of a common type.
 fn by_cloud(kind: &Kind, dmi: &str) -> Kind {
     if !kind.is(&["qemu", "kvm", "xen", "amazon"]) {
         return Kind::default();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_words_become_kinds() {
+    fn answers_of_detection_programs_are_mapped() {
         assert_eq!(systemd_detect_virt("kvm"), Some(Kind::of("kvm")));
         assert_eq!(systemd_detect_virt("docker"), Some(Kind::with("container", "Docker")));
         assert_eq!(systemd_detect_virt("lxc-libvirt"), Some(Kind::with("container", "LXC")));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn files_tell_the_kind() {
+    fn kernel_files_show_the_type() {
         let vendor = "sys/class/dmi/id/sys_vendor";
         let product = "sys/class/dmi/id/product_name";
         let kernel_product = "sys/devices/virtual/dmi/id/product_name";
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn amazon_names_its_machines() {
+    fn amazon_machines_are_recognised() {
         let dmi = "Manufacturer: Amazon EC2\nProduct Name: t3.micro";
         let kind = by_cloud(&Kind::of("kvm"), dmi);
         assert_eq!(kind, Kind::with("Nitro", "Amazon EC2 (t3.micro)"));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn xen_tells_its_version_and_features() {
+    fn the_version_and_features_of_xen_are_read() {
         let found = grains(&[
             ("proc/xen/capabilities", ""),
             ("sys/hypervisor/version/major", "4\n"),

@@ -1,7 +1,7 @@
 //! The distribution: `os`, `os_family`, `osfullname`, `osrelease`, `oscodename`, `osfinger`, `osarch`, `lsb_distrib_*`.
 //!
-//! Salt looks at os-release first and then lets rules from before os-release existed have their say. Both steps are
-//! done here alike, since people target by what they give.
+//! As in Salt, os-release is read first, and then rules from before os-release existed override it. Both steps are kept, since
+//! people target by their results.
 
 mod quirks;
 mod release_file;
@@ -20,13 +20,13 @@ pub fn distribution(machine: &Machine) -> Map {
     if let Some(release) = &release {
         grains.update(from_os_release(release));
     }
-    // The older rules find the release again, so that `osrelease` stays what it was before os-release.
+    // The older rules look for the release again, so that `osrelease` stays what it was before os-release.
     grains.remove("osrelease");
     older_rules(machine, &mut grains, release.as_ref());
     grains
 }
 
-/// Returns what depends on the release alone: `osrelease_info`, `osmajorrelease`, `osfinger`.
+/// Returns what depends only on the release: `osrelease_info`, `osmajorrelease`, `osfinger`.
 pub fn release_parts(grains: &Map) -> Map {
     let text = |key| grains.get_str(key).unwrap_or_default();
     let (os, release) = (text("os"), text("osrelease"));
@@ -52,7 +52,7 @@ fn number_or_text(part: &str) -> Value {
     part.parse::<i64>().ok().filter(|_| digits).map_or_else(|| Value::from(part), Value::Int)
 }
 
-/// Returns the architecture packages are built for.
+/// Returns the architecture of packages.
 pub fn arch(machine: &Machine, family: &str, cpu: &str) -> Value {
     match family {
         "Debian" => {
@@ -107,7 +107,7 @@ pub fn short_name(full: &str, id: Option<&str>) -> String {
     tables::look_up(tables::NAMES, &key).map_or_else(|| name.to_owned(), str::to_owned)
 }
 
-/// Drops "Linux" and "GNU/Linux" with the character before them, whatever their case.
+/// Removes "Linux" and "GNU/Linux" with the character before them, whatever their case.
 fn without_linux(name: &str) -> String {
     let mut left = String::with_capacity(name.len());
     let mut rest = name;
@@ -127,7 +127,7 @@ fn without_linux(name: &str) -> String {
     left
 }
 
-/// Takes a word of ASCII from the beginning, whatever its case.
+/// Strips an ASCII prefix, whatever its case.
 fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (start, rest) = text.split_at_checked(word.len())?;
     start.eq_ignore_ascii_case(word).then_some(rest)
@@ -154,7 +154,7 @@ fn pretty_family(id: &str) -> String {
         .map_or_else(String::new, |first| first.to_uppercase().chain(chars.flat_map(char::to_lowercase)).collect())
 }
 
-/// The rules from before os-release.
+/// Applies the rules from before os-release.
 fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>) {
     let described = grains.get_str("lsb_distrib_description").unwrap_or_default().to_lowercase();
     if described.starts_with("antergos") {
@@ -174,7 +174,7 @@ fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>)
     grains.insert("os_family", tables::look_up(tables::FAMILIES, &os).map_or(os, str::to_owned));
 }
 
-/// Decides on the grains, given the `lsb_distrib_*` found and what all release files together say.
+/// Decides on the grains, from the `lsb_distrib_*` found and the merged release files.
 fn settle(grains: &mut Map, whole: &WholeMachine) {
     let lsb = |grains: &Map, key: &str| grains.get_str(&format!("lsb_distrib_{key}")).map(str::to_owned);
     if !grains.contains_key("osfullname") {
@@ -203,7 +203,7 @@ fn settle(grains: &mut Map, whole: &WholeMachine) {
     }
 }
 
-/// What all release files together say, as Python's package `distro` reads them.
+/// Merges all release files, as Python's package `distro` does.
 struct WholeMachine {
     name: String,
     version: String,
@@ -237,9 +237,9 @@ fn most_precise(versions: Vec<String>) -> String {
 mod tests {
     use super::*;
 
-    /// Each folder of `testdata/os` holds files of a distribution and what the real minion makes of them.
+    /// Each directory of `testdata/os` has the files of a distribution and the grains of the real minion.
     #[test]
-    fn linux_is_no_part_of_a_name() {
+    fn linux_is_removed_from_names() {
         let cases = [
             ("Debian GNU/Linux", "Debian"),
             ("Rocky Linux", "Rocky"),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_is_no_number_has_no_major() {
+    fn a_non_numeric_release_has_no_major_version() {
         let parts = release_parts(&map! { "os" => "Arch", "osfullname" => "Arch", "osrelease" => "rolling" });
         assert_eq!(parts, map! { "osrelease_info" => vec!["rolling"], "osfinger" => "Arch-rolling" });
         assert!(release_parts(&map! { "os" => "Arch", "osrelease" => "" }).is_empty());

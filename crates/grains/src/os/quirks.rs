@@ -1,11 +1,11 @@
-//! Distributions whose files say something other than what Salt has always called them.
+//! Distributions whose files say something other than what Salt calls them.
 
 use value::Map;
 
 use super::release_file::OsRelease;
 use crate::Machine;
 
-/// Returns the codename where `VERSION_CODENAME` is missing.
+/// Returns the codename if `VERSION_CODENAME` is missing.
 pub fn codename(release: &OsRelease) -> Option<String> {
     match release.get("ID").map(String::as_str) {
         Some("astra") => release.get("VARIANT_ID").cloned(),
@@ -14,7 +14,7 @@ pub fn codename(release: &OsRelease) -> Option<String> {
     }
 }
 
-/// Takes "Green Obsidian" out of "8.4 (Green Obsidian)".
+/// Extracts "Green Obsidian" from "8.4 (Green Obsidian)".
 fn bracketed(version: &str) -> Option<String> {
     let (number, rest) = version.split_once(" (")?;
     let close = rest.rfind(')')?;
@@ -23,7 +23,7 @@ fn bracketed(version: &str) -> Option<String> {
     (numeric && close > 0).then(|| rest[..close].to_owned())
 }
 
-/// Sets `lsb_distrib_*` from os-release when there is no lsb-release.
+/// Sets `lsb_distrib_*` from os-release if there is no lsb-release.
 pub fn lsb_from_os_release(grains: &mut Map, release: &OsRelease) {
     let field = |name: &str| release.get(name).map(String::as_str);
     if let Some(name) = field("NAME") {
@@ -80,7 +80,7 @@ fn cpe_parts(cpe: &str) -> Option<(&str, &str)> {
     formatted.then(|| (known(parts[3]), known(parts[5])))
 }
 
-/// Sets `lsb_distrib_*` from the files distributions had before os-release.
+/// Sets `lsb_distrib_*` from the files of distributions before os-release.
 pub fn lsb_from_named_files(machine: &Machine, grains: &mut Map) {
     if let Some(text) = machine.read("/etc/SuSE-release") {
         suse_release(grains, &text);
@@ -169,7 +169,7 @@ fn synology(grains: &mut Map, text: &str) {
     }
 }
 
-/// Leaves of "Rocky Linux 8.4 (Green Obsidian)" what stands in brackets.
+/// Keeps only the text in brackets of "Rocky Linux 8.4 (Green Obsidian)".
 pub fn codename_in_brackets(grains: &mut Map) {
     let os = grains.get_str("os").unwrap_or_default().to_owned();
     let codename = grains.get_str("lsb_distrib_codename").unwrap_or_default();
@@ -184,7 +184,7 @@ pub fn codename_in_brackets(grains: &mut Map) {
     grains.insert("lsb_distrib_codename", codename);
 }
 
-/// SL Micro says it is SLES and names itself only in these fields.
+/// SL Micro calls itself SLES, and has its own name only in these fields.
 pub fn suse_product(grains: &mut Map, release: &OsRelease) {
     let Some(product) = release.get("SUSE_SUPPORT_PRODUCT") else { return };
     let version = release.get("SUSE_SUPPORT_PRODUCT_VERSION").map_or("", String::as_str);

@@ -7,7 +7,7 @@ use crate::Machine;
 /// Names and values of an os-release file.
 pub type OsRelease = BTreeMap<String, String>;
 
-/// Files of `/etc` that look like release files but are something else.
+/// Files of `/etc` that look like release files but are not.
 const IGNORED: [&str; 9] = [
     "board-release",
     "debian_version",
@@ -20,13 +20,13 @@ const IGNORED: [&str; 9] = [
     "system-release",
 ];
 
-/// Reads os-release from its two places. `None` when there is neither.
+/// Reads os-release from its two paths. `None` if there is neither.
 pub fn os_release(machine: &Machine) -> Option<OsRelease> {
     let text = machine.read("/etc/os-release").or_else(|| machine.read("/usr/lib/os-release"))?;
     Some(parse_os_release(&text))
 }
 
-/// Reads `NAME="value"` lines as freedesktop.org describes them, with its defaults for the three names that must be.
+/// Parses `NAME="value"` lines as freedesktop.org specifies, with its defaults for the three required names.
 pub fn parse_os_release(text: &str) -> OsRelease {
     let defaults = [("NAME", "Linux"), ("ID", "linux"), ("PRETTY_NAME", "Linux")];
     let mut release: OsRelease = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -55,7 +55,7 @@ fn unescape(value: &str) -> String {
     plain
 }
 
-/// Reads `/etc/lsb-release` into names such as `lsb_distrib_id`.
+/// Parses `/etc/lsb-release` into names such as `lsb_distrib_id`.
 pub fn lsb_release(machine: &Machine) -> Vec<(String, String)> {
     machine.read("/etc/lsb-release").map_or_else(Vec::new, |text| text.lines().filter_map(lsb_line).collect())
 }
@@ -69,14 +69,14 @@ fn lsb_line(line: &str) -> Option<(String, String)> {
     (known.contains(&name) && end > 0).then(|| (format!("lsb_{}", name.to_lowercase()), value[..end].trim_end().into()))
 }
 
-/// What one line such as "CentOS Linux release 7.9.2009 (Core)" tells.
+/// The parts of a line such as "CentOS Linux release 7.9.2009 (Core)".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReleaseLine {
     /// The name before the version.
     pub name: String,
-    /// The version, or nothing.
+    /// The version, or empty.
     pub version: String,
-    /// What stands in brackets behind it, or nothing.
+    /// The text in brackets after it, or empty.
     pub codename: String,
 }
 
@@ -91,8 +91,8 @@ impl ReleaseLine {
             .unwrap_or_default()
     }
 
-    /// Takes a line apart: the last word with a digit at its end, before an optional codename in brackets, is the
-    /// version; the words "release" and "LTS" around it are dropped.
+    /// Splits a line: the last word that ends with a digit, before an optional codename in brackets, is the version; the words
+    /// "release" and "LTS" around it are dropped.
     pub fn parse(line: &str) -> Self {
         let line = line.trim();
         let (rest, codename) = split_codename(line);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn release_lines_are_taken_apart() {
+    fn release_lines_are_split() {
         for (line, name, version, codename) in [
             ("CentOS Linux release 7.9.2009 (Core)", "CentOS Linux", "7.9.2009", "Core"),
             ("Red Hat Enterprise Linux release 8.4 (Ootpa)", "Red Hat Enterprise Linux", "8.4", "Ootpa"),

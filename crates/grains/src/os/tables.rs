@@ -1,6 +1,6 @@
-//! Which words of the distributions become which grains: facts of Salt's mapping, sorted.
+//! Salt's mapping from names of distributions to grains, sorted.
 
-/// From the full name, without "Linux", without blanks, in small letters, its first ten letters, to the grain `os`.
+/// From the full name, without "Linux" and blanks, in lower case, its first ten characters, to the grain `os`.
 pub const NAMES: &[(&str, &str)] = &[
     ("Junos", "Junos"),
     ("alibabaclo", "Alinux"),
@@ -42,14 +42,14 @@ pub const NAMES: &[(&str, &str)] = &[
     ("void", "Void"),
 ];
 
-/// From `ID` and `NAME` of os-release to the grain `os`, where the name alone would say something else.
+/// From `ID` and `NAME` of os-release to the grain `os`, where the name alone would give another one.
 pub const NAMES_BY_ID: &[(&str, &str, &str)] = &[
     ("astra", "Astra Linux (Orel)", "AstraLinuxCE"),
     ("astra", "Astra Linux (Smolensk)", "AstraLinuxSE"),
     ("pop", "Pop!_OS", "Pop"),
 ];
 
-/// From the grain `os` to the grain `os_family`; what is not here is its own family.
+/// From the grain `os` to the grain `os_family`; an `os` that is not listed is its own family.
 pub const FAMILIES: &[(&str, &str)] = &[
     ("ALT", "RedHat"),
     ("Alinux", "RedHat"),
@@ -128,7 +128,7 @@ pub const FAMILIES: &[(&str, &str)] = &[
     ("openSUSE Tumbleweed", "Suse"),
 ];
 
-/// Returns the second of the pair that begins with the key.
+/// Returns the second element of the pair that begins with the key.
 pub fn look_up(table: &[(&'static str, &'static str)], key: &str) -> Option<&'static str> {
     table.binary_search_by(|(name, _)| (*name).cmp(key)).ok().map(|place| table[place].1)
 }
