@@ -135,12 +135,16 @@ fn remember(cachedir: &Path) {
     jobs.store_return(LATER, &id("web1"), &returned(state.into(), Some("highstate"))).unwrap();
 }
 
+type FunctionCall = (Kind, &'static str, Value, Map);
+
 /// Calls in the order they are made; later ones see what earlier ones changed.
-fn calls() -> Vec<(Kind, &'static str, Value, Map)> {
+fn calls() -> Vec<FunctionCall> {
+    [runner_calls(), wheel_calls()].concat()
+}
+
+fn runner_calls() -> Vec<FunctionCall> {
     let runner = |fun, args: Value, kwargs: Map| (Kind::Runner, fun, args, kwargs);
-    let wheel = |fun, args: Value, kwargs: Map| (Kind::Wheel, fun, args, kwargs);
     let metadata = map! { "foo" => "test.ping" };
-    let pending = map! { "minions_pre" => list!["new2"] };
     vec![
         runner("jobs.list_jobs", list![], map! {}),
         runner("jobs.list_jobs", list![], map! { "search_metadata" => metadata.clone() }),
@@ -216,6 +220,13 @@ fn calls() -> Vec<(Kind, &'static str, Value, Map)> {
         runner("manage.not_present", list![], map! {}),
         runner("saltutil.sync_all", list![], map! {}),
         runner("error.error", list![], map! {}),
+    ]
+}
+
+fn wheel_calls() -> Vec<FunctionCall> {
+    let wheel = |fun, args: Value, kwargs: Map| (Kind::Wheel, fun, args, kwargs);
+    let pending = map! { "minions_pre" => list!["new2"] };
+    vec![
         wheel("key.list", list!["acc"], map! {}),
         wheel("key.list", list!["all"], map! {}),
         wheel("key.list_all", list![], map! {}),
