@@ -33,7 +33,7 @@ impl std::str::FromStr for Size {
 }
 
 impl Size {
-    /// Returns the number of minions at a time, at least one, for so many minions in all.
+    /// Returns the size of a batch, at least one, for a total number of minions.
     pub fn of(self, minions: usize) -> usize {
         let size = match self {
             Size::Count(count) => count,
@@ -116,7 +116,7 @@ impl Batch {
         self.halted
     }
 
-    /// Returns whether the run is over.
+    /// Returns whether the run has ended.
     pub fn is_done(&self) -> bool {
         self.halted || (self.pending.is_empty() && self.active.is_empty())
     }

@@ -95,7 +95,7 @@ enum Phase {
     },
     /// Nobody runs the job any more; only the deadlines are still open.
     Closing,
-    /// The job is over.
+    /// The job has ended.
     Done,
 }
 
@@ -164,7 +164,7 @@ impl Gather {
         tags
     }
 
-    /// Returns whether the job is over.
+    /// Returns whether the job has ended.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }

@@ -1,6 +1,6 @@
 //! The client of a master on this host: publishes jobs, gathers returns.
 //!
-//! Decisions are separate from sockets: [`gather`] decides when a job is over, [`batch`] which minions are next.
+//! Decisions are separate from sockets: [`gather`] decides when a job has ended, [`batch`] which minions are next.
 //! [`LocalClient`] connects them with the event bus and request port of a Saltern or Salt master.
 
 mod alive;

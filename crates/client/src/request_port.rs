@@ -65,7 +65,7 @@ impl RequestPort {
         let no_address = || RequestPortError::Address(interface.clone());
         let addresses = self.rt.net().resolve(&host, *port).await.map_err(|_| no_address())?;
         let mut target = Target::plain(*addresses.first().ok_or_else(no_address)?);
-        // A command is over before a heartbeat could report anything.
+        // A command ends before a heartbeat could report anything.
         target.heartbeat = None;
         match kind {
             Kind::Zeromq => Ok(Box::new(ZmqRequester::new(self.rt.clone(), target))),

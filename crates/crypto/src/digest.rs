@@ -45,7 +45,7 @@ impl HashType {
         Self::NAMES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns the type of a digest with so many hex digits, as `source_hash` guesses it.
+    /// Guesses the type of a digest from its number of hex digits, as `source_hash` does.
     pub fn from_hex_len(digits: usize) -> Option<Self> {
         let all = Self::NAMES.iter().map(|(kind, _)| *kind);
         all.into_iter().find(|kind| kind.message_digest().size() * 2 == digits)

@@ -6,7 +6,7 @@ use ::value::{Map, Value};
 use super::settings::Settings;
 use super::text::{lines, sorted};
 
-/// Formats a value, with each line indented by so many blanks.
+/// Formats a value, with each line indented by `indent` spaces.
 pub fn output(data: &Value, settings: &Settings, retcode: i64, indent: usize) -> String {
     let mut display = Display { settings, failed: retcode != 0, lines: Vec::new() };
     display.value(data, indent, "");

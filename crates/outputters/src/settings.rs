@@ -16,7 +16,7 @@ pub enum Indent {
     OneLine,
     /// `pretty`: four blanks, with sorted keys.
     Pretty,
-    /// So many blanks; negative for one line.
+    /// The indentation in spaces; a negative number means one line.
     Width(i64),
 }
 

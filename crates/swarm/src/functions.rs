@@ -87,7 +87,7 @@ fn split(arg: &[Value]) -> (Vec<&Value>, Map) {
     (positional, keywords)
 }
 
-/// Returns results of made-up states, at least one, of about so many bytes in the protocol.
+/// Returns the results of invented states, at least one, with a packed size of about `size` bytes.
 fn highstate(size: usize) -> Value {
     // The size of a state's result without its text, measured in the protocol.
     const BARE: usize = 250;

@@ -37,7 +37,8 @@ impl Changes {
         }
     }
 
-    /// Returns how many changes the summary counts for a state that represents so many.
+    /// Returns how many changes the summary counts for an entry. `folded` is the number of states in it: several equal states
+    /// may be one entry.
     pub fn count(&self, state: &Map, folded: usize) -> usize {
         let inner = state.get("changes").and_then(|changes| changes.get("compressed changes")).and_then(Value::as_map);
         match (self.any, folded > 1) {

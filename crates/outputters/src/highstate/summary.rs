@@ -24,7 +24,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a state that represents so many.
+    /// Counts an entry of `states` equal states.
     pub fn add(&mut self, result: &Value, states: usize, state: &Map) -> Result<(), WrongShape> {
         match self.results.iter_mut().find(|(known, _)| known == result) {
             Some((_, count)) => *count += states,

@@ -15,7 +15,7 @@ use super::database::DatabaseFile;
 use super::journal::{Change, Journal};
 use crate::{Error, Result, disk};
 
-/// So many bytes in memory are written to the database at once.
+/// The number of bytes in memory that triggers a write to the database.
 const FLUSH_SIZE: usize = 16 << 20;
 
 /// The maximum in memory: beyond it, changes wait for the database.
