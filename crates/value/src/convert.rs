@@ -16,7 +16,9 @@ impl From<bool> for Value {
 macro_rules! from_small_integers {
     ($($kind:ty),*) => { $(
         impl From<$kind> for Value {
-            fn from(number: $kind) -> Self { Value::Int(i64::from(number)) }
+            fn from(number: $kind) -> Self {
+                Value::Int(i64::from(number))
+            }
         }
     )* };
 }

@@ -56,16 +56,7 @@ impl Generator<'_> {
                 OpKind::CallBlock(Arc::new(code), call)
             }
             StmtKind::FilterBlock(filter, body) => {
-                let inner = frame.inner(self.funcs.current());
-                inner.symbols.borrow_mut().visit_all(body);
-                inner.symbols.borrow_mut().visit_expr(filter);
-                let enter = self.funcs.enter(&inner);
-                let entry = self.line;
-                let body = self.body(body, &inner)?;
-                self.mark(line);
-                let filter = self.expr(filter, &inner)?;
-                let leave = self.funcs.leave(&inner);
-                ops.push(Op { line: entry, kind: OpKind::FilterBlock { enter, body, filter, line, leave } });
+                ops.push(self.filter_block(filter, body, line, frame)?);
                 return Ok(());
             }
             StmtKind::Block { name, scoped, required, .. } => {
@@ -110,31 +101,57 @@ impl Generator<'_> {
                 OpKind::Do(self.expr(node, frame)?)
             }
             StmtKind::Scope(option, body) => {
-                let inner = frame.inner(self.funcs.current());
-                inner.symbols.borrow_mut().visit_expr(option);
-                inner.symbols.borrow_mut().visit_all(body);
-                let enter = self.funcs.enter(&inner);
-                let entry = self.line;
-                let option = self.expr(option, &inner)?;
-                let body = self.body(body, &inner)?;
-                let leave = self.funcs.leave(&inner);
-                ops.push(Op { line: entry, kind: OpKind::Scope { option, enter, body, leave } });
+                ops.push(self.scope(option, body, frame)?);
                 return Ok(());
             }
-            StmtKind::Break | StmtKind::Continue => {
-                self.mark(line);
-                let is_break = matches!(statement.kind, StmtKind::Break);
-                if !self.funcs.in_loop() {
-                    let text = if is_break { "'break' outside loop" } else { "'continue' not properly in loop" };
-                    let kind = ErrorKind::Other("SyntaxError".into());
-                    let error = Error::syntax(kind, text, self.name.clone(), line);
-                    self.misplaced.get_or_insert(error);
-                }
-                if is_break { OpKind::Break } else { OpKind::Continue }
+            StmtKind::Break => {
+                self.leave_loop("'break' outside loop", line);
+                OpKind::Break
+            }
+            StmtKind::Continue => {
+                self.leave_loop("'continue' not properly in loop", line);
+                OpKind::Continue
             }
         };
         ops.push(Op { line, kind });
         Ok(())
+    }
+
+    fn filter_block(&mut self, filter: &Expr, body: &[Stmt], line: u32, frame: &Frame) -> Result<Op, Stop> {
+        let inner = frame.inner(self.funcs.current());
+        inner.symbols.borrow_mut().visit_all(body);
+        inner.symbols.borrow_mut().visit_expr(filter);
+        let enter = self.funcs.enter(&inner);
+        let entry = self.line;
+        let body = self.body(body, &inner)?;
+        self.mark(line);
+        let filter = self.expr(filter, &inner)?;
+        let leave = self.funcs.leave(&inner);
+        Ok(Op { line: entry, kind: OpKind::FilterBlock { enter, body, filter, line, leave } })
+    }
+
+    fn scope(&mut self, option: &Expr, body: &[Stmt], frame: &Frame) -> Result<Op, Stop> {
+        let inner = frame.inner(self.funcs.current());
+        inner.symbols.borrow_mut().visit_expr(option);
+        inner.symbols.borrow_mut().visit_all(body);
+        let enter = self.funcs.enter(&inner);
+        let entry = self.line;
+        let option = self.expr(option, &inner)?;
+        let body = self.body(body, &inner)?;
+        let leave = self.funcs.leave(&inner);
+        Ok(Op { line: entry, kind: OpKind::Scope { option, enter, body, leave } })
+    }
+
+    /// Remembers `message` when `break` or `continue` stands outside a loop.
+    ///
+    /// Python reports this only after the whole template has compiled, so an error further down comes first.
+    fn leave_loop(&mut self, message: &str, line: u32) {
+        self.mark(line);
+        if !self.funcs.in_loop() {
+            let kind = ErrorKind::Other("SyntaxError".into());
+            let error = Error::syntax(kind, message, self.name.clone(), line);
+            self.misplaced.get_or_insert(error);
+        }
     }
 
     fn output(&mut self, parts: &[Expr], frame: &Frame, ops: &mut Vec<Op>) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use super::frame::Frame;
 use super::macros::{BlockReference, Macro, TemplateReference};
 use super::modules;
 use super::state::State;
-use crate::compile::{AssignBlockOp, AssignOp, Func, Op, OpKind, Part, Target};
+use crate::compile::{AssignBlockOp, AssignOp, Ex, Func, MacroCode, Op, OpKind, Part, Slot, Target, WithOp};
 use crate::error::{Error, ErrorKind};
 use crate::python::{self, str_of, truthy};
 use crate::template::Template;
@@ -128,39 +128,12 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
                 output(state, frame, parts, out)?;
             }
         }
-        OpKind::If(branches, or_else) => {
-            for (line, test, then) in branches {
-                frame.line = *line;
-                if frame.truth(state, test)? {
-                    return body(state, frame, then, out);
-                }
-            }
-            return body(state, frame, or_else, out);
-        }
+        OpKind::If(branches, or_else) => return branch(state, frame, branches, or_else, out),
         OpKind::For(op) => return super::loops::for_loop(state, frame, op, out),
         OpKind::Assign(op) => assign(state, frame, op)?,
         OpKind::AssignBlock(op) => return assign_block(state, frame, op),
-        OpKind::With(op) => {
-            let mut values = Vec::with_capacity(op.values.len());
-            frame.enter(&op.enter);
-            for (target, value) in &op.values {
-                let value = frame.eval(state, value)?;
-                store(state, frame, target, value)?;
-                values.push(());
-            }
-            let flow = body(state, frame, &op.body, out)?;
-            frame.leave(&op.leave);
-            return Ok(flow);
-        }
-        OpKind::Macro { def, slot, context } => {
-            let made = Macro::new(def.clone(), frame);
-            made.shared().for_each(|cell| state.note_shared(cell));
-            let value = Value::object(made);
-            frame.set(*slot, value.clone());
-            if let Some(name) = context {
-                frame.context.set(name, value, true);
-            }
-        }
+        OpKind::With(op) => return with(state, frame, op, out),
+        OpKind::Macro { def, slot, context } => define_macro(state, frame, def, *slot, context.as_ref()),
         OpKind::CallBlock(def, call) => {
             let caller = Value::object(Macro::new(def.clone(), frame));
             let value = frame.call_with_caller(state, call, caller)?;
@@ -179,31 +152,15 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
             frame.leave(leave);
         }
         OpKind::Block { name, scoped, required, unless_parent } => {
-            if *unless_parent && frame.parent_template.is_some() {
-                return Ok(Flow::Next);
+            if !unless_parent || frame.parent_template.is_none() {
+                inherited_block(state, frame, name, scoped.as_deref(), *required, out)?;
             }
-            if *required && lock(&frame.context.blocks).get(name).is_none_or(|stack| stack.len() <= 1) {
-                return Err(Error::runtime(format!("Required block {} not found", python::repr_str(name))));
-            }
-            let mut context = frame.context.clone();
-            if let Some(vars) = scoped {
-                context = context.derived(frame.dump(vars));
-                state.note(&context);
-            }
-            block(state, &context, name, 0, out)?;
         }
         OpKind::Extends { template, fail } => {
             if fail.is_some() && frame.parent_template.is_some() {
                 return Err(Error::runtime("extended multiple times"));
             }
-            let name = frame.eval(state, template)?;
-            let parent = modules::get_template(state, frame, &name)?;
-            let mut blocks = lock(&frame.context.blocks);
-            for (index, (name, _)) in parent.code.blocks.iter().enumerate() {
-                blocks.entry(name.clone()).or_default().push((parent.clone(), index));
-            }
-            drop(blocks);
-            frame.parent_template = Some(parent);
+            extend(state, frame, template)?;
         }
         OpKind::ExtendedTwice => return Err(Error::runtime("extended multiple times")),
         OpKind::Include { template, ignore_missing, context, list } => {
@@ -213,22 +170,14 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
         OpKind::Import { template, slot, context, export } => {
             let name = frame.eval(state, template)?;
             let module = Value::Object(modules::import(state, frame, &name, context.as_deref())?);
-            frame.set(*slot, module.clone());
-            if let Some(name) = export {
-                frame.context.set(name, module, false);
-                frame.context.unexport(name);
-            }
+            bind_import(frame, *slot, export.as_ref(), module);
         }
         OpKind::FromImport { template, names, context, toplevel } => {
             let name = frame.eval(state, template)?;
             let module = modules::import(state, frame, &name, context.as_deref())?;
             for (name, alias, slot) in names {
                 let value = module.export(state, frame, name);
-                frame.set(*slot, value.clone());
-                if *toplevel {
-                    frame.context.set(alias, value, false);
-                    frame.context.unexport(alias);
-                }
+                bind_import(frame, *slot, toplevel.then_some(alias), value);
             }
         }
         OpKind::Do(value) => {
@@ -248,6 +197,88 @@ fn statement(state: &mut State, frame: &mut Frame, op: &Op, out: &mut String) ->
         OpKind::Continue => return Ok(Flow::Continue),
     }
     Ok(Flow::Next)
+}
+
+/// Runs the body of the first branch whose test is true, or else `or_else`.
+fn branch(
+    state: &mut State,
+    frame: &mut Frame,
+    branches: &[(u32, Ex, Vec<Op>)],
+    or_else: &[Op],
+    out: &mut String,
+) -> Result<Flow, Error> {
+    for (line, test, then) in branches {
+        frame.line = *line;
+        if frame.truth(state, test)? {
+            return body(state, frame, then, out);
+        }
+    }
+    body(state, frame, or_else, out)
+}
+
+/// `{% with %}`: the targets are visible in the body only.
+fn with(state: &mut State, frame: &mut Frame, op: &WithOp, out: &mut String) -> Result<Flow, Error> {
+    frame.enter(&op.enter);
+    for (target, value) in &op.values {
+        let value = frame.eval(state, value)?;
+        store(state, frame, target, value)?;
+    }
+    let flow = body(state, frame, &op.body, out)?;
+    frame.leave(&op.leave);
+    Ok(flow)
+}
+
+/// `{% macro %}`; `exported` is the name under which templates that import this one see the macro.
+fn define_macro(state: &mut State, frame: &mut Frame, def: &Arc<MacroCode>, slot: Slot, exported: Option<&Str>) {
+    let made = Macro::new(def.clone(), frame);
+    made.shared().for_each(|cell| state.note_shared(cell));
+    let value = Value::object(made);
+    frame.set(slot, value.clone());
+    if let Some(name) = exported {
+        frame.context.set(name, value, true);
+    }
+}
+
+/// `{% block %}`: prints what the last template in the chain of `extends` has put there.
+fn inherited_block(
+    state: &mut State,
+    frame: &Frame,
+    name: &Str,
+    scoped: Option<&[(Str, Slot)]>,
+    required: bool,
+    out: &mut String,
+) -> Result<(), Error> {
+    if required && lock(&frame.context.blocks).get(name).is_none_or(|stack| stack.len() <= 1) {
+        return Err(Error::runtime(format!("Required block {} not found", python::repr_str(name))));
+    }
+    let mut context = frame.context.clone();
+    if let Some(vars) = scoped {
+        context = context.derived(frame.dump(vars));
+        state.note(&context);
+    }
+    block(state, &context, name, 0, out)
+}
+
+/// `{% extends %}`: loads the parent and appends its blocks, which `super()` reaches.
+fn extend(state: &mut State, frame: &mut Frame, template: &Ex) -> Result<(), Error> {
+    let name = frame.eval(state, template)?;
+    let parent = modules::get_template(state, frame, &name)?;
+    let mut blocks = lock(&frame.context.blocks);
+    for (index, (name, _)) in parent.code.blocks.iter().enumerate() {
+        blocks.entry(name.clone()).or_default().push((parent.clone(), index));
+    }
+    drop(blocks);
+    frame.parent_template = Some(parent);
+    Ok(())
+}
+
+/// Binds an imported name. At the top level the whole template sees it, but as in Jinja it is not exported again.
+fn bind_import(frame: &mut Frame, slot: Slot, toplevel_name: Option<&Str>, value: Value) {
+    frame.set(slot, value.clone());
+    if let Some(name) = toplevel_name {
+        frame.context.set(name, value, false);
+        frame.context.unexport(name);
+    }
 }
 
 fn output(state: &mut State, frame: &mut Frame, parts: &[Part], out: &mut String) -> Result<(), Error> {
