@@ -28,7 +28,7 @@ pub use keys::{KeyError, KeyPool, place};
 pub use limits::{LimitError, raise_open_files};
 pub use options::{Behaviour, Kind, Options};
 pub use report::{ErrorReport, JobReport, Report, RequestReport, RsaReport, SignInReport, WatchReport};
-pub use rsa::{Operations, RsaSpeed};
+pub use rsa::{Operations, RsaSpeed, SigningCost};
 pub use sources::{Sources, SourcesError};
 pub use stats::{Counts, Histogram, Request, Summary};
 pub use swarm::{StartError, Swarm};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use interop::{Master, Salt, Sandbox, Slot};
-use swarm::{Behaviour, Kind, Operations, Options, PrivateKey, RsaSpeed, Swarm};
+use swarm::{Behaviour, Kind, Operations, Options, PrivateKey, RsaSpeed, SigningCost, Swarm};
 use tokio::time::{sleep, timeout};
 
 /// As many as keep the master busy without any of them waiting for long.
@@ -48,6 +48,12 @@ pub fn main() -> Result<()> {
         println!("| {:>6} | {minions:>7} | {rate:>19.0} | {limit:>9.0} | {:>3.0}% |", salt.name(), part * 100.0);
         reached &= part >= WANTED || matches!(kind, Kind::Salt);
     }
+    let cost = SigningCost::measure(&keys[0])?;
+    println!();
+    println!("| signature of a publication, RSA 2048 | µs |");
+    println!("|:-------------------------------------|---:|");
+    println!("| the master signs it, once for all    | {:>2.0} |", cost.sign_us);
+    println!("| each minion verifies it              | {:>2.0} |", cost.verify_us);
     ensure!(reached, "our minions at our master reach less than {:.0}% of what RSA allows", WANTED * 100.0);
     Ok(())
 }
