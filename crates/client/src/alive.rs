@@ -1,47 +1,9 @@
 //! Asks a Saltern master which minions are connected.
 
-use std::time::Duration;
-
 use value::{Value, map};
 
-use crate::held::texts;
+use crate::answers::{Alive, Away, texts};
 use crate::local::{Error, LocalClient};
-
-/// Which minions are connected, as far as the master knows without asking them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Alive {
-    /// Minions whose connection is alive.
-    pub up: Vec<String>,
-    /// Minions without a connection.
-    pub down: Vec<String>,
-    /// Minions that the master cannot judge: they must be pinged.
-    pub unknown: Vec<String>,
-}
-
-/// A minion that is not connected and did not get a job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Away {
-    /// The minion's id.
-    pub id: String,
-    /// The least time since it was connected.
-    pub gone: Duration,
-    /// Whether it has been connected since the master started.
-    pub seen: bool,
-    /// How long it may still take to reconnect and fetch the job.
-    pub wait: Duration,
-}
-
-impl Away {
-    fn of(said: &Value) -> Option<Self> {
-        let span = |name| Duration::try_from_secs_f64(said.get(name)?.as_f64()?).ok();
-        Some(Away {
-            id: said.get("id")?.as_str()?.to_owned(),
-            gone: span("gone")?,
-            seen: said.get("seen").is_some_and(Value::truthy),
-            wait: span("wait")?,
-        })
-    }
-}
 
 impl LocalClient {
     /// Returns the minions that are not connected and did not get a job. The list is empty if the master cannot tell.

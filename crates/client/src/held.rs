@@ -8,24 +8,9 @@ use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
 
+use crate::answers::{seconds, texts};
 use crate::gather::{Gather, Return, Timeouts};
 use crate::local::{AwayCheck, Error, LocalClient, Outcome, Ticket};
-
-/// The master's confirmation that it holds a job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    /// Time until the hold expires.
-    pub left: Duration,
-    /// Expected minions that were not connected when the job was published.
-    pub away: Vec<String>,
-}
-
-impl Held {
-    /// Reads the field `held` of the master's answer.
-    pub(crate) fn of(said: &Value) -> Option<Self> {
-        Some(Held { left: seconds(said.get("left")?)?, away: texts(said.get("away")) })
-    }
-}
 
 /// The state of a job, as the master knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -283,15 +268,6 @@ impl LocalClient {
 /// Returns the minions that have taken the job.
 fn begun(ids: &BTreeSet<String>, states: &Map) -> BTreeSet<String> {
     ids.iter().filter(|id| matches!(states.get_str(id), Some("received" | "started" | "returned"))).cloned().collect()
-}
-
-fn seconds(value: &Value) -> Option<Duration> {
-    Duration::try_from_secs_f64(value.as_f64()?).ok()
-}
-
-/// Returns the strings of a list.
-pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
-    list.and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

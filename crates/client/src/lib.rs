@@ -4,6 +4,7 @@
 //! [`LocalClient`] connects them with the event bus and request port of a Saltern or Salt master.
 
 mod alive;
+mod answers;
 pub mod batch;
 pub mod gather;
 mod held;
@@ -12,7 +13,7 @@ mod request_port;
 pub mod settings;
 pub mod user;
 
-pub use alive::{Alive, Away};
-pub use held::{Held, Progress};
+pub use answers::{Alive, Away, Held};
+pub use held::Progress;
 pub use local::{Error, Job, LocalClient, Outcome, Settings, Ticket};
 pub use request_port::{RequestPortError, RequestPortSettings};

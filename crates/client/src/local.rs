@@ -13,9 +13,8 @@ use wire::MinionId;
 use wire::envelope::Envelope;
 use wire::loads::{PublishRequest, Published};
 
-use crate::alive::Away;
+use crate::answers::{Away, Held};
 use crate::gather::{Action, Gather, Return, Step, Timeouts};
-use crate::held::Held;
 use crate::request_port::{RequestPort, RequestPortError};
 use crate::user;
 

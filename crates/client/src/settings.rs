@@ -3,7 +3,7 @@
 use event::Endpoints;
 use store::jobs::JobCache;
 use transport::Kind;
-use transport::tcp::tls::CertReqs;
+use transport::CertReqs;
 
 use crate::gather::Timeouts;
 use crate::local::Settings;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use value::Value;
 
-use crate::MinionNetwork;
 use crate::opts::FromOption;
 
 /// A port option: one number, to which two are added for each further master, or a list.
@@ -25,6 +24,32 @@ impl BusPorts {
         }
     }
 
+    /// Returns the pairs of ports, for publishing and pulling, of the event bus of a minion with this number of masters.
+    ///
+    /// # Errors
+    /// If a list has another length, a port would be too high, or two are the same.
+    pub(crate) fn pairs(publish: &Self, pull: &Self, masters: usize) -> Result<Vec<(u16, u16)>, String> {
+        let options = [("tcp_pub_port", publish), ("tcp_pull_port", pull)];
+        if let Some(wrong) = options.iter().find_map(|(name, ports)| ports.wrong_length(name, masters)) {
+            return Err(wrong);
+        }
+        let places = u16::try_from(masters.max(1)).map_err(|_| format!("{masters} masters are too many for ports"))?;
+        let mut taken = BTreeMap::new();
+        for place in 0..places {
+            for (name, ports) in options {
+                let port = ports.of(place);
+                let what = format!("option '{name}' for master {}", place + 1);
+                if port == 0 {
+                    return Err(format!("{what} is a port above 65535"));
+                }
+                if let Some(other) = taken.insert(port, what.clone()) {
+                    return Err(format!("{what} and {other} are both port {port}; local event ports must not overlap"));
+                }
+            }
+        }
+        Ok((0..places).map(|place| (publish.of(place), pull.of(place))).collect())
+    }
+
     fn wrong_length(&self, name: &str, masters: usize) -> Option<String> {
         let BusPorts::Each(list) = self else { return None };
         let wrong = list.len() != masters.max(1);
@@ -43,34 +68,6 @@ impl FromOption for BusPorts {
             None => None,
         };
         read.ok_or_else(|| "a port from 1 to 65535, or a list of one for each master".to_owned())
-    }
-}
-
-impl MinionNetwork {
-    /// Returns the pairs of ports, for publishing and pulling, of the event bus of a minion with so many masters.
-    ///
-    /// # Errors
-    /// If a list has another length, a port would be too high, or two are the same.
-    pub fn bus_ports(&self, masters: usize) -> Result<Vec<(u16, u16)>, String> {
-        let options = [("tcp_pub_port", &self.tcp_pub_port), ("tcp_pull_port", &self.tcp_pull_port)];
-        if let Some(wrong) = options.iter().find_map(|(name, ports)| ports.wrong_length(name, masters)) {
-            return Err(wrong);
-        }
-        let places = u16::try_from(masters.max(1)).map_err(|_| format!("{masters} masters are too many for ports"))?;
-        let mut taken = BTreeMap::new();
-        for place in 0..places {
-            for (name, ports) in options {
-                let port = ports.of(place);
-                let what = format!("option '{name}' for master {}", place + 1);
-                if port == 0 {
-                    return Err(format!("{what} is a port above 65535"));
-                }
-                if let Some(other) = taken.insert(port, what.clone()) {
-                    return Err(format!("{what} and {other} are both port {port}; local event ports must not overlap"));
-                }
-            }
-        }
-        Ok((0..places).map(|place| (self.tcp_pub_port.of(place), self.tcp_pull_port.of(place))).collect())
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use value::{Map, Value};
 
 use crate::error::Error;
-use crate::opts::Origins;
+use crate::origin::Origins;
 use crate::{Role, table};
 
 /// What an option does in Saltern.
@@ -615,33 +615,6 @@ pub fn all(role: Role) -> Vec<(&'static str, Effect)> {
     let names = names.chain(INTERNAL.iter().copied()).chain(ALSO_OBEYED.iter().copied());
     let names: BTreeSet<_> = names.chain(table::names(role)).collect();
     names.into_iter().filter_map(|name| Some((name, effect(role, name)?))).collect()
-}
-
-/// The typed fields of both daemons with the options they hold, for the test that looks for their readers.
-pub fn typed_fields() -> Vec<(&'static str, &'static str)> {
-    use crate::{common, master, minion};
-    [
-        master::MasterPaths::FIELDS,
-        master::MasterNetwork::FIELDS,
-        master::MasterKeys::FIELDS,
-        master::Access::FIELDS,
-        master::JobSettings::FIELDS,
-        master::EventSettings::FIELDS,
-        master::ClientSettings::FIELDS,
-        minion::LinkSettings::FIELDS,
-        minion::MinionPaths::FIELDS,
-        minion::MinionNetwork::FIELDS,
-        minion::Trust::FIELDS,
-        minion::Login::FIELDS,
-        minion::MinionJobs::FIELDS,
-        minion::GrainSettings::FIELDS,
-        common::Log::FIELDS,
-        common::Keepalive::FIELDS,
-        common::Output::FIELDS,
-        common::FileSettings::FIELDS,
-        common::PillarSettings::FIELDS,
-    ]
-    .concat()
 }
 
 /// Returns the text of `docs/options.md`.

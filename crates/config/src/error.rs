@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::opts::Origin;
+use crate::origin::Origin;
 
 /// Why a configuration is invalid. Every message names the file, and the line if it is known.
 #[derive(Debug, thiserror::Error)]

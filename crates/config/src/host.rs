@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nix::libc;
 
-use crate::id::Machine;
+use crate::machine::Machine;
 
 /// The real machine.
 #[derive(Clone, Copy, Debug, Default)]

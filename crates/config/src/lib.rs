@@ -13,14 +13,18 @@ mod check;
 mod common;
 pub mod effects;
 mod error;
+mod fields;
 pub mod glob;
 pub mod host;
 mod id;
 mod lookup;
+mod machine;
 mod master;
 mod masters;
 mod minion;
 mod opts;
+mod origin;
+mod paths;
 mod period;
 mod prepare;
 mod read;
@@ -34,12 +38,14 @@ use value::{Map, Value};
 pub use bus_ports::BusPorts;
 pub use common::{CertReqs, FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Roots, Tls, Transport};
 pub use error::Error;
-pub use id::Machine;
+pub use fields::typed_fields;
 pub use lookup::{DEFAULTS, Lookup};
+pub use machine::Machine;
 pub use master::{Access, ClientSettings, EventSettings, JobSettings, Master, MasterKeys, MasterNetwork, MasterPaths};
 pub use masters::{MasterAddress, MasterType, UriFormat, parse_master, parse_masters};
 pub use minion::{GrainSettings, LinkSettings, Login, Minion, MinionJobs, MinionNetwork, MinionPaths, Trust};
-pub use opts::{FromOption, Origin, Origins};
+pub use opts::FromOption;
+pub use origin::{Origin, Origins};
 pub use period::period;
 pub use prepare::UNIX_PATH_MAX;
 pub use saltfile::{Saltfile, client_file};
@@ -93,7 +99,7 @@ impl Source {
     /// A variable whose file does not exist is ignored.
     pub fn find(role: Role, config_dir: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Self {
         if let Some(directory) = config_dir.filter(|directory| *directory != Path::new(CONFIG_DIR)) {
-            let directory = prepare::absolute(&table::expand_home(&directory.display().to_string()));
+            let directory = paths::absolute(&table::expand_home(&directory.display().to_string()));
             return Source { path: Path::new(&directory).join(role.name()) };
         }
         let named = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -101,7 +107,7 @@ impl Source {
             return Source { path };
         }
         match named("SALT_CONFIG_DIR").filter(|_| config_dir.is_none()) {
-            Some(directory) => Source { path: PathBuf::from(prepare::absolute(&directory)).join(role.name()) },
+            Some(directory) => Source { path: PathBuf::from(paths::absolute(&directory)).join(role.name()) },
             None => Self::default_for(role),
         }
     }

@@ -8,8 +8,9 @@ use value::Map;
 use crate::common::{FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Tls, Transport};
 use crate::error::Error;
 use crate::host::Host;
-use crate::id::Machine;
-use crate::opts::{Opts, Origins, options};
+use crate::machine::Machine;
+use crate::opts::{Opts, options};
+use crate::origin::Origins;
 use crate::{LoadOptions, Role, Source, effects, finish, prepare, read};
 
 /// The settings of a master. They never change.

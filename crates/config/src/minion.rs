@@ -9,9 +9,10 @@ use crate::bus_ports::BusPorts;
 use crate::common::{FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Tls, Transport};
 use crate::error::Error;
 use crate::host::Host;
-use crate::id::Machine;
+use crate::machine::Machine;
 use crate::masters::{MasterAddress, MasterType, UriFormat, parse_masters};
-use crate::opts::{Opts, Origins, options};
+use crate::opts::{Opts, options};
+use crate::origin::Origins;
 use crate::{LoadOptions, Role, Source, effects, finish, prepare, read};
 
 /// The settings of a minion. They never change.
@@ -322,5 +323,15 @@ options! {
         grains: Map;
         /// The interval of checks for changed grains in minutes; 0 for never.
         grains_refresh_every: u64;
+    }
+}
+
+impl MinionNetwork {
+    /// Returns the pairs of ports, for publishing and pulling, of the event bus of a minion with this number of masters.
+    ///
+    /// # Errors
+    /// If a list has another length, a port would be too high, or two are the same.
+    pub fn bus_ports(&self, masters: usize) -> Result<Vec<(u16, u16)>, String> {
+        BusPorts::pairs(&self.tcp_pub_port, &self.tcp_pull_port, masters)
     }
 }

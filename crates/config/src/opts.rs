@@ -1,35 +1,13 @@
 //! Options with their origins, and parsing of typed fields.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use value::{Map, Value};
 
 use crate::check::{integer, shown};
 use crate::error::Error;
-
-/// Where an option was set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The file.
-    pub file: Arc<Path>,
-    /// The line in it, from one, if it is known.
-    pub line: Option<u64>,
-}
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}", self.file.display()),
-            None => write!(f, "{}", self.file.display()),
-        }
-    }
-}
-
-/// Where the options of a daemon were set, by name. An option that is not here has its default.
-pub type Origins = HashMap<String, Origin>;
+use crate::origin::Origins;
 
 /// The options of a daemon while they are being prepared.
 #[derive(Debug, Default)]

@@ -2,14 +2,14 @@
 //!
 //! The steps and their order are those of Salt, because each step sees the result of the one before.
 
-use std::path::{Component, Path, PathBuf};
-
 use value::{Map, Value};
 
 use crate::error::Error;
 use crate::glob;
-use crate::id::{self, Machine};
+use crate::id;
+use crate::machine::Machine;
 use crate::opts::Opts;
+use crate::paths::{absolute, join};
 use crate::table;
 use crate::{LoadOptions, Role};
 
@@ -396,33 +396,6 @@ pub(crate) fn has_scheme(log: &str) -> bool {
     let mut letters = scheme.chars();
     letters.next().is_some_and(|first| first.is_ascii_alphabetic())
         && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
-}
-
-/// Joins paths as `os.path.join` does.
-pub(crate) fn join(base: &str, rest: &str) -> String {
-    if rest.starts_with('/') || base.is_empty() {
-        rest.to_owned()
-    } else if rest.is_empty() || base.ends_with('/') {
-        format!("{base}{rest}")
-    } else {
-        format!("{base}/{rest}")
-    }
-}
-
-/// Makes a path absolute without following links.
-pub(crate) fn absolute(path: &str) -> String {
-    let path = Path::new(path);
-    let whole =
-        if path.is_absolute() { path.to_owned() } else { std::env::current_dir().unwrap_or_default().join(path) };
-    let mut clean = PathBuf::new();
-    for part in whole.components() {
-        match part {
-            Component::ParentDir => drop(clean.pop()),
-            Component::CurDir => {}
-            other => clean.push(other),
-        }
-    }
-    clean.display().to_string()
 }
 
 #[cfg(test)]

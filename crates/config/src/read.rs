@@ -9,7 +9,8 @@ use crate::Role;
 use crate::check;
 use crate::error::Error;
 use crate::glob::glob;
-use crate::opts::{Opts, Origin};
+use crate::opts::Opts;
+use crate::origin::Origin;
 use crate::table::{self, Type, expand_home};
 
 /// The maximum depth of includes.

@@ -136,7 +136,7 @@ fn asked_with_prefix(name: &str, literals: &BTreeSet<String>) -> bool {
 #[test]
 fn the_effects_agree_with_the_options_that_the_code_reads() {
     let (own, others) = read();
-    let typed = effects::typed_fields();
+    let typed = saltern_config::typed_fields();
     let mut wrong = Vec::new();
     for (field, option) in &typed {
         if !others.fields.contains(*field) && !own.fields.contains(*field) {

@@ -11,9 +11,6 @@ use bytes::{Bytes, BytesMut};
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
-use openssl::md::Md;
-use openssl::pkey::Id;
-use openssl::pkey_ctx::PkeyCtx;
 use value::Value;
 use wire::msgpack::{self, Decode, Packing};
 
@@ -29,31 +26,6 @@ const MAGIC: &[u8; 12] = b"saltern:gcm:";
 const NONCE_LEN: usize = 12;
 const TAG_LEN: usize = 16;
 const START: usize = MAGIC.len() + NONCE_LEN;
-const INFO: &[u8] = b"saltern bulk aes-256-gcm";
-
-/// The derived key.
-pub(crate) struct BulkKey([u8; 32]);
-
-impl BulkKey {
-    pub(crate) fn derive(secret: &[u8]) -> Result<Self, ErrorStack> {
-        let mut key = [0; 32];
-        let mut hkdf = PkeyCtx::new_id(Id::HKDF)?;
-        hkdf.derive_init()?;
-        hkdf.set_hkdf_md(Md::sha256())?;
-        hkdf.set_hkdf_key(secret)?;
-        hkdf.set_hkdf_salt(&[])?;
-        hkdf.add_hkdf_info(INFO)?;
-        hkdf.derive(Some(&mut key))?;
-        Ok(BulkKey(key))
-    }
-}
-
-impl Drop for BulkKey {
-    fn drop(&mut self) {
-        self.0.fill(0);
-        std::hint::black_box(&self.0);
-    }
-}
 
 impl Crypticle {
     /// Encrypts an answer for a peer that has asked for this form; `nonce` is that of its request.

@@ -13,7 +13,7 @@ use openssl::memcmp;
 use value::{Map, Value};
 use wire::msgpack::{self, Decode, Packing};
 
-use crate::bulk::BulkKey;
+use crate::bulk_key::BulkKey;
 use crate::hmac::{HmacKey, LEN as HMAC_LEN};
 use crate::{InvalidKeyString, KeyString, random};
 

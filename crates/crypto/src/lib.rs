@@ -5,6 +5,7 @@
 //! errors.
 
 mod bulk;
+mod bulk_key;
 mod checksum;
 mod crypticle;
 mod digest;

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::RemoteError;
-
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The error of a request to a file server.
+pub type RemoteError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A file that could not be served, downloaded or stored.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,9 @@
 //! the disk.
 
 mod blobs;
+mod cat_file;
 pub mod checkout;
+mod command;
 mod configuration;
 mod error;
 mod group;

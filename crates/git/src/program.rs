@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,7 +11,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::object::{CatFile, Objects, Oid};
+use crate::cat_file::CatFile;
+use crate::command::command;
+use crate::object::{Objects, Oid};
 use crate::{Error, Result, Secret};
 
 /// Operations on repositories. The program is one implementation.
@@ -42,69 +42,6 @@ pub struct Fetch {
     pub environment: Vec<(&'static str, Secret)>,
     /// The timeout.
     pub timeout: Duration,
-}
-
-/// Variables that `git` and its child programs may need. All others, above all git's own, are removed.
-const PASSED_VARIABLES: [&str; 23] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
-    "XDG_CONFIG_HOME",
-    "SSH_AUTH_SOCK",
-    "KRB5CCNAME",
-    "KRB5_CONFIG",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_SSL_CAINFO",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "CURL_CA_BUNDLE",
-    "http_proxy",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-    "GIT_EXEC_PATH",
-];
-
-/// Returns the program for a repository, in a clean environment and without a terminal.
-pub(crate) fn command(repository: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.env_clear();
-    for name in PASSED_VARIABLES {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    let own = nix::unistd::geteuid();
-    if !is_home_of(own.as_raw())
-        && let Ok(Some(user)) = nix::unistd::User::from_uid(own)
-    {
-        command.env("HOME", user.dir);
-    }
-    command.envs([
-        ("LC_ALL", "C"),
-        ("LANGUAGE", "C"),
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("GIT_ASKPASS", "/bin/false"),
-        ("SSH_ASKPASS", "/bin/false"),
-        ("SSH_ASKPASS_REQUIRE", "force"),
-        ("GIT_ALLOW_PROTOCOL", "file:http:https:ssh:ftp:ftps"),
-        ("GIT_OPTIONAL_LOCKS", "0"),
-    ]);
-    command.env("GIT_DIR", repository);
-    command.current_dir("/").stdin(Stdio::null()).process_group(0);
-    command
-}
-
-/// Returns whether `HOME` belongs to this user: a daemon that has switched users must not read the first user's settings.
-fn is_home_of(user: u32) -> bool {
-    let home = std::env::var_os("HOME").and_then(|home| std::fs::metadata(home).ok());
-    home.is_some_and(|home| user == 0 || home.uid() == user)
 }
 
 /// The program `git` of this machine.
@@ -226,6 +163,8 @@ fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     #[test]

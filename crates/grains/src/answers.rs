@@ -11,7 +11,7 @@ use value::{Map, Value, map};
 use wire::msgpack::{Decode, Packing, pack, unpack};
 
 use crate::cache;
-use crate::machine::Output;
+use crate::output::Output;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 

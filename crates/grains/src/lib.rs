@@ -19,6 +19,7 @@ mod machine;
 pub mod names;
 pub mod network;
 pub mod os;
+mod output;
 mod process;
 mod resolver;
 mod static_grains;
@@ -30,7 +31,8 @@ use std::sync::Arc;
 use value::{Map, Value, map};
 
 pub use identity::{SALT_VERSION, salt_version};
-pub use machine::{Machine, Output};
+pub use machine::Machine;
+pub use output::Output;
 pub use resolver::parse as parse_resolv_conf;
 pub use static_grains::path as static_grains_path;
 

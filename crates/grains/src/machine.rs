@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::answers::Answers;
+use crate::output::Output;
 
 /// The timeout of a program.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(5);
@@ -29,15 +30,6 @@ pub struct Machine {
     env: BTreeMap<String, String>,
     runs_programs: bool,
     answers: Option<Arc<Answers>>,
-}
-
-/// The output of a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// The exit code; `None` if a signal ended it.
-    pub code: Option<i32>,
-    /// Its output, without the last line's end.
-    pub stdout: String,
 }
 
 impl Machine {

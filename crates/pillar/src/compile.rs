@@ -237,6 +237,14 @@ fn top_address(top: &str) -> String {
     if top.starts_with("salt://") { top.to_owned() } else { format!("salt://{}", top.trim_start_matches('/')) }
 }
 
+impl ExternalCall<'_> {
+    /// Compiles a pillar from the files in other directories, with their own top files, and without external pillars.
+    pub fn compile(&self, roots: Roots, pillarenv: Option<&str>) -> Map {
+        let request = Request { pillarenv, pillar_override: None, ext: None, ..*self.request };
+        Compilation::new(self.compiler, &request).of_roots(roots).run_files()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

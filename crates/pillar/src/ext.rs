@@ -11,7 +11,6 @@ use config::Roots;
 use targeting::{Compiled, Context, Facts, TargetType};
 use value::{Map, Value, map};
 
-use crate::compile::Compilation;
 use crate::merge::{Strategy, merge};
 use crate::{Compiler, Request};
 
@@ -50,12 +49,6 @@ pub struct ExternalCall<'a> {
 }
 
 impl ExternalCall<'_> {
-    /// Compiles a pillar from the files in other directories, with their own top files, and without external pillars.
-    pub fn compile(&self, roots: Roots, pillarenv: Option<&str>) -> Map {
-        let request = Request { pillarenv, pillar_override: None, ext: None, ..*self.request };
-        Compilation::new(self.compiler, &request).of_roots(roots).run_files()
-    }
-
     /// Returns the options as external pillars see them, with the `id` of the master itself.
     pub(crate) fn options(&self) -> Map {
         let mut options = (*self.ctx.opts).clone();

@@ -6,6 +6,7 @@ use value::{Map, Value};
 
 use crate::compound::{Expression, Fault, Side, Token, parse, parse_word};
 use crate::ipcidr::Subnet;
+use crate::nodegroup::WORD_LIMIT;
 use crate::{
     Budget, Compare, DEFAULT_DELIMITER, Error, Glob, PyRegex, SubdictMatcher, TargetType, expand_nodegroup, split_list,
 };
@@ -243,9 +244,6 @@ impl Builder<'_> {
         })
     }
 }
-
-/// More words than any sane expression has. Groups that repeat each other could produce any number.
-pub(crate) const WORD_LIMIT: usize = 10_000;
 
 fn shortened(target: &str) -> String {
     match target.char_indices().nth(200) {

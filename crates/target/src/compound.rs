@@ -4,7 +4,8 @@
 //! sets of ids. Both give the same result, except that the master tolerates two things: it closes parentheses left open at the
 //! end, and `not` applies only to the next word or parenthesis.
 
-use crate::nodegroup::OPERATORS;
+/// Words that are operators.
+pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
 
 /// The side that evaluates, which decides what is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

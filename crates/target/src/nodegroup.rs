@@ -3,10 +3,10 @@
 use value::{Map, Value};
 
 use crate::Error;
-use crate::compiled::WORD_LIMIT;
+use crate::compound::OPERATORS;
 
-/// Words that are operators.
-pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
+/// More words than any sane expression has. Groups that repeat each other could produce any number.
+pub(crate) const WORD_LIMIT: usize = 10_000;
 
 /// Returns the words of a compound target that the group stands for.
 ///

@@ -19,6 +19,7 @@ mod publish;
 mod pulse;
 mod serve;
 pub mod tcp;
+mod tls;
 pub mod zeromq;
 
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub use error::Error;
 pub use options::{Heartbeat, Kind, Limits, OnHeard, Target};
 pub use publish::{Audience, Delivery, Departures, Introduction, Payload, Publisher, SubscriberStatus};
 pub use serve::{Incoming, Reply, RequestServer};
-pub use tcp::tls::{CertReqs, Tls, TlsSettings};
+pub use tls::{CertReqs, Tls, TlsSettings};
 
 /// Carries requests to one peer and brings the answers.
 pub trait Requester: Send + Sync {

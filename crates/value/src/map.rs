@@ -194,12 +194,6 @@ impl<'a> IntoIterator for &'a Map {
     }
 }
 
-impl std::fmt::Debug for Map {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&crate::python::repr_map(self))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::{Value, map};

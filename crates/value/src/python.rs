@@ -177,6 +177,13 @@ fn write_bytes(out: &mut String, bytes: &[u8]) {
     out.push(quote as char);
 }
 
+/// Shown as Python shows it: log lines and failed tests then read like those of the real Salt.
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&repr_map(self))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

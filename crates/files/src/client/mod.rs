@@ -17,7 +17,7 @@ use value::{Map, Value, map};
 use crate::{Error, Result, path, url};
 
 pub use listing::CachedDir;
-pub use remote::{LocalRemote, Remote, RemoteError, Reply};
+pub use remote::{LocalRemote, Remote, Reply};
 
 /// Downloads and caches files.
 #[derive(Clone)]

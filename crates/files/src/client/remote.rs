@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use value::{Map, Value};
 
-use crate::FileServer;
-
-/// The error of a request.
-pub type RemoteError = Box<dyn std::error::Error + Send + Sync>;
+use crate::{FileServer, RemoteError};
 
 /// How to unpack an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

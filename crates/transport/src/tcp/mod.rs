@@ -5,7 +5,6 @@ mod reply;
 mod request;
 mod stream;
 mod subscribe;
-pub mod tls;
 mod watch;
 
 pub use publish::publish;

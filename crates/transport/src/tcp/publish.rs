@@ -57,7 +57,7 @@ async fn attend(
 ) -> Result<(), Error> {
     let guest = place.guest();
     // Minions may introduce themselves late, or never; so without TLS there is nothing to wait for.
-    let stream = place.during(limits.handshake, super::tls::secure(connection.stream, tls.as_ref())).await?;
+    let stream = place.during(limits.handshake, crate::tls::secure(connection.stream, tls.as_ref())).await?;
     let (reader, mut writer) = split(stream, Bounds::of_peer(SUBSCRIBER_MESSAGE));
     let (guard, mut queue) = hall.roll.enter(connection.peer, guest, None, hall.rt.now(), limits.queue);
     // Everything is for everybody until the master knows better.

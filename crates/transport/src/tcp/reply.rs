@@ -85,7 +85,7 @@ async fn is_needed_while_idle(room: Arc<Semaphore>) {
 type Introduced = (RawFrame, FrameReader, FrameWriter);
 
 async fn introduction(stream: BoxStream, tls: Option<Tls>, bounds: Bounds) -> Result<Introduced, Error> {
-    let stream = super::tls::secure(stream, tls.as_ref()).await?;
+    let stream = crate::tls::secure(stream, tls.as_ref()).await?;
     let (mut reader, writer) = split(stream, bounds);
     Ok((reader.next_raw().await?, reader, writer))
 }

@@ -103,7 +103,7 @@ impl Tls {
 }
 
 /// Secures a connection that came to us with TLS, if wished.
-pub(super) async fn secure(stream: BoxStream, tls: Option<&Tls>) -> Result<BoxStream, Error> {
+pub(crate) async fn secure(stream: BoxStream, tls: Option<&Tls>) -> Result<BoxStream, Error> {
     match tls {
         None => Ok(stream),
         Some(tls) => tls.accept(stream).await,
