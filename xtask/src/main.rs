@@ -4,6 +4,8 @@
 //! standard library is used, so the chores themselves are built in a moment.
 
 #[cfg(test)]
+mod circles;
+#[cfg(test)]
 mod documents;
 mod fuzz;
 mod instructions;
