@@ -12,17 +12,17 @@ use crate::value::{CallArgs, Native, Str, UndefinedKind, Value};
 /// Variables by name.
 pub type Vars = HashMap<Str, Value, foldhash::fast::RandomState>;
 
-/// Prints a value that a template prints; none for what `str()` gives.
+/// A hook that converts a printed value to text; `None` leaves the value to `str()`.
 pub type Finalize = Arc<dyn Fn(&mut State, &Value) -> Result<Option<String>, Error> + Send + Sync>;
 
-/// How much a rendering may use before it is ended with an error.
+/// The resources a rendering may use; a rendering that exceeds one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Statements, expressions that call something, and items walked.
+    /// Statements, calls, and iterated items.
     pub steps: u64,
     /// Bytes of text written, in all templates and macros together.
     pub output_bytes: usize,
-    /// Calls of macros, includes and recursive loops inside each other.
+    /// Nested calls of macros, includes and recursive loops.
     pub depth: u32,
     /// Bytes of one text or integer.
     pub value_bytes: usize,
@@ -32,11 +32,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        // Far above what formulas need, and low enough that a template that runs away ends before the machine runs out
+        // of memory. Python has no such bounds, so a limit that a working formula reaches would be an incompatibility.
         Limits { steps: 200_000_000, output_bytes: 1 << 30, depth: 300, value_bytes: 256 << 20, items: 16 << 20 }
     }
 }
 
-/// A tag of the host.
+/// A tag that the host adds to the language.
 #[derive(Clone, Debug)]
 pub enum TagKind {
     /// `{% tag as target %}…{% end %}`: the text of the body goes through a filter into the target.
@@ -51,7 +53,7 @@ pub enum TagKind {
         /// The filter.
         filter: Str,
     },
-    /// `{% tag as label %}…{% end %}`: the body is printed, the label only evaluated.
+    /// `{% tag as label %}…{% end %}`: the body is printed; the label is evaluated and dropped.
     Labelled {
         /// The tag that ends it.
         end: &'static [&'static str],
@@ -63,13 +65,13 @@ pub enum TagKind {
 pub struct Environment {
     /// How tags are written.
     pub syntax: Syntax,
-    /// What undefined values do.
+    /// How undefined values behave.
     pub undefined: UndefinedKind,
     /// Refuses attributes that begin with an underscore, and ranges of more than 100,000 numbers.
     pub sandbox: bool,
     /// Escapes what is printed for HTML.
     pub autoescape: bool,
-    /// Prints values in a way of its own.
+    /// The hook that converts printed values to text.
     pub finalize: Option<Finalize>,
     /// Variables of every template, imported ones too.
     pub globals: Vars,
@@ -79,13 +81,13 @@ pub struct Environment {
     pub tests: HashMap<Str, Native>,
     /// Tags of the host by name.
     pub tags: HashMap<Str, TagKind>,
-    /// Knows the tag `do`.
+    /// Enables the tag `do`.
     pub do_tag: bool,
-    /// Knows the tags `break` and `continue`.
+    /// Enables the tags `break` and `continue`.
     pub loop_controls: bool,
     /// Finds templates by name.
     pub loader: Option<Arc<dyn Loader>>,
-    /// The bounds of a rendering.
+    /// The default limits of a rendering.
     pub limits: Limits,
 }
 
@@ -96,7 +98,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// Makes an environment with Jinja's defaults, filters, tests and globals, and the `do` and loop control tags.
+    /// Creates an environment with Jinja's defaults, filters, tests and globals, and the `do` and loop control tags.
     pub fn new() -> Self {
         let mut env = Environment {
             syntax: Syntax::default(),

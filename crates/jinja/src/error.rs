@@ -15,7 +15,7 @@ pub enum ErrorKind {
     TemplateAssertion,
     /// `TemplateNotFound`.
     NotFound,
-    /// `TemplatesNotFound`: none of several.
+    /// `TemplatesNotFound`: none of the listed templates exists.
     NoneFound,
     /// `UndefinedError`.
     Undefined,
@@ -47,7 +47,7 @@ pub enum ErrorKind {
     Assertion,
     /// Python's `UnicodeEncodeError` and `UnicodeDecodeError`.
     Unicode,
-    /// Python's `LookupError` (unknown encodings).
+    /// Python's `LookupError`, which unknown encodings raise.
     Lookup,
     /// Python's `MemoryError`: a value or the output became larger than the limits allow.
     Memory,
@@ -55,7 +55,7 @@ pub enum ErrorKind {
     Steps,
     /// Python's `StopIteration`.
     StopIteration,
-    /// A class of the host, by its name.
+    /// An exception class of the host, by name.
     Other(Str),
 }
 
@@ -90,12 +90,12 @@ impl ErrorKind {
         }
     }
 
-    /// Tells whether Jinja itself raises this for a template that cannot be read.
+    /// Returns whether Jinja itself raises this for a template that cannot be read.
     pub fn is_syntax(&self) -> bool {
         matches!(self, ErrorKind::Syntax | ErrorKind::TemplateAssertion)
     }
 
-    /// Tells whether this is a `TemplateRuntimeError` or a class derived from it.
+    /// Returns whether this is a `TemplateRuntimeError` or a class derived from it.
     pub fn is_runtime(&self) -> bool {
         matches!(self, ErrorKind::Runtime | ErrorKind::Undefined | ErrorKind::Security | ErrorKind::FilterArgument)
     }
@@ -104,11 +104,11 @@ impl ErrorKind {
 /// A place in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The template's name; none for one made from a string without a name.
+    /// The template's name; `None` if it was compiled from text without a name.
     pub template: Option<Str>,
     /// The line, from 1.
     pub line: u32,
-    /// What stands there, as Jinja's tracebacks name it: `top-level template code`, `template`, `block 'name'`.
+    /// The part of the template, as Jinja's tracebacks name it: `top-level template code`, `template`, `block 'name'`.
     pub location: Str,
 }
 
@@ -123,38 +123,39 @@ struct Inner {
 pub struct Error(Box<Inner>);
 
 impl Error {
-    /// Makes an error of a class with a text.
+    /// Creates an error of a class with a text.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), places: Vec::new(), source: None }))
     }
 
-    /// Makes an error of a class of the host, such as `CommandExecutionError`.
+    /// Creates an error of a class of the host, such as `CommandExecutionError`.
     pub fn other(class: &str, message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Other(class.into()), message)
     }
 
-    /// Makes a `TypeError`.
+    /// Creates a `TypeError`.
     pub fn type_error(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Type, message)
     }
 
-    /// Makes a `ValueError`.
+    /// Creates a `ValueError`.
     pub fn value_error(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Value, message)
     }
 
-    /// Makes a `TemplateRuntimeError`.
+    /// Creates a `TemplateRuntimeError`.
     pub fn runtime(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Runtime, message)
     }
 
-    /// Makes a `TemplateNotFound` for a template.
+    /// Creates a `TemplateNotFound` for a template.
     pub fn not_found(name: &str) -> Self {
         Error::new(ErrorKind::NotFound, name)
     }
 
-    /// Makes an error about a template's text at a line.
+    /// Creates an error about a template's text at a line.
     pub(crate) fn syntax(kind: ErrorKind, message: impl Into<String>, template: Option<Str>, line: u32) -> Self {
+        // Jinja's traceback names a template that could not be read `template`, whatever its file is called.
         let mut error = Error::new(kind, message);
         error.0.places.push(Place { template, line, location: "template".into() });
         error
@@ -185,18 +186,20 @@ impl Error {
         self.0.places.first().and_then(|place| place.template.as_deref())
     }
 
-    /// Keeps a value of the host with the error, to be found again with [`Error::payload`].
+    /// Attaches a value of the host to the error; [`Error::payload`] returns it.
     pub fn with_payload(mut self, payload: Arc<dyn Any + Send + Sync>) -> Self {
         self.0.source = Some(payload);
         self
     }
 
-    /// Returns what the host kept with the error.
+    /// Returns the value that the host attached.
     pub fn payload(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.0.source.as_ref()
     }
 
     pub(crate) fn at(mut self, template: &Option<Str>, line: u32, location: &Str) -> Self {
+        // A recursive macro passes the error through every level of its recursion. The innermost places name the fault;
+        // the rest would only fill the log.
         if self.0.places.len() < 64 {
             self.0.places.push(Place { template: template.clone(), line, location: location.clone() });
         }

@@ -9,7 +9,7 @@ use crate::python::repr;
 use crate::run::State;
 use crate::value::{CallArgs, Dict, Function, Object, Range, Str, Tuple, Value, lock};
 
-/// The sandbox allows no longer ranges.
+/// The longest range that Jinja's sandbox allows.
 const MAX_RANGE: usize = 100_000;
 
 /// Adds Jinja's globals to an environment.
@@ -17,6 +17,7 @@ pub(crate) fn install(env: &mut Environment) {
     let mut add = |name: &str, function: Function| {
         env.globals.insert(name.into(), Value::Function(Arc::new(function)));
     };
+    // Error messages show the name of the sandbox's function, not `range`.
     add("range", Function::new("safe_range", range));
     add("dict", Function::class("dict", "dict", |call| make_dict(call, "dict")));
     add(
@@ -42,6 +43,7 @@ pub(crate) fn install(env: &mut Environment) {
             Ok(Value::object(Joiner { sep: [sep].into(), used: Mutex::new(false) }))
         }),
     );
+    // No known template uses it. COMPATIBILITY.md lists it among the things that templates cannot do.
     add("lipsum", Function::new("generate_lorem_ipsum", |_| Err(Error::runtime("not supported: lipsum"))));
 }
 
@@ -69,9 +71,11 @@ fn range(call: &mut CallArgs) -> Result<Value, Error> {
     if given > 3 {
         return Err(Error::type_error(format!("range expected at most 3 arguments, got {given}")));
     }
+    // A single argument is the end, not the start.
     let offset = usize::from(given == 1);
     for (at, value) in call.args.iter().enumerate() {
         numbers[at + offset] = match value {
+            // A bound beyond 64 bits always exceeds the sandbox's range, so that no error of its own is needed.
             Value::Big(_) => return Err(too_big()),
             other => other.as_i64().ok_or_else(|| {
                 let name = other.type_name();
@@ -84,6 +88,7 @@ fn range(call: &mut CallArgs) -> Result<Value, Error> {
         return Err(Error::value_error("range() arg 3 must not be zero"));
     }
     let range = Range { start, stop, step };
+    // Checked before anything iterates: `range(10**9)` must not cost a step of the budget.
     if call.state.env().sandbox && range.len() > MAX_RANGE {
         return Err(too_big());
     }
@@ -95,7 +100,7 @@ fn too_big() -> Error {
     Error::new(ErrorKind::Overflow, text)
 }
 
-/// Attributes that templates may set.
+/// The only object whose attributes a template may set; it carries values out of a loop's scope.
 pub(crate) struct Namespace {
     attributes: Dict,
 }

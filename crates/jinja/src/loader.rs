@@ -1,33 +1,33 @@
-//! Where templates that others include, import or extend come from.
+//! Loaders: the source of templates that others include, import or extend.
 
 use crate::error::Error;
 use crate::run::State;
 use crate::template::Template;
 use crate::value::{Str, Value};
 
-/// What a loader found.
+/// A template that a loader found.
 pub struct Loaded {
-    /// The text, or a template compiled before.
+    /// The text, or a compiled template.
     pub source: Source,
-    /// Variables that become globals for the rest of the rendering, such as the folder of this template.
+    /// Variables that become globals for the rest of the rendering, such as the directory of this template.
     pub globals: Vec<(Str, Value)>,
 }
 
-/// A template as a loader gives it.
+/// A template as a loader returns it.
 pub enum Source {
     /// The text.
     Text(String),
-    /// A template compiled before, with the same environment.
+    /// A template that was compiled with the same environment.
     Compiled(Template),
 }
 
 /// Finds templates by name.
 ///
-/// A rendering asks once for each name and keeps the answer until it ends.
+/// A rendering loads each name once and keeps the result until it ends.
 pub trait Loader: Send + Sync {
     /// Finds a template; fails with [`Error::not_found`] if there is none.
     ///
-    /// `parent` is the template that asks; [`State::global`] gives the globals as they are now.
+    /// `parent` is the name of the requesting template; [`State::global`] returns the current globals.
     fn load(&self, state: &mut State, name: &str, parent: Option<&str>) -> Result<Loaded, Error>;
 }
 

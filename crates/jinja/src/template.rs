@@ -8,24 +8,24 @@ use crate::error::Error;
 use crate::run::{self, State};
 use crate::value::Str;
 
-/// A compiled template: cheap to clone, shared between threads, rendered as often as wanted.
+/// A compiled template: cheap to clone, shared between threads, rendered any number of times.
 #[derive(Clone)]
 pub struct Template {
     pub(crate) env: Arc<Environment>,
     pub(crate) code: Arc<Code>,
 }
 
-/// What one rendering is given beside its variables.
+/// Options of one rendering.
 #[derive(Default)]
 pub struct RenderOptions {
-    /// Variables of imported templates too, on top of the environment's globals.
+    /// Variables that imported templates also see, on top of the environment's globals.
     pub globals: Vars,
-    /// The bounds, if other than the environment's.
+    /// Limits that replace the environment's.
     pub limits: Option<Limits>,
 }
 
 impl Template {
-    /// Compiles a text; `name` is what errors and `{% include %}` chains call it.
+    /// Compiles a text; `name` is the name in errors and in chains of `{% include %}`.
     pub fn compile(env: &Arc<Environment>, name: Option<&str>, source: &str) -> Result<Template, Error> {
         let code = compile::compile(env, name.map(Str::from), source)?;
         Ok(Template { env: env.clone(), code: Arc::new(code) })

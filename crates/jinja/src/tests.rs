@@ -17,6 +17,7 @@ const TESTS: &[(&str, Test)] = &[
     ("defined", |call| Ok(!one(call, "test_defined")?.is_undefined())),
     ("undefined", |call| Ok(one(call, "test_undefined")?.is_undefined())),
     ("filter", |call| {
+        // Python looks the name up in a dictionary, so that an unhashable argument is a TypeError instead of false.
         let name = Key::new(one(call, "test_filter")?)?.into_value();
         Ok(name.as_str().is_some_and(|name| call.state.env().filters.contains_key(name)))
     }),
@@ -25,6 +26,7 @@ const TESTS: &[(&str, Test)] = &[
         Ok(name.as_str().is_some_and(|name| call.state.env().tests.contains_key(name)))
     }),
     ("none", |call| Ok(one(call, "test_none")?.is_none())),
+    // A boolean is a number but not an integer: Jinja's tests separate what Python's isinstance() does not.
     ("boolean", |call| Ok(matches!(one(call, "test_boolean")?, Value::Bool(_)))),
     ("false", |call| Ok(matches!(one(call, "test_false")?, Value::Bool(false)))),
     ("true", |call| Ok(matches!(one(call, "test_true")?, Value::Bool(true)))),
@@ -90,6 +92,7 @@ fn one(call: &mut CallArgs, name: &str) -> Result<Value, Error> {
     if call.args.len() == 1 && call.kwargs.is_empty() {
         return Ok(call.args.swap_remove(0));
     }
+    // This test is Python's builtin itself, which words its argument errors differently from a Python function.
     if name == "callable" {
         let given = call.args.len();
         return Err(Error::type_error(format!("callable() takes exactly one argument ({given} given)")));
@@ -100,6 +103,7 @@ fn one(call: &mut CallArgs, name: &str) -> Result<Value, Error> {
 
 fn remainder(call: &mut CallArgs, name: &str, wanted: i64) -> Result<bool, Error> {
     let value = one(call, name)?;
+    // The operator, not an integer check: `3.0 is odd` holds, and a string is formatted with `%`, as in Jinja.
     let rest = python::modulo(call.state, &value, &Value::Int(2))?;
     python::equal(call.state, &rest, &Value::Int(wanted))
 }
@@ -120,6 +124,8 @@ fn sequence(call: &mut CallArgs) -> Result<bool, Error> {
         | Value::Dict(_)
         | Value::Range(_)
         | Value::Bytes(_) => true,
+        // Jinja tries len() and the attribute `__getitem__`. A lenient undefined value has both; a strict one fails in
+        // len(), which the test swallows.
         Value::Undefined(undefined) => undefined.lenient().is_ok(),
         Value::Object(object) => object.has_items() && object.len(call.state).is_ok_and(|len| len.is_some()),
         _ => false,

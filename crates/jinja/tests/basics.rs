@@ -30,6 +30,7 @@ fn render(source: &str) -> String {
 #[test]
 fn values_are_shared() {
     assert_eq!(render("{% set a = [] %}{% set b = a %}{% do b.append(1) %}{{ a }}"), "[1]");
+    // A value that contains itself must print and not recurse for ever.
     assert_eq!(render("{% set a = {} %}{% do a.update({'x': a}) %}{{ a }}"), "{'x': {...}}");
     assert_eq!(render("{{ {1: 'a'}[True] }} {{ {1: 'a'}[1.0] }}"), "a a");
 }
@@ -47,6 +48,7 @@ impl Object for Probe {
 
 #[test]
 fn nothing_of_a_rendering_with_macros_is_left_behind() {
+    // Each source makes a cycle of its own kind: through the context, a shared cell, a loop, an import, a scoped block.
     let library = "{% set kept = probe %}{% macro shout() %}{{ kept and 'x' }}{% endmacro %}";
     let env = environment(&[("lib", library)]);
     for source in [
@@ -165,6 +167,7 @@ fn bounds_hold() {
         let rendered = Template::compile(&env, None, source).and_then(|t| t.render_with(Vars::default(), options));
         rendered.map_err(|error| error.kind().class().to_string())
     };
+    // Each of these would take the machine's memory before the process noticed.
     for source in ["{{ 'x' * 10**9 }}", "{{ [1] * 10**9 }}", "{{ 10 ** (10 ** 10) }}", "{{ '%999999999d' % 1 }}"] {
         assert_eq!(limited(source), Err("MemoryError".to_string()), "{source}");
     }
@@ -174,6 +177,7 @@ fn bounds_hold() {
         Err("TimeoutError".to_string())
     );
     assert_eq!(limited("{{ range(10 ** 9) }}"), Err("OverflowError".to_string()));
+    // The parser must refuse this before its own recursion overflows the stack, which no test could catch.
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     assert_eq!(limited(&format!("{{{{ {deep} }}}}")), Err("TemplateSyntaxError".to_string()));
 }
@@ -187,6 +191,7 @@ fn depth_costs_no_stack() {
     ] {
         assert_eq!(render(source), "done");
     }
+    // Just below the limits: what is allowed must really work.
     let nested = format!("{{{{ {}1{} }}}}", "[".repeat(140), "]".repeat(140));
     assert_eq!(render(&nested), nested.trim_matches(['{', '}', ' ']));
     let chain = format!("{{{{ 1{} }}}}", " + 1".repeat(240));
@@ -199,6 +204,7 @@ fn depth_costs_no_stack() {
 fn rendered_from_many_threads() {
     let template = Template::compile(&environment(&[]), None, "{% for x in items %}{{ x }}{% endfor %}");
     let template = template.expect("it compiles");
+    // A template is compiled once and then shared by the jobs of a minion.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

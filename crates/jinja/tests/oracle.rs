@@ -34,6 +34,7 @@ fn hand_made_cases() {
     let text = std::fs::read_to_string(testdata("cases.json")).expect("the cases are there");
     let recorded: Json = serde_json::from_str(&text).expect("JSON");
     let cases = recorded["cases"].as_array().expect("a list of cases");
+    // Guards against a truncated file, with which every test would pass.
     assert!(cases.len() >= 500, "only {} cases", cases.len());
     let (different, known) = compare(cases, &recorded["context"]);
     assert_eq!(different, 0, "of {} cases", cases.len());
@@ -63,5 +64,6 @@ fn generated_cases() {
     let (different, known) = compare(&cases, &head["context"]);
     println!("{} cases, {known} known differences", cases.len());
     assert_eq!(different, 0, "of {} cases", cases.len());
+    // The list of known differences must not become the place where new bugs hide.
     assert!(known * 20 <= cases.len(), "{known} known differences");
 }

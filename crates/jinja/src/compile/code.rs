@@ -1,4 +1,4 @@
-//! Code: a tree whose variables are slots of the function they stand in.
+//! Compiled code: a tree whose variables are slots of the enclosing function.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ pub(crate) struct Code {
 
 /// A function: the template itself, a block, a macro, a recursive loop or the condition of a loop.
 pub(crate) struct Func {
-    /// How tracebacks call it.
+    /// Its name in tracebacks.
     pub location: Str,
     pub slots: usize,
-    /// Variables shared with the function around: its slot, our slot.
+    /// Variables shared with the enclosing function: the slot there and the slot here.
     pub captures: Vec<(Slot, Slot)>,
     pub enter: Vec<Load>,
     pub body: Vec<Op>,
     /// The line before the first statement.
     pub line: u32,
-    /// Where `self` goes.
+    /// The slot of `self`.
     pub self_slot: Option<Slot>,
-    /// Where `super` of a block goes.
+    /// The slot of `super`, in a block.
     pub super_slot: Option<Slot>,
     /// The block's name.
     pub block: Option<Str>,
@@ -38,7 +38,7 @@ pub(crate) struct Func {
     pub has_extends: bool,
 }
 
-/// What happens to a variable when its scope is entered.
+/// The initialization of a variable when its scope is entered.
 pub(crate) struct Load {
     pub slot: Slot,
     pub kind: LoadKind,
@@ -55,7 +55,7 @@ pub(crate) enum Part {
     Value(u32, Ex),
 }
 
-/// What is assigned to.
+/// The target of an assignment.
 pub(crate) enum Target {
     Slot(Slot),
     Tuple(Vec<Target>),
@@ -69,7 +69,7 @@ pub(crate) struct Op {
 }
 
 pub(crate) enum OpKind {
-    /// Text and values; only without a parent template if the flag is set.
+    /// Text and values; the flag suppresses them once there is a parent template.
     Output(Vec<Part>, bool),
     If(Vec<(u32, Ex, Vec<Op>)>, Vec<Op>),
     For(Box<ForOp>),
@@ -207,7 +207,7 @@ pub(crate) struct ArgsEx {
 
 pub(crate) struct NamedCall {
     pub name: Str,
-    /// None if the environment did not know it: an error when it is reached.
+    /// `None` if the environment does not know it: an error when it is called.
     pub call: Option<Native>,
     pub args: ArgsEx,
 }
@@ -215,7 +215,7 @@ pub(crate) struct NamedCall {
 pub(crate) enum Ex {
     Const(Value),
     Var(Slot, Str),
-    /// The text of the block that is being filtered.
+    /// The captured text of a `filter` or `set` block.
     Captured,
     Tuple(Vec<Ex>),
     List(Vec<Ex>),
@@ -235,6 +235,6 @@ pub(crate) enum Ex {
     Neg(Box<Ex>),
     Pos(Box<Ex>),
     Concat(Vec<Ex>),
-    /// The condition, what holds if it is true, what else, the line for the message without an else.
+    /// The condition, the value if true, the value if false, and the line for the message without an else.
     Cond(Box<(Ex, Ex, Option<Ex>)>, u32),
 }

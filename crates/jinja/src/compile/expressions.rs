@@ -81,6 +81,7 @@ impl Generator<'_> {
             ExprKind::Neg(node) => Ex::Neg(self.boxed(node, frame)?),
             ExprKind::Pos(node) => Ex::Pos(self.boxed(node, frame)?),
             ExprKind::Cond(test, first, other) => {
+                // Either branch may name a filter that does not exist, as long as it is not chosen.
                 let frame = frame.soft();
                 let first = self.expr(first, &frame)?;
                 let test = self.expr(test, &frame)?;
@@ -120,12 +121,13 @@ impl Generator<'_> {
         })
     }
 
-    /// Compiles what is assigned to, and notes the names for the context.
+    /// Compiles the target of an assignment and records its names for the context.
     pub fn target(&mut self, target: &Expr, frame: &Frame) -> Target {
         match &target.kind {
             ExprKind::Tuple(items) => Target::Tuple(items.iter().map(|item| self.target(item, frame)).collect()),
             ExprKind::NamespaceRef(name, attr) => Target::Namespace(self.funcs.name(frame, name), attr.clone()),
             ExprKind::Name(name) => {
+                // Only here does Jinja track assignments: they may have to reach the context.
                 if (frame.toplevel || frame.loop_frame || frame.block_frame)
                     && let Some(names) = self.assigned.last_mut()
                 {
@@ -147,7 +149,7 @@ pub(super) fn namespace_names(target: &Expr, names: &mut Vec<Str>) {
     }
 }
 
-/// Says whether a literal is true; nothing about anything else.
+/// Returns the truth of a literal; `None` for everything else.
 fn constant_truth(expr: &Expr) -> Option<bool> {
     match &expr.kind {
         ExprKind::Const(value) => match value {

@@ -16,7 +16,7 @@ pub(super) struct Frame {
     pub rootlevel: bool,
     pub loop_frame: bool,
     pub block_frame: bool,
-    /// Inside an `if`: unknown filters are an error only when they are reached.
+    /// Inside an `if`: an unknown filter is an error only when it runs.
     pub soft: bool,
     /// Output happens only if there is no parent template.
     pub output_check: bool,
@@ -48,7 +48,7 @@ impl Frame {
         }
     }
 
-    /// The same scope under a condition.
+    /// Returns the same scope for code that runs only under a condition.
     pub fn soft(&self) -> Self {
         Frame { rootlevel: false, soft: true, ..self.clone() }
     }
@@ -93,7 +93,7 @@ impl Funcs {
         self.stack.last().map_or(0, |func| func.id)
     }
 
-    /// Says whether what follows stands in a loop of this function; returns what was said before.
+    /// Sets whether the following statements are in a loop of this function; returns the previous setting.
     pub fn set_in_loop(&mut self, in_loop: bool) -> bool {
         self.stack.last_mut().is_some_and(|func| std::mem::replace(&mut func.in_loop, in_loop))
     }
@@ -102,7 +102,7 @@ impl Funcs {
         self.stack.last().is_some_and(|func| func.in_loop)
     }
 
-    /// Makes a slot that belongs to no name.
+    /// Creates a slot that belongs to no name.
     pub fn fresh(&mut self) -> Slot {
         match self.stack.last_mut() {
             Some(func) => {
@@ -134,6 +134,7 @@ impl Funcs {
     }
 
     fn slot_at(&mut self, at: usize, ident: &Ident, owner: usize) -> Slot {
+        // The owner's own slot; the bottom of the stack owns everything that nobody else does.
         let known = self.stack.get(at).is_none_or(|func| func.id == owner) || at == 0;
         if known {
             return self.local_at(at, ident);
@@ -141,6 +142,7 @@ impl Funcs {
         if let Some(slot) = self.stack[at].outer.get(ident) {
             return *slot;
         }
+        // Captured through every function in between, since each sees only the one directly around it.
         let outer = self.slot_at(at - 1, ident, owner);
         let func = &mut self.stack[at];
         let inner = func.count;
@@ -155,11 +157,12 @@ impl Funcs {
         let found = frame.symbols.borrow().find(name);
         match found {
             Some((ident, owner)) => self.slot(&ident, owner),
+            // A name that no scope knows gets a slot that is never set, and is thus undefined.
             None => self.fresh(),
         }
     }
 
-    /// Returns what happens when a scope is entered.
+    /// Returns the loads to perform when a scope is entered.
     pub fn enter(&mut self, frame: &Frame) -> Vec<Load> {
         let loads: Vec<(Ident, SymbolLoad)> =
             frame.symbols.borrow().loads.iter().map(|(ident, load)| (ident.clone(), load.clone())).collect();
@@ -178,6 +181,7 @@ impl Funcs {
             };
             entered.push(Load { slot, kind });
         }
+        // Last, as in the code that Jinja generates.
         entered.extend(undefined);
         entered
     }

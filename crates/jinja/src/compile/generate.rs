@@ -17,18 +17,19 @@ pub(super) struct Generator<'a> {
     pub env: &'a Environment,
     pub name: Option<Str>,
     pub funcs: Funcs,
-    /// The line Jinja would report at this point.
+    /// The line that Jinja would report for an error here.
     pub line: u32,
     pub has_known_extends: bool,
     pub extends_so_far: u32,
-    /// The first `break` or `continue` without a loop. Jinja leaves it to Python to find, which reads what Jinja has made of the
+    /// The first `break` or `continue` outside of a loop. Jinja does not check for this: Python reports it when it
+    /// compiles the code generated from the
     /// whole template.
     pub misplaced: Option<Error>,
-    /// Names assigned by the statements around.
+    /// The names that the enclosing statements assign.
     pub assigned: Vec<BTreeSet<Str>>,
 }
 
-/// What ends the compilation of a body early without being an error.
+/// Why the compilation of a body ends early.
 pub(super) enum Stop {
     Error(Error),
     Unreachable,
@@ -46,6 +47,7 @@ pub(crate) fn compile(env: &Environment, name: Option<Str>, source: &str) -> Res
     if deep {
         return on_new_stack(move || {
             let code = generate(env, name, &body);
+            // Dropping a deep tree recurses, too, and needs the large stack.
             drop(body);
             code.map(|code| Code { deep, ..code })
         });
@@ -64,6 +66,8 @@ fn generate(env: &Environment, name: Option<Str>, body: &[Stmt]) -> Result<Code,
         misplaced: None,
         assigned: Vec::new(),
     };
+    // In Jinja's order, which decides which of several errors is reported: duplicate blocks, the root, the blocks,
+    // misplaced `break`s.
     let blocks = generator.collect_blocks(body)?;
     let root = generator.root(body)?;
     let blocks = blocks
@@ -124,6 +128,7 @@ impl Generator<'_> {
         frame.symbols.borrow_mut().visit_all(body);
         frame.toplevel = true;
         frame.rootlevel = true;
+        // Somewhere an `extends` may run, perhaps below a condition: text then depends on it.
         frame.output_check = has_extends;
         let line = self.line;
         let enter = self.funcs.enter(&frame);
@@ -162,6 +167,7 @@ impl Generator<'_> {
         for statement in statements {
             match self.statement(statement, frame, &mut ops) {
                 Ok(()) => {}
+                // Jinja drops what follows, errors included.
                 Err(Stop::Unreachable) => break,
                 Err(Stop::Error(error)) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! Which scope a name belongs to: the same decisions Jinja takes when it compiles.
+//! Decides which scope a name belongs to, by the rules of Jinja's `idtracking.py`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(crate) enum SymbolLoad {
 pub(crate) struct Symbols {
     pub level: u32,
     pub parent: Option<Rc<RefCell<Symbols>>>,
-    /// The function the scope stands in.
+    /// The function that the scope belongs to.
     pub func: usize,
     pub refs: IndexMap<Str, Ident>,
     pub loads: IndexMap<Ident, SymbolLoad>,
@@ -45,7 +45,7 @@ impl Symbols {
         ident
     }
 
-    /// Finds the variable a name means here, and the function it lives in.
+    /// Returns the variable that a name refers to here, and the function that owns it.
     pub fn find(&self, name: &str) -> Option<(Ident, usize)> {
         if let Some(ident) = self.refs.get(name) {
             return Some((ident.clone(), self.func));
@@ -60,6 +60,8 @@ impl Symbols {
     pub fn store(&mut self, name: &Str) {
         self.stores.insert(name.clone());
         if !self.refs.contains_key(name) {
+            // A name set here is a new variable. It starts with the outer value, so that reading before setting works,
+            // but the outer variable never changes: this is why a `set` in a loop is lost after it.
             let load = self.parent_ref(name).map_or(SymbolLoad::Undefined, SymbolLoad::Alias);
             self.define(name, load);
         }
@@ -78,6 +80,7 @@ impl Symbols {
 
     fn merge_branches(&mut self, branches: [Symbols; 3]) {
         let mut stores: BTreeSet<Str> = branches.iter().flat_map(|branch| branch.stores.iter().cloned()).collect();
+        // Names that were set before the `if` keep their load.
         stores.retain(|name| !self.stores.contains(name));
         for branch in branches {
             self.refs.extend(branch.refs);
@@ -86,6 +89,7 @@ impl Symbols {
         }
         for name in stores {
             let Some((target, _)) = self.find(&name) else { continue };
+            // A name that only some branches set must show the outer value or the context's if none of them ran.
             let load = self.parent_ref(&name).map_or_else(|| SymbolLoad::Resolve(name.clone()), SymbolLoad::Alias);
             self.loads.insert(target, load);
         }
@@ -99,6 +103,7 @@ impl Symbols {
             let symbols = symbols.borrow();
             for name in &symbols.stores {
                 if !names.contains(name) {
+                    // Inner scopes first: they hide outer variables of the same name.
                     names.push(name.clone());
                 }
             }
@@ -125,6 +130,7 @@ impl Symbols {
                         symbols.visit_expr(test);
                         let body = symbols.branch(|inner| inner.visit_all(body));
                         let empty = symbols.clone();
+                        // In Jinja's tree each `elif` is an `if` of its own, without further branches.
                         symbols.merge_branches([body, empty.clone(), empty]);
                     }
                 });
@@ -149,6 +155,7 @@ impl Symbols {
                 self.visit_target(target, false);
             }
             StmtKind::AssignBlock(target, ..) => self.visit_target(target, false),
+            // The analysis stops at statements with scopes of their own. Only their expressions belong to this one.
             StmtKind::For(node) => self.visit_expr(&node.iter),
             StmtKind::CallBlock(_, call) => self.visit_expr(call),
             StmtKind::FilterBlock(filter, _) => self.visit_expr(filter),
@@ -166,7 +173,7 @@ impl Symbols {
         symbols
     }
 
-    /// Notes the names a target sets: as parameters if they are always set when the scope is entered.
+    /// Records the names that a target sets: as parameters if they are always set when the scope is entered.
     pub fn visit_target(&mut self, target: &Expr, parameter: bool) {
         match &target.kind {
             ExprKind::Name(name) if parameter => {

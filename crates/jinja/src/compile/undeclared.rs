@@ -1,4 +1,4 @@
-//! Which special names (`loop`, `caller`, `self` …) statements use without setting them before.
+//! Finds special names (`loop`, `caller`, `self` …) that statements use without setting them first.
 
 use super::symbols::children;
 use crate::syntax::tree::{Expr, ExprKind, MacroDef, Stmt, StmtKind};
@@ -25,6 +25,8 @@ impl Search<'_> {
         match &statement.kind {
             StmtKind::Output(parts) => self.exprs(parts),
             StmtKind::For(node) => {
+                // The order is that of Jinja's tree, not that of evaluation: the target comes before the iterated
+                // expression.
                 self.target(&node.target);
                 self.expr(&node.iter);
                 self.all(&node.body);
@@ -106,6 +108,7 @@ impl Search<'_> {
     }
 
     fn set(&mut self, name: &Str) {
+        // From here on the name means the variable that was set.
         self.wanted.retain(|wanted| *wanted != &**name);
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn tojson(call: &mut CallArgs) -> Result<Value, Error> {
     let mut writer = Writer { state: call.state, out: String::new(), indent, active: Vec::new() };
     writer.write(&value)?;
     let safe =
+        // Jinja escapes these four so that the JSON can stand in a `<script>` element or a quoted attribute.
         writer.out.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026").replace('\'', "\\u0027");
     Ok(Value::markup(safe))
 }
@@ -46,6 +47,8 @@ impl Writer<'_> {
             }
             Value::Tuple(items) => self.sequence(items.as_ptr() as usize, items)?,
             Value::Dict(dict) => {
+                // Jinja passes `sort_keys=True`, and Python sorts the pairs, not their JSON. Keys of mixed types have
+                // no order and fail, as in Python.
                 let mut keyed = Vec::new();
                 for (key, value) in dict.entries() {
                     keyed.push((key.clone(), Value::tuple(vec![key, value])));
@@ -84,6 +87,7 @@ impl Writer<'_> {
             self.out.push(close);
             return Ok(());
         }
+        // Only containers that are still open: the same list twice next to each other is no cycle.
         if self.active.contains(&id) {
             return Err(Error::value_error("Circular reference detected"));
         }
@@ -94,6 +98,7 @@ impl Writer<'_> {
         self.active.push(id);
         for at in 0..count {
             if at > 0 {
+                // Python drops the space after the comma when it breaks lines.
                 self.out.push_str(if self.indent.is_some() { "," } else { ", " });
             }
             self.line(self.active.len());
@@ -115,6 +120,7 @@ impl Writer<'_> {
 
 fn float(number: f64) -> String {
     if number.is_nan() {
+        // Not JSON, but what Python writes for it.
         return "NaN".into();
     }
     if number.is_infinite() {
@@ -129,6 +135,7 @@ fn key_text(key: &Value) -> Result<String, Error> {
         Value::Int(number) => number.to_string(),
         Value::Big(number) => int_text(number)?,
         Value::Float(number) => float(*number),
+        // JSON has only text keys; these are the words that Python substitutes.
         Value::Bool(true) => "true".into(),
         Value::Bool(false) => "false".into(),
         Value::None => "null".into(),
@@ -152,6 +159,7 @@ fn string(out: &mut String, text: &str) {
             '\x0c' => out.push_str("\\f"),
             ' '..='~' => out.push(char),
             char => {
+                // Pure ASCII, with surrogate pairs beyond the basic plane: Python's `ensure_ascii`.
                 for unit in char.encode_utf16(&mut [0; 2]) {
                     out.push_str(&format!("\\u{unit:04x}"));
                 }

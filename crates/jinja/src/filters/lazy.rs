@@ -1,4 +1,4 @@
-//! Filters that are generators: they work only as far as they are walked.
+//! Filters that are generators in Jinja: they compute an item only when it is requested.
 
 use super::{Path, integer};
 use crate::error::{Error, ErrorKind};
@@ -6,7 +6,7 @@ use crate::python::{self, is_mapping, truthy};
 use crate::run::State;
 use crate::value::{CallArgs, FnIter, Iter, Key, Kwargs, Set, Value, ValueIter};
 
-/// Walks a value from the first time it is asked.
+/// Iterates a value, but calls `iter()` only when the first item is requested.
 struct Late {
     value: Value,
     walk: Option<Box<dyn ValueIter>>,
@@ -38,10 +38,13 @@ pub(super) fn batch(call: &mut CallArgs) -> Result<Value, Error> {
         call.bind("do_batch", [("value", None), ("linecount", None), ("fill_with", Some(Value::None))])?;
     let (mut walk, mut row, mut done) = (Late::new(value), Vec::new(), false);
     generator("do_batch", move |state| {
+        // Jinja compares with `==`: a float counts, and a batch of 0 or of a string is never full.
         let full = |state: &mut State, len: usize| python::equal(state, &Value::from(len), &count);
         while !done {
             match walk.next(state)? {
                 Some(item) => {
+                    // Checked before the item is added, as in Jinja: the last full row is returned by the end of the
+                    // input, so that only that row gets filled.
                     let ready = full(state, row.len())?;
                     let before = if ready { Some(std::mem::take(&mut row)) } else { None };
                     row.push(item);
@@ -81,6 +84,7 @@ pub(super) fn slice(call: &mut CallArgs) -> Result<Value, Error> {
 fn slices_of(state: &mut State, value: &Value, slices: &Value, fill: &Value) -> Result<Vec<Value>, Error> {
     let items = python::to_vec(state, value)?;
     let len = Value::from(items.len());
+    // Only for its errors: zero and wrong types fail in Jinja's `length // slices`, with Python's words.
     python::binary(state, python::BinOp::FloorDiv, &len, slices)?;
     let count = integer(slices)?;
     if count <= 0 {
@@ -94,6 +98,7 @@ fn slices_of(state: &mut State, value: &Value, slices: &Value, fill: &Value) -> 
         let take = each + usize::from(number < extra);
         let mut row = items[at..at + take].to_vec();
         at += take;
+        // The first `extra` rows are one longer and need no filling.
         if !fill.is_none() && number >= extra {
             row.push(fill.clone());
         }
@@ -104,8 +109,10 @@ fn slices_of(state: &mut State, value: &Value, slices: &Value, fill: &Value) -> 
 
 pub(super) fn items(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("do_items", [("value", None)])?;
+    // Errors must wait for the first item, because a Python generator does nothing before.
     let mut walk: Option<Box<dyn ValueIter>> = None;
     generator("do_items", move |state| {
+        // Even a strict undefined value has no items here: Jinja tests its type before it touches it.
         if value.is_undefined() {
             return Ok(None);
         }
@@ -140,6 +147,7 @@ pub(super) fn unique(call: &mut CallArgs) -> Result<Value, Error> {
     let (mut walk, seen) = (Late::new(value), Set::default());
     generator("sync_do_unique", move |state| {
         while let Some(item) = walk.next(state)? {
+            // Jinja collects what it has seen in a set, so that unhashable items fail.
             let key = Key::new(path.get(state, &item)?)?;
             let new = seen.lock().insert(key);
             if new {
@@ -259,6 +267,7 @@ pub(super) fn select(call: &mut CallArgs, wanted: bool, by_attribute: bool) -> R
                 }
                 None => truthy(state, &subject)?,
             };
+            // The filters `select` and `reject` return the item, even if the test looked at one of its attributes.
             if holds == wanted {
                 return Ok(Some(item));
             }

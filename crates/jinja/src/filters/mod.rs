@@ -83,7 +83,7 @@ pub(crate) fn install(env: &mut Environment) {
     }
 }
 
-/// Prints a value for HTML; markup stays as it is.
+/// Converts a value to text that is safe in HTML; markup passes unchanged.
 pub(crate) fn escape(state: &mut State, value: &Value) -> Result<String, Error> {
     match value {
         Value::Markup(text) => Ok(text.to_string()),
@@ -91,7 +91,7 @@ pub(crate) fn escape(state: &mut State, value: &Value) -> Result<String, Error> 
     }
 }
 
-/// Escapes the signs that mean something in HTML.
+/// Escapes the characters that are special in HTML.
 pub(crate) fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -99,6 +99,7 @@ pub(crate) fn escape_text(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
+            // Numbers instead of `&quot;` and `&apos;`, because that is what markupsafe writes.
             '"' => out.push_str("&#34;"),
             '\'' => out.push_str("&#39;"),
             char => out.push(char),
@@ -116,12 +117,12 @@ fn default(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Makes the undefined value a filter gives for an empty sequence.
+/// Makes the undefined value that a filter returns for an empty sequence.
 fn empty(state: &State, hint: &str) -> Value {
     Undefined::hint(state.env().undefined, hint, Value::None)
 }
 
-/// The way to an attribute of an attribute: names and indexes.
+/// The path to a nested attribute (`a.b.0`), as filters take it in `attribute=`.
 #[derive(Clone, Default)]
 struct Path {
     parts: Vec<Value>,
@@ -137,6 +138,7 @@ impl Path {
             Value::Str(text) | Value::Markup(text) => text
                 .split('.')
                 .map(|part| match part.parse() {
+                    // Jinja asks `isdigit()` first: `-1` stays a name.
                     Ok(index) if part.chars().all(python::text::is_digit) => Value::Int(index),
                     _ => Value::str(part),
                 })
@@ -152,6 +154,7 @@ impl Path {
     }
 
     fn or(mut self, default: Value) -> Self {
+        // Jinja cannot tell an absent default from `none`.
         self.default = Some(default).filter(|default| !default.is_none());
         self
     }
@@ -160,6 +163,8 @@ impl Path {
         let mut value = item.clone();
         for part in &self.parts {
             value = python::get_item(state, &value, part)?;
+            // The default replaces an undefined part in the middle of a path, too, and the rest of the path is looked
+            // up in it.
             if let (true, Some(default)) = (value.is_undefined(), &self.default) {
                 value = default.clone();
             }
@@ -172,7 +177,7 @@ impl Path {
     }
 }
 
-/// Takes an integer parameter.
+/// Returns an integer argument, or Python's TypeError.
 fn integer(value: &Value) -> Result<i64, Error> {
     value.as_i64().ok_or_else(|| match value {
         Value::Undefined(undefined) => undefined.fail(),

@@ -25,7 +25,7 @@ pub(super) fn abs(call: &mut CallArgs) -> Result<Value, Error> {
     }
 }
 
-/// Reads an integer as Python's `int(text, base)`.
+/// Parses an integer as Python's `int(text, base)`; `None` where Python raises a ValueError.
 pub(crate) fn parse_int(text: &str, base: u32) -> Option<BigInt> {
     let trimmed = text.trim_matches(is_space);
     let (negative, digits) = match trimmed.chars().next()? {
@@ -42,6 +42,7 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Option<BigInt> {
     let (base, mut digits) = match (base, prefix(digits)) {
         (0, Some(found)) => (found, &digits[2..]),
         (0, None) => {
+            // With base 0 Python reads a literal of its own language, where `010` is an error but `00` is zero.
             let leading = digits.len() > 1 && digits.starts_with('0');
             if leading && digits.bytes().any(|byte| !matches!(byte, b'0' | b'_')) {
                 return None;
@@ -55,6 +56,7 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Option<BigInt> {
         && digits.starts_with('_')
         && prefix(trimmed.trim_start_matches(['-', '+'])).is_some()
     {
+        // One underscore may follow a prefix: `0x_ff`.
         digits = &digits[1..];
     }
     if digits.is_empty() || digits.starts_with('_') || digits.ends_with('_') || digits.contains("__") {
@@ -64,6 +66,7 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Option<BigInt> {
     for char in digits.chars().filter(|char| *char != '_') {
         match char {
             char if char.is_ascii_alphanumeric() => plain.push(char),
+            // Python accepts the decimal digits of every script.
             other => plain.push(char::from_digit(decimal_value(other)?, 10)?),
         }
     }
@@ -74,7 +77,7 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Option<BigInt> {
     Some(if negative { -number } else { number })
 }
 
-/// Reads a float as Python's `float(text)`.
+/// Parses a float as Python's `float(text)`; `None` where Python raises a ValueError.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
     let trimmed = text.trim_matches(is_space);
     let mut plain = String::with_capacity(trimmed.len());
@@ -92,6 +95,7 @@ pub(crate) fn parse_float(text: &str) -> Option<f64> {
         }
     }
     let bare = plain.trim_start_matches(['+', '-']).to_ascii_lowercase();
+    // Rust's parser also takes these names, but Python's takes no others, such as `infinit`.
     let named = matches!(bare.as_str(), "inf" | "infinity" | "nan");
     if !named && !bare.starts_with(|char: char| char.is_ascii_digit() || char == '.') {
         return None;
@@ -111,6 +115,7 @@ pub(super) fn int(call: &mut CallArgs) -> Result<Value, Error> {
         Value::Float(number) if number.is_infinite() => {
             Err(Error::new(ErrorKind::Overflow, "cannot convert float infinity to integer"))
         }
+        // NaN gives the default, but infinity is an error: `do_int` catches ValueError and not OverflowError.
         Value::Float(number) => Ok(float_to_int(*number).unwrap_or(default)),
         Value::Str(text) | Value::Markup(text) => {
             let base = integer(&base).unwrap_or(0);
@@ -118,6 +123,8 @@ pub(super) fn int(call: &mut CallArgs) -> Result<Value, Error> {
                 return Ok(parse_float(text).and_then(float_to_int).unwrap_or(default));
             }
             Ok(match parse_int(text, base as u32) {
+                // Python refuses to read more than 4,300 digits, which is 14,284 bits, and Jinja then tries a float:
+                // infinity, so the default.
                 Some(number) if number.bits() < 14_284 => Value::int(number),
                 _ => parse_float(text).and_then(float_to_int).unwrap_or(default),
             })
@@ -142,8 +149,9 @@ pub(super) fn float(call: &mut CallArgs) -> Result<Value, Error> {
     }
 }
 
-/// Rounds half to even at a decimal place, on the exact value.
+/// Rounds the exact value at a decimal place; a half goes to the even neighbour.
 fn round_float(number: f64, places: i64) -> f64 {
+    // A double has no digit beyond 10^-323 and none above 10^309: CPython answers without computing.
     if !number.is_finite() || places > 323 {
         return number;
     }
@@ -151,6 +159,8 @@ fn round_float(number: f64, places: i64) -> f64 {
         return 0f64.copysign(number);
     }
     if places >= 0 {
+        // Through text, as CPython does: scaling by a power of ten rounds twice and would make `4.825|round(2)` 4.82
+        // instead of 4.83.
         return format!("{number:.*}", places as usize).parse().unwrap_or(number);
     }
     // The digits left of the point are rounded with an exact decimal of the whole number.
@@ -166,6 +176,7 @@ fn round_big(whole: &BigInt, unit: &BigInt, more: bool) -> BigInt {
     let twice: BigInt = &rest * 2;
     let up = match twice.cmp(unit) {
         std::cmp::Ordering::Greater => true,
+        // Half goes to the even neighbour, unless a fraction beyond the whole digits says that it is more than half.
         std::cmp::Ordering::Equal => more || quotient.bit(0),
         std::cmp::Ordering::Less => false,
     };
@@ -203,6 +214,8 @@ pub(super) fn round(call: &mut CallArgs) -> Result<Value, Error> {
                     if places >= 0 {
                         return Ok(Value::int(number));
                     }
+                    // A number has fewer decimal digits than bits, so this rounds to zero; `10 ** n` must not be
+                    // computed for a huge `n`.
                     if places < -(number.bits() as i64) {
                         return Ok(Value::Int(0));
                     }
@@ -217,6 +230,8 @@ pub(super) fn round(call: &mut CallArgs) -> Result<Value, Error> {
         };
     }
     let state = &mut *call.state;
+    // `ceil` and `floor` scale and divide with Python's operators. Their rounding errors are visible and therefore
+    // kept.
     let power = python::binary(state, python::BinOp::Pow, &Value::Int(10), &precision)?;
     let scaled = python::mul(state, &value, &power)?;
     let whole = match &scaled {
@@ -242,6 +257,7 @@ pub(super) fn sum(call: &mut CallArgs) -> Result<Value, Error> {
     let state = &mut *call.state;
     let path = Path::new(&attribute);
     let mut walk = python::iterate(state, &items)?;
+    // Python's sum() checks this before the first item.
     if start.as_str().is_some() {
         return Err(Error::type_error("sum() can't sum strings [use ''.join(seq) instead]"));
     }
@@ -285,6 +301,7 @@ pub(super) fn filesizeformat(call: &mut CallArgs) -> Result<Value, Error> {
     } else {
         ["kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"]
     };
+    // The last unit stays in `text` when the number exceeds all of them.
     let mut unit = base;
     let mut text = String::new();
     for name in units {

@@ -48,6 +48,7 @@ impl Printer<'_> {
                 Ok(format!("[{}]", parts.join(", ")))
             }
             Value::Tuple(items) => {
+                // A tuple cannot contain itself, so that only the depth is checked.
                 if self.active.len() as u32 > python::MAX_DEPTH {
                     return Err(python::too_deep());
                 }
@@ -64,6 +65,7 @@ impl Printer<'_> {
     }
 
     fn enter(&mut self, id: usize) -> bool {
+        // Nesting that is too deep prints like a cycle: the printer has no error for it.
         if self.active.contains(&id) || self.active.len() as u32 > python::MAX_DEPTH {
             return true;
         }
@@ -85,6 +87,8 @@ impl Printer<'_> {
         let keyed = entries.iter().map(|(k, v)| (k.clone(), Value::tuple(vec![k.clone(), v.clone()]))).collect();
         let sorted = match sort_by_keys(self.state, keyed, false) {
             Ok(sorted) => sorted,
+            // Python's `_safe_key` falls back to the names of the types. The addresses it also uses would make the
+            // output random.
             Err(_) => {
                 let mut entries = entries;
                 entries.sort_by(|(a, _), (b, _)| a.type_name().cmp(b.type_name()));
@@ -103,6 +107,7 @@ impl Printer<'_> {
     fn print(&mut self, value: &Value, indent: usize, allowance: usize, level: usize) -> Result<(), Error> {
         self.state.check_size(self.out.len())?;
         let text = self.plain(value)?;
+        // `allowance` is the space that the closing brackets around this value need on its last line.
         let room = (WIDTH as isize) - indent as isize - allowance as isize;
         if char_count(&text) as isize <= room {
             self.out.push_str(&text);
@@ -121,6 +126,7 @@ impl Printer<'_> {
                 for (at, (key, value)) in entries.iter().enumerate() {
                     let key = self.plain(key)?;
                     self.out.push_str(&format!("{key}: "));
+                    // The opening brace, the colon and the space.
                     let inner = indent + char_count(&key) + 3;
                     self.print(value, inner, if at == last { allowance + 1 } else { 1 }, level)?;
                     if at < last {
@@ -167,6 +173,7 @@ impl Printer<'_> {
 
     /// Breaks a long text into several literals, at line ends and at spaces.
     fn string(&mut self, text: &str, indent: usize, allowance: usize, level: usize) {
+        // Only a string that stands alone gets parentheses of its own, which take a column on each side.
         let (indent, allowance) = if level == 1 { (indent + 1, allowance + 1) } else { (indent, allowance) };
         let lines = crate::python::text::split_lines(text, true);
         let max = WIDTH as isize - indent as isize;
@@ -198,6 +205,7 @@ impl Printer<'_> {
                 chunks.push(repr_str(&current));
             }
         }
+        // A string with nowhere to break overflows the line instead.
         if chunks.len() == 1 {
             self.out.push_str(&repr_str(text));
             return;
@@ -211,7 +219,7 @@ impl Printer<'_> {
     }
 }
 
-/// Splits into runs of other characters with the space behind each.
+/// Splits into words, each with the space that follows it.
 fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = line;

@@ -33,7 +33,7 @@ pub(super) fn first(call: &mut CallArgs) -> Result<Value, Error> {
     }
 }
 
-/// Returns the items backwards, if the value can be walked backwards.
+/// Returns the items in reverse, or Python's TypeError if `reversed()` refuses the value.
 fn backwards(call: &mut CallArgs, value: &Value) -> Result<Vec<Value>, Error> {
     match value {
         Value::List(_)
@@ -72,6 +72,7 @@ pub(super) fn random(call: &mut CallArgs) -> Result<Value, Error> {
     if len == 0 {
         return Ok(empty(call.state, "No random item, sequence was empty."));
     }
+    // A template's random choice protects nothing, so the default generator is enough.
     let at = rand::rng().random_range(0..len);
     python::get_item_raw(call.state, &value, &Value::from(at))
 }
@@ -81,12 +82,14 @@ pub(super) fn reverse(call: &mut CallArgs) -> Result<Value, Error> {
     let name = match &value {
         Value::Str(text) => return Ok(Value::str(text.chars().rev().collect::<String>())),
         Value::Markup(text) => return Ok(Value::markup(text.chars().rev().collect::<String>())),
+        // Python gives each type an iterator of its own, whose name templates see when they print it.
         Value::Dict(dict) => return Ok(reversed(dict, ViewKind::Keys)),
         Value::View(view) => return Ok(reversed(&view.dict, view.kind)),
         Value::List(_) => "list_reverseiterator",
         Value::Range(_) => "range_iterator",
         Value::Tuple(_) | Value::Bytes(_) | Value::Undefined(_) => "reversed",
         other => {
+            // What Python cannot reverse, Jinja collects and reverses; the result is a list and not an iterator.
             let mut items = match to_vec(call.state, other) {
                 Ok(items) => items,
                 Err(error) if *error.kind() == ErrorKind::Type && error.places().is_empty() => {
@@ -163,6 +166,7 @@ pub(super) fn sort(call: &mut CallArgs) -> Result<Value, Error> {
         for path in &paths {
             keys.push(path.get(state, &item)?);
         }
+        // A list of keys even for one: Python compares lists item by item, which also gives its error messages.
         keyed.push((Value::list(keys), item));
     }
     let reverse = truthy(state, &reverse)?;
@@ -180,6 +184,7 @@ pub(super) fn min_or_max(call: &mut CallArgs, name: &str, max: bool) -> Result<V
         let key = path.get(state, &item)?;
         let better = match &best {
             None => true,
+            // Python's max() asks `>`, and its error names that operator.
             Some((have, _)) if max => python::compare(state, python::CmpOp::Gt, &key, have)?,
             Some((have, _)) => less_than(state, &key, have)?,
         };
@@ -208,6 +213,7 @@ pub(super) fn join(call: &mut CallArgs) -> Result<Value, Error> {
         }
         first = false;
         match path.get(state, &item)? {
+            // Nothing is escaped: without autoescape Jinja joins with `str()`.
             Value::Str(text) | Value::Markup(text) => out.push_str(&text),
             other => out.push_str(&state.str(&other)?),
         }
@@ -228,13 +234,14 @@ pub(super) fn attr(call: &mut CallArgs) -> Result<Value, Error> {
         Value::Object(host) => host.get_attr(state, &text)?.is_some(),
         other => crate::methods::attribute(other, &text).is_some(),
     } || crate::methods::is_dunder(&object, &text);
+    // An undefined object goes on to the lookup below, which raises its error.
     if !is_attribute && !object.is_undefined() {
         return Ok(Undefined::of(state.env().undefined, &object, name));
     }
     python::get_attr(state, &object, &text)
 }
 
-/// A group: its key and its items; a tuple with two names.
+/// A group of `groupby`: a pair that is also reachable as `grouper` and `list`, like Jinja's named tuple.
 struct Group {
     pair: Tuple,
 }
@@ -305,6 +312,7 @@ pub(super) fn groupby(call: &mut CallArgs) -> Result<Value, Error> {
     }
     let mut made = Vec::with_capacity(groups.len());
     for (key, items) in groups {
+        // Items are grouped by their lower-case key, but the group carries the key of its first item as written.
         let key = if ignore { shown.get(state, &items[0])? } else { key };
         made.push(Value::object(Group { pair: [key, Value::list(items)].into() }));
     }

@@ -13,6 +13,7 @@ use crate::run::State;
 use crate::value::{CallArgs, Dict, Key, Value};
 
 static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"\w+"));
+// Jinja's own word boundaries. Python's `str.title()` would write `It'S` for `it's`.
 static WORD_START: LazyLock<Regex> = LazyLock::new(|| pattern(r"[-\s({\[<]+"));
 static COMMENT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<!--.*?-->"));
 static TAG: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<.*?>"));
@@ -21,7 +22,7 @@ pub(super) fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap_or_else(|_| unreachable!("the pattern is constant"))
 }
 
-/// Turns a value into text that stays markup if it is.
+/// Converts a value to text, and returns whether it is markup.
 fn soft(state: &mut State, value: &Value) -> Result<(String, bool), Error> {
     Ok((state.str(value)?, matches!(value, Value::Markup(_))))
 }
@@ -111,8 +112,10 @@ pub(super) fn replace(call: &mut CallArgs) -> Result<Value, Error> {
     let state = &mut *call.state;
     let (text, old, new) = (state.str(&value)?, state.str(&old)?, state.str(&new)?);
     let count = if count.is_none() { -1 } else { integer(&count)? };
+    // The size is computed first: replacing each character with a large text must not be tried out.
     let times = if old.is_empty() { char_count(&text) + 1 } else { text.matches(&*old).count() };
     state.check_size(text.len() + times.saturating_mul(new.len()))?;
+    // Plain text even for markup: that is what Jinja returns when autoescape is off, and Salt never turns it on.
     Ok(Value::str(replace_text(&text, &old, &new, count)))
 }
 
@@ -177,6 +180,7 @@ pub(super) fn indent(call: &mut CallArgs) -> Result<Value, Error> {
         return Err(not_text(state, &value));
     };
     let (first, blank) = (truthy(state, &first)?, truthy(state, &blank)?);
+    // The added newline keeps an empty last line, which splitlines() would drop.
     let with_end = format!("{text}\n");
     let lines = split_lines(&with_end, false);
     state.check_size(text.len() + lines.len().saturating_mul(indention.len()))?;
@@ -185,6 +189,8 @@ pub(super) fn indent(call: &mut CallArgs) -> Result<Value, Error> {
         if at > 0 {
             out.push('\n');
         }
+        // The first line follows text that is already indented in the template; blank lines stay free of trailing
+        // spaces.
         if (at > 0 && (blank || !line.is_empty())) || (at == 0 && first) {
             out.push_str(&indention);
         }
@@ -214,6 +220,7 @@ pub(super) fn truncate(call: &mut CallArgs) -> Result<Value, Error> {
     ];
     let [value, length, killwords, end, leeway] = call.bind("do_truncate", params)?;
     let length = integer(&length)?;
+    // Jinja's policy `truncate.leeway`: text that is only slightly too long stays whole.
     let leeway = if leeway.is_none() { 5 } else { integer(&leeway)? };
     let end = end.as_str().unwrap_or_default().to_string();
     let end_len = char_count(&end) as i64;
@@ -234,6 +241,7 @@ pub(super) fn truncate(call: &mut CallArgs) -> Result<Value, Error> {
     };
     let kept = &text[..text::byte_of(text, (length - end_len) as usize)];
     let kept = match kept.rsplit_once(' ') {
+        // Cut at the last space, so that no word is split.
         Some((before, _)) if !truthy(call.state, &killwords)? => before,
         _ => kept,
     };
@@ -243,19 +251,21 @@ pub(super) fn truncate(call: &mut CallArgs) -> Result<Value, Error> {
 pub(super) fn striptags(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("do_striptags", [("value", None)])?;
     let text = call.state.str(&value)?;
+    // Comments go first: they may contain `>`.
     let text = COMMENT.replace_all(&text, "");
     let text = TAG.replace_all(&text, "");
     let words: Vec<&str> = text.split(is_space).filter(|word| !word.is_empty()).collect();
     Ok(Value::str(unescape(&words.join(" "))))
 }
 
-/// Resolves the entities that HTML needs, and numbered ones.
+/// Resolves numeric entities and the most common named ones.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
+        // No entity of this list is longer; a lone `&` must not search the whole text.
         let end = rest.find(';').filter(|end| *end <= 10);
         let char = end.and_then(|end| entity(&rest[1..end]));
         match (char, end) {
@@ -312,6 +322,7 @@ pub(super) fn xmlattr(call: &mut CallArgs) -> Result<Value, Error> {
     };
     let mut items = Vec::new();
     for (key, value) in dict.entries() {
+        // An attribute without a value is left out, so that a template can make it optional.
         if value.is_none() || value.is_undefined() {
             continue;
         }
@@ -319,6 +330,7 @@ pub(super) fn xmlattr(call: &mut CallArgs) -> Result<Value, Error> {
             let found = key.type_name();
             return Err(Error::type_error(format!("expected string or bytes-like object, got '{found}'")));
         };
+        // A key with one of these could end the attribute and smuggle in another one (CVE-2024-22195, CVE-2024-34064).
         if name.contains([' ', '\t', '\n', '\r', '\x0b', '\x0c', '/', '>', '=']) {
             let text = format!("Invalid character in attribute name: {}", repr_str(name));
             return Err(Error::value_error(text));

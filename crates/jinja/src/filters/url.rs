@@ -12,6 +12,7 @@ use crate::python::{self, repr_str, to_vec, truthy, unpack};
 use crate::run::State;
 use crate::value::{CallArgs, Value};
 
+// Python's `$` also matches before a final newline, hence the `\n?` in these patterns.
 static HTTP: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?ix)^(?:
@@ -31,6 +32,7 @@ fn quote(text: &str, query: bool) -> String {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => out.push(byte as char),
+            // A slash separates parts of a path, but not inside a query.
             b'/' if !query => out.push('/'),
             b' ' if query => out.push('+'),
             byte => out.push_str(&format!("%{byte:02X}")),
@@ -88,6 +90,7 @@ pub(super) fn urlize(call: &mut CallArgs) -> Result<Value, Error> {
     if truthy(state, &nofollow)? {
         rel.push("nofollow".into());
     }
+    // Jinja's policy `urlize.rel`: a linked page must not get a handle on this one.
     rel.push("noopener".into());
     rel.sort();
     rel.dedup();
@@ -102,6 +105,7 @@ pub(super) fn urlize(call: &mut CallArgs) -> Result<Value, Error> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(first) = rest.chars().next() {
+        // Spaces are copied as they are, so that the layout of the text survives.
         let end = rest.find(|char| is_space(char) != is_space(first)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         if is_space(first) {
@@ -149,6 +153,7 @@ impl Links {
             let start = found.start();
             middle.truncate(start);
         }
+        // A closing bracket belongs to the link only if it was opened inside it: `(see example.com/a_(b))`.
         for (open, close) in [("(", ")"), ("<", ">"), ("&lt;", "&gt;")] {
             let opened = middle.matches(open).count();
             if opened <= middle.matches(close).count() {

@@ -11,7 +11,7 @@ use crate::python::text::{byte_of, char_count, split_lines};
 use crate::python::truthy;
 use crate::value::{CallArgs, Value};
 
-/// Python's text wrapping takes only these for spaces.
+/// The only characters that Python's textwrap treats as spaces.
 const SPACE: &[char] = &['\t', '\n', '\x0b', '\x0c', '\r', ' '];
 
 static WORD_PART: LazyLock<Regex> = LazyLock::new(|| pattern(r"^-{2,}"));
@@ -47,6 +47,7 @@ pub(super) fn wordwrap(call: &mut CallArgs) -> Result<Value, Error> {
     let (break_long, hyphens) = (truthy(state, &break_long)?, truthy(state, &hyphens)?);
     let mut lines = Vec::new();
     for line in split_lines(text, false) {
+        // Checked for each line, so that empty text passes with any width, as in Python.
         if width <= 0 {
             return Err(Error::value_error(format!("invalid width {width} (must be > 0)")));
         }
@@ -67,7 +68,7 @@ fn is_word_punctuation(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '_' | '!' | '"' | '\'' | '&' | '.' | ',' | '?')
 }
 
-/// Splits a line into words, spaces and, if wanted, the parts of words with hyphens.
+/// Splits a line into words, spaces and, if `hyphens`, the parts of hyphenated words.
 fn chunks(line: &str, hyphens: bool) -> Vec<String> {
     let mut chunks = Vec::new();
     let mut rest = line;
@@ -87,7 +88,7 @@ fn chunks(line: &str, hyphens: bool) -> Vec<String> {
     chunks
 }
 
-/// The length of the next unbreakable part of a word.
+/// Returns the length in bytes of the next part that must not be broken.
 fn word_part(rest: &str, before: Option<char>) -> usize {
     // A dash between words stands alone.
     if before.is_some_and(is_word_punctuation)
@@ -99,6 +100,7 @@ fn word_part(rest: &str, before: Option<char>) -> usize {
     let chars: Vec<(usize, char)> = rest.char_indices().collect();
     let at = |index: usize| chars.get(index).map(|(_, char)| *char);
     let byte = |index: usize| chars.get(index).map_or(rest.len(), |(byte, _)| *byte);
+    // The pattern of Python's textwrap needs lookaround, which the regex crate does not have, so it is written out.
     for end in 1..=chars.len() {
         // The end of the word.
         if end == chars.len() || at(end).is_some_and(is_space) {
@@ -140,6 +142,7 @@ fn wrap(line: &str, width: usize, break_long: bool, hyphens: bool) -> Vec<String
     while !rest.is_empty() {
         let mut current: Vec<String> = Vec::new();
         let mut len = 0;
+        // Spaces at the start of the whole text are kept, those at a break are not.
         if !lines.is_empty() && rest.last().is_some_and(|chunk| blank(chunk)) {
             rest.pop();
         }
@@ -157,6 +160,8 @@ fn wrap(line: &str, width: usize, break_long: bool, hyphens: bool) -> Vec<String
                 let mut end = room;
                 let chars: Vec<char> = chunk.chars().collect();
                 if hyphens && chars.len() > room {
+                    // A long word breaks after a hyphen in preference to the middle, but not after a leading hyphen,
+                    // which would leave a part of nothing else.
                     let hyphen = chars[..room].iter().rposition(|char| *char == '-');
                     if let Some(hyphen) = hyphen.filter(|at| *at > 0 && chars[..*at].iter().any(|char| *char != '-')) {
                         end = hyphen + 1;

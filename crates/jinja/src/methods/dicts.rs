@@ -18,6 +18,7 @@ pub(super) fn find(name: &str) -> Option<Method> {
         "copy" => copy,
         "clear" => clear,
         "popitem" => popitem,
+        // A class method in Python, which works on an instance as well.
         "fromkeys" => fromkeys,
         _ => return None,
     })
@@ -57,10 +58,11 @@ fn values(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     view(object, call, "values", ViewKind::Values)
 }
 
-/// Returns the entries a dictionary is made or updated from.
+/// Returns the entries of a mapping or of a sequence of pairs, with the errors of Python's `dict.update()`.
 pub(crate) fn entries_of(state: &mut State, source: &Value) -> Result<Vec<(Key, Value)>, Error> {
     match source {
         Value::Dict(dict) => Ok(dict.lock().iter().map(|(key, value)| (key.clone(), value.clone())).collect()),
+        // Python asks for `keys()`; without it, the source must be a sequence of pairs.
         Value::Object(object) if object.is_mapping() => {
             let mut entries = Vec::new();
             for key in to_vec(state, source)? {
@@ -81,6 +83,7 @@ pub(crate) fn entries_of(state: &mut State, source: &Value) -> Result<Vec<(Key, 
                     Err(error) => return Err(error),
                 };
                 let len = parts.len();
+                // A string of two characters is a pair, too, as in Python.
                 let Ok([key, value]) = <[Value; 2]>::try_from(parts) else {
                     let text = format!("dictionary update sequence element #{at} has length {len}; 2 is required");
                     return Err(Error::value_error(text));
@@ -96,6 +99,7 @@ pub(crate) fn entries_of(state: &mut State, source: &Value) -> Result<Vec<(Key, 
 pub(crate) fn update_from(state: &mut State, dict: &Dict, source: Option<&Value>, kwargs: Kwargs) -> Result<(), Error> {
     if let Some(source) = source {
         let entries = entries_of(state, source)?;
+        // The source was read completely before: it may be this dictionary itself, and the lock is not reentrant.
         dict.lock().extend(entries);
     }
     dict.lock().extend(kwargs.into_iter().map(|(name, value)| (Key::str(name), value)));
@@ -117,6 +121,7 @@ fn pop(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     let key = Key::new(call.args[0].clone())?;
     match (dict(object).remove(&key), call.args.pop()) {
         (Some(found), _) => Ok(found),
+        // One argument is left after the default was popped: the key.
         (None, Some(default)) if call.args.len() == 1 => Ok(default),
         _ => Err(Error::new(ErrorKind::Key, call.state.repr(key.value())?)),
     }
@@ -136,6 +141,7 @@ fn copy(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 
 fn clear(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, object.type_name(), "clear", 0, 0)?;
+    // The values are dropped after the lock is released: dropping a host object runs code that may use this dictionary.
     let taken = std::mem::take(&mut *dict(object).lock());
     drop(taken);
     Ok(Value::None)
@@ -160,7 +166,7 @@ fn fromkeys(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::Dict(made))
 }
 
-/// Walks a dictionary backwards.
+/// Returns an iterator over a dictionary in reverse.
 pub(crate) fn reversed(dict: &Dict, kind: ViewKind) -> Value {
     let mut items = crate::value::DictView { dict: dict.clone(), kind }.to_vec();
     items.reverse();

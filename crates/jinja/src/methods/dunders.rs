@@ -1,8 +1,8 @@
-//! Attributes with two underscores, which the sandbox forbids: which ones an object has.
+//! The attributes with two underscores that each type has; the sandbox forbids them all.
 
 use crate::value::Value;
 
-/// Those every object has.
+/// Common to all objects.
 const COMMON: &str = "__class__ __delattr__ __dir__ __doc__ __eq__ __format__ __ge__ __getattribute__ __getstate__ __gt__ __hash__ \
     __init__ __init_subclass__ __le__ __lt__ __ne__ __new__ __reduce__ __reduce_ex__ __repr__ __setattr__ \
     __sizeof__ __str__ __subclasshook__";
@@ -34,14 +34,15 @@ const FUNCTION: &str =
 /// Those of other objects.
 const OBJECT: &str = "__dict__ __module__ __weakref__ __call__";
 
-/// Those of what is undefined.
+/// Those of undefined values.
 const UNDEFINED: &str = "__module__ __slots__ __call__ __len__ __iter__ __bool__";
 
 /// Those of `None`.
 const NONE: &str = "__bool__";
 
-/// Tells whether Python's object has this attribute, which the sandbox forbids.
+/// Returns whether Python's object has this attribute, which the sandbox forbids.
 pub(crate) fn is_dunder(object: &Value, name: &str) -> bool {
+    // The lists decide between two errors: an attribute that exists is forbidden, any other is undefined.
     let more = match object {
         Value::Str(_) | Value::Markup(_) => TEXT,
         Value::List(_) => LIST,

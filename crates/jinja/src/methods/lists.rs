@@ -52,6 +52,7 @@ fn append(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 
 fn clear(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "list", "clear", 0, 0)?;
+    // Dropped after the lock is released: dropping a host object runs code that may use this list.
     let taken = std::mem::take(&mut *list(object).lock());
     drop(taken);
     Ok(Value::None)
@@ -72,6 +73,7 @@ fn extend(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 fn same_or_equal(state: &mut State, a: &Value, b: &Value) -> Result<bool, Error> {
+    // Python's containers compare by identity first. A float here has no identity, and NaN must not equal NaN.
     Ok((a.is_same(b) && !matches!(a, Value::Float(_))) || equal(state, a, b)?)
 }
 
@@ -87,6 +89,7 @@ fn count(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 fn index_in(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
+    // A range takes no bounds.
     let most = if matches!(object, Value::Range(_)) { 1 } else { 3 };
     arity(call, object.type_name(), "index", 1, most)?;
     let items = to_vec(call.state, object)?;
@@ -140,10 +143,12 @@ fn remove(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "list", "remove", 1, 1)?;
     let list = list(object);
     let wanted = call.args[0].clone();
+    // Compared on a copy, because comparing may run template code, which must not find the list locked.
     for (at, item) in list.to_vec().iter().enumerate() {
         call.state.spend(1)?;
         if same_or_equal(call.state, item, &wanted)? {
             let mut items = list.lock();
+            // That code may have made the list shorter.
             if at < items.len() {
                 items.remove(at);
             }
@@ -175,6 +180,7 @@ fn sort(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
         };
         items.push((by, item));
     }
+    // A comparison that fails leaves the list as it was; Python leaves it partly sorted.
     let sorted = sort_by_keys(state, items, reverse)?;
     *list.lock() = sorted;
     Ok(Value::None)

@@ -15,7 +15,7 @@ use crate::value::{CallArgs, Function, FunctionKind, Value};
 
 pub(crate) use dunders::is_dunder;
 
-/// A method: the object, then the arguments.
+/// A method: called with its object and the arguments.
 pub(crate) type Method = fn(&Value, &mut CallArgs) -> Result<Value, Error>;
 
 /// Finds a method of one of Python's types.
@@ -36,7 +36,7 @@ pub(crate) fn find(object: &Value, name: &str) -> Option<Method> {
     }
 }
 
-/// Calls a method that was found.
+/// Calls a method that [`find`] returned.
 pub(crate) fn call(method: Method, object: &Value, _name: &str, mut args: CallArgs) -> Result<Value, Error> {
     method(object, &mut args)
 }
@@ -44,6 +44,7 @@ pub(crate) fn call(method: Method, object: &Value, _name: &str, mut args: CallAr
 /// Returns an attribute of one of Python's types: a method bound to the object, or a value.
 pub(crate) fn attribute(object: &Value, name: &str) -> Option<Value> {
     if let Some(method) = find(object, name) {
+        // A bound method keeps its object alive, and `{% set add = list.append %}` changes that very list.
         let bound = object.clone();
         if object.as_str().is_some() && matches!(name, "format" | "format_map") {
             // The sandbox puts a function of its own in place of these two.
@@ -68,20 +69,21 @@ pub(crate) fn attribute(object: &Value, name: &str) -> Option<Value> {
     }
 }
 
-/// Tells whether the name is a method of dictionaries.
+/// Returns whether the name is a method of dictionaries.
 pub(crate) fn is_dict_method(name: &str) -> bool {
     dicts::find(name).is_some()
 }
 
-/// Returns something for an attribute the sandbox forbids anyway; without it, the attribute does nothing.
+/// Returns a placeholder for a special attribute. The sandbox forbids it; outside the sandbox, calling it fails.
 pub(crate) fn dunder(_object: &Value, name: &str) -> Value {
     let text = format!("not supported: {name}");
     Value::function(name, move |_| Err(Error::type_error(text.clone())))
 }
 
-/// Tells whether the sandbox forbids an attribute although it does not begin with an underscore.
+/// Returns whether the sandbox forbids this attribute although it has no leading underscore.
 pub(crate) fn is_internal(object: &Value, name: &str) -> bool {
     match object {
+        // Jinja's list for types, generators and functions; the latter has been empty since Python 3.
         Value::Function(_) => name == "mro",
         Value::Iter(iter) if iter.type_name() == "generator" => matches!(name, "gi_frame" | "gi_code"),
         _ => false,
@@ -97,6 +99,7 @@ pub(super) fn arity(call: &CallArgs, of: &str, name: &str, least: usize, most: u
     if (least..=most).contains(&given) {
         return Ok(());
     }
+    // CPython words these messages differently for each calling convention that a builtin can have.
     let text = match (least, most) {
         (0, 0) => format!("{of}.{name}() takes no arguments ({given} given)"),
         (1, 1) => format!("{of}.{name}() takes exactly one argument ({given} given)"),
@@ -155,6 +158,7 @@ pub(super) fn index(value: &Value) -> Result<i64, Error> {
     match value {
         Value::Int(_) | Value::Bool(_) => Ok(value.as_i64().unwrap_or(0)),
         Value::Big(_) => {
+            // CPython converts an index to the machine's word before it uses it.
             let text = "Python int too large to convert to C ssize_t";
             Err(Error::new(crate::ErrorKind::Overflow, text))
         }

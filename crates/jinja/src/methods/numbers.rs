@@ -56,6 +56,7 @@ fn bit_count(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 fn conjugate(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, object.type_name(), "conjugate", 0, 0)?;
     Ok(match object {
+        // `conjugate()` of a boolean is an int.
         Value::Bool(flag) => Value::Int((*flag).into()),
         other => other.clone(),
     })
@@ -73,6 +74,7 @@ fn as_integer_ratio(object: &Value, call: &mut CallArgs) -> Result<Value, Error>
         return Err(Error::new(ErrorKind::Overflow, "cannot convert Infinity to integer ratio"));
     }
     let (mut top, mut bottom) = (*number, BigInt::from(1));
+    // Doubling a float is exact, and at most 1,074 doublings make it whole.
     while top.fract() != 0.0 {
         top *= 2.0;
         bottom *= 2;
@@ -97,6 +99,7 @@ fn hex(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     let (exponent, fraction) = ((bits >> 52 & 0x7ff).to_i64().unwrap_or(0), bits & ((1 << 52) - 1));
     Ok(Value::str(match (exponent, fraction) {
         (0, 0) => format!("{sign}0x0.0p+0"),
+        // Subnormal numbers have no implicit leading one and a fixed exponent.
         (0, _) => format!("{sign}0x0.{fraction:013x}p-1022"),
         _ => format!("{sign}0x1.{fraction:013x}p{:+}", exponent - 1023),
     }))

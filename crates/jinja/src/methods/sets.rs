@@ -52,7 +52,7 @@ fn keys(call: &mut CallArgs, value: &Value) -> Result<Vec<Key>, Error> {
     to_vec(call.state, value)?.into_iter().map(Key::new).collect()
 }
 
-/// The arguments, each as a set.
+/// Returns the arguments as sets, so that each lookup is constant time and duplicates count once.
 fn others(call: &mut CallArgs) -> Result<Vec<Items>, Error> {
     let args = std::mem::take(&mut call.args);
     args.iter().map(|arg| Ok(keys(call, arg)?.into_iter().collect())).collect()
@@ -65,8 +65,9 @@ fn none_by_name(call: &CallArgs, name: &str) -> Result<(), Error> {
     Err(Error::type_error(format!("{name}() takes no keyword arguments")))
 }
 
-/// Puts what a method makes of the set into its place.
+/// Replaces the contents of the set by the result of a method.
 fn replace(object: &Value, call: &mut CallArgs, method: Method) -> Result<Value, Error> {
+    // Computed before the set is locked: an argument may be this set.
     let made = set(&method(object, call)?).lock().clone();
     *set(object).lock() = made;
     Ok(Value::None)
@@ -109,6 +110,7 @@ fn copy(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 
 fn pop(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "set", "pop", 0, 0)?;
+    // Python pops an arbitrary item. The oldest makes templates reproducible.
     let popped = set(object).lock().shift_remove_index(0);
     popped.map(Key::into_value).ok_or_else(|| Error::new(ErrorKind::Key, "'pop from an empty set'"))
 }

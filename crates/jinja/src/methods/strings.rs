@@ -43,6 +43,7 @@ pub(super) fn find(name: &str) -> Option<Method> {
         "format_map" => format_map,
         "translate" => translate,
         "maketrans" => maketrans,
+        // Methods of markupsafe's Markup, not of text.
         "striptags" | "unescape" => return None,
         other => return tests_of_strings::find(other),
     })
@@ -64,7 +65,7 @@ pub(super) fn text(object: &Value) -> &str {
     object.as_str().unwrap_or_default()
 }
 
-/// Makes text of the same kind as the object.
+/// Creates text or markup, whichever the object is.
 fn alike(object: &Value, text: impl Into<crate::value::Str>) -> Value {
     if matches!(object, Value::Markup(_)) { Value::markup(text) } else { Value::str(text) }
 }
@@ -115,6 +116,7 @@ fn strip(object: &Value, call: &mut CallArgs, name: &str, left: bool, right: boo
     if right {
         rest = rest.trim_end_matches(taken);
     }
+    // Nothing was stripped: share the text instead of copying it.
     if rest.len() == text(object).len() {
         return Ok(object.clone());
     }
@@ -124,6 +126,7 @@ fn strip(object: &Value, call: &mut CallArgs, name: &str, left: bool, right: boo
 fn split(object: &Value, call: &mut CallArgs, name: &str) -> Result<Value, Error> {
     let [sep, max] = keywords(call, name, ["sep", "maxsplit"], 2)?;
     let max = max.map_or(Ok(-1), |max| index(&max))?;
+    // A negative limit means no limit.
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     let text = text(object);
     let parts: Vec<&str> = match &sep {
@@ -254,12 +257,13 @@ fn replace(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     }
     let count = call.args.get(2).map_or(Ok(-1), index)?;
     let (old, new) = (text(&call.args[0]), text(&call.args[1]));
+    // The size of the result is checked before it exists: `('x' * 10**6)|replace('', 'x' * 10**6)` needs a terabyte.
     let times = if old.is_empty() { char_count(text(object)) + 1 } else { text(object).matches(old).count() };
     call.state.check_size(text(object).len() + times.saturating_mul(new.len()))?;
     Ok(alike(object, replace_text(text(object), old, new, count)))
 }
 
-/// Resolves start and end of a search to bytes; none if the start is beyond the end.
+/// Converts the bounds of a search to byte offsets; `None` if the start lies beyond the end.
 fn bounds(text: &str, start: Option<&Value>, end: Option<&Value>) -> Result<Option<(usize, usize)>, Error> {
     let len = char_count(text) as i64;
     let bound = |value: Option<&Value>, default: i64| -> Result<i64, Error> {
@@ -276,6 +280,7 @@ fn bounds(text: &str, start: Option<&Value>, end: Option<&Value>) -> Result<Opti
         })
     };
     let (start, end) = (bound(start, 0)?, bound(end, len)?.min(len));
+    // An empty text is not even found beyond the end: `'abc'.find('', 4)` is -1.
     if start > end {
         return Ok(None);
     }
@@ -356,6 +361,7 @@ fn justify(object: &Value, call: &mut CallArgs, name: &str) -> Result<Value, Err
     call.state.check_size(usize::try_from(width).unwrap_or(0).saturating_mul(fill.len_utf8()))?;
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(char_count(text(object)));
     let left = match name {
+        // CPython puts the odd space left if the width is odd, too, and right otherwise.
         "center" => missing / 2 + (missing & width as usize & 1),
         "rjust" => missing,
         _ => 0,
@@ -367,6 +373,7 @@ fn justify(object: &Value, call: &mut CallArgs, name: &str) -> Result<Value, Err
 /// Centers text as `str.center()`.
 pub(crate) fn center_text(text: &str, width: i64) -> String {
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(char_count(text));
+    // As in `justify`: the side of the odd space depends on the width.
     let left = missing / 2 + (missing & width as usize & 1);
     format!("{}{text}{}", " ".repeat(left), " ".repeat(missing - left))
 }
@@ -380,6 +387,7 @@ fn zfill(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     Ok(alike(
         object,
         match text.chars().next() {
+            // The zeros go between the sign and the digits.
             Some(sign @ ('+' | '-')) => format!("{sign}{zeros}{}", &text[1..]),
             _ => format!("{zeros}{text}"),
         },
@@ -453,6 +461,7 @@ fn encoding(call: &mut CallArgs, name: &str) -> Result<(String, String), Error> 
 fn encode(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     let (encoding, errors) = encoding(call, "encode")?;
     let text = text(object);
+    // Only what configuration files use; Python knows about a hundred more.
     let (most, name) = match encoding.to_lowercase().replace(['-', '_'], "").as_str() {
         "utf8" | "u8" => return Ok(Value::Bytes(text.as_bytes().into())),
         "ascii" | "usascii" => (0x7f, "ascii"),
@@ -509,6 +518,8 @@ fn format(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     let (args, kwargs) = (std::mem::take(&mut call.args), std::mem::take(&mut call.kwargs));
     let lookup = Dict::new();
     lookup.lock().extend(kwargs.into_iter().map(|(name, value)| (Key::str(name), value)));
+    // Attributes in the format are looked up through the sandbox: `'{0.__class__}'.format(x)` is the classical way out
+    // of it.
     Ok(alike(object, str_format(call.state, text(object), &args, &Value::Dict(lookup))?))
 }
 
@@ -537,6 +548,7 @@ fn translate(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
                 None => return Err(Error::value_error("character mapping must be in range(0x110000)")),
             },
             Ok(_) => return Err(Error::type_error("character mapping must return integer, None or str")),
+            // The table may be any mapping or sequence. A character that it does not hold stays.
             Err(error) if matches!(error.kind(), ErrorKind::Key | ErrorKind::Index) => out.push(char),
             Err(error) => return Err(error),
         }

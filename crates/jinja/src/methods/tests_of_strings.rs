@@ -16,6 +16,7 @@ pub(super) fn find(name: &str) -> Option<Method> {
         "isdigit" => |object, call| all(object, call, "isdigit", is_digit),
         "isnumeric" => |object, call| all(object, call, "isnumeric", is_numeric),
         "isspace" => |object, call| all(object, call, "isspace", is_space),
+        // Except these two: no character, no violation.
         "isascii" => |object, call| test(object, call, "isascii", str::is_ascii),
         "isprintable" => |object, call| test(object, call, "isprintable", |text| text.chars().all(is_printable)),
         "islower" => |object, call| test(object, call, "islower", is_lower),
@@ -29,6 +30,7 @@ pub(super) fn find(name: &str) -> Option<Method> {
 fn all(object: &Value, call: &mut CallArgs, name: &str, class: fn(char) -> bool) -> Result<Value, Error> {
     arity(call, "str", name, 0, 0)?;
     let text = text(object);
+    // Python's `is…` methods are false for empty text.
     Ok(Value::Bool(!text.is_empty() && text.chars().all(class)))
 }
 
@@ -37,7 +39,7 @@ fn test(object: &Value, call: &mut CallArgs, name: &str, holds: fn(&str) -> bool
     Ok(Value::Bool(holds(text(object))))
 }
 
-/// Tells whether all characters with a case are lower case, and there is one.
+/// Returns whether all characters with a case are lower case, and there is one.
 pub(crate) fn is_lower(text: &str) -> bool {
     let mut found = false;
     for char in text.chars().filter(|char| is_cased(*char)) {
@@ -49,7 +51,7 @@ pub(crate) fn is_lower(text: &str) -> bool {
     found
 }
 
-/// Tells whether all characters with a case are upper case, and there is one.
+/// Returns whether all characters with a case are upper case, and there is one.
 pub(crate) fn is_upper_text(text: &str) -> bool {
     let mut found = false;
     for char in text.chars().filter(|char| is_cased(*char)) {
@@ -66,6 +68,7 @@ fn is_title_text(text: &str) -> bool {
     for char in text.chars() {
         let cased = is_cased(char);
         let upper = is_upper(char) || is_title(char);
+        // Upper case must follow an uncased character, and lower case a cased one.
         if cased && upper == inside {
             return false;
         }

@@ -7,7 +7,7 @@ use crate::value::{
     DictIter, Key, ListIter, RangeIter, StrIter, Undefined, UndefinedKind, Value, ValueIter, VecIter, ViewKind,
 };
 
-/// Tells whether a value counts as true.
+/// Returns whether a value counts as true.
 pub fn truthy(state: &mut State, value: &Value) -> Result<bool, Error> {
     Ok(match value {
         Value::None => false,
@@ -55,13 +55,14 @@ pub fn len(state: &mut State, value: &Value) -> Result<usize, Error> {
     counted.ok_or_else(|| Error::type_error(format!("object of type '{}' has no len()", value.class_path())))
 }
 
-/// Walks a value; fails as Python's `iter()` if it cannot be walked.
+/// Returns an iterator over a value, or the TypeError of Python's `iter()`.
 pub fn iterate(state: &mut State, value: &Value) -> Result<Box<dyn ValueIter>, Error> {
     Ok(match value {
         Value::List(list) => Box::new(ListIter { list: list.clone(), next: 0 }),
         Value::Tuple(items) => Box::new(VecIter::new(items.to_vec())),
         Value::Dict(dict) => Box::new(DictIter::new(dict, ViewKind::Keys)),
         Value::View(view) => Box::new(DictIter::new(&view.dict, view.kind)),
+        // A copy: changing a set during a loop over it is an error in Python and harmless here.
         Value::Set(set) => Box::new(VecIter::new(set.to_vec())),
         Value::Str(text) | Value::Markup(text) => Box::new(StrIter { text: text.clone(), next: 0 }),
         Value::Bytes(bytes) => Box::new(VecIter::new(bytes.iter().map(|byte| Value::Int((*byte).into())).collect())),
@@ -80,16 +81,17 @@ fn not_iterable(value: &Value) -> Error {
     Error::type_error(format!("'{}' object is not iterable", value.class_path()))
 }
 
-/// Tells whether `iter()` would succeed; asks nothing of generators.
+/// Returns whether `iter()` would succeed. A generator is not advanced.
 pub(crate) fn is_iterable(state: &mut State, value: &Value) -> Result<bool, Error> {
     match iterate(state, value) {
         Ok(_) => Ok(true),
+        // Every other error is a fault in the object and not an answer.
         Err(error) if *error.kind() == ErrorKind::Type => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Collects all a value gives when it is walked.
+/// Collects all items of an iterable.
 pub fn to_vec(state: &mut State, value: &Value) -> Result<Vec<Value>, Error> {
     Ok(match value {
         Value::List(list) => list.to_vec(),
@@ -102,6 +104,7 @@ pub fn to_vec(state: &mut State, value: &Value) -> Result<Vec<Value>, Error> {
             let mut items = Vec::new();
             while let Some(item) = walk.next(state)? {
                 state.spend(1)?;
+                // An iterator need not end: `cycler` objects and host objects can go on for ever.
                 state.check_items(items.len())?;
                 items.push(item);
             }
@@ -110,7 +113,7 @@ pub fn to_vec(state: &mut State, value: &Value) -> Result<Vec<Value>, Error> {
     })
 }
 
-/// Takes a value apart into as many parts as there are targets.
+/// Unpacks a value into `targets` parts, with Python's errors if there are more or fewer.
 pub(crate) fn unpack(state: &mut State, value: &Value, targets: usize) -> Result<Vec<Value>, Error> {
     let sized = |items: &[Value]| -> Result<Vec<Value>, Error> {
         match items.len() {
@@ -138,6 +141,7 @@ pub(crate) fn unpack(state: &mut State, value: &Value, targets: usize) -> Result
                     None => return Err(too_few(targets, items.len())),
                 }
             }
+            // Python asks for one item more than it needs, to report surplus ones, but never counts them.
             if walk.next(state)?.is_some() {
                 return Err(too_many(targets));
             }
@@ -166,12 +170,14 @@ pub fn contains(state: &mut State, container: &Value, item: &Value) -> Result<bo
         },
         Value::Dict(dict) => match item {
             Value::Str(text) | Value::Markup(text) => Ok(dict.contains_str(text)),
+            // An unhashable left side is a TypeError, not false.
             other => Ok(dict.lock().contains_key(&Key::new(other.clone())?)),
         },
         Value::Set(set) => Ok(set.lock().contains(&Key::new(item.clone())?)),
         Value::View(view) => match view.kind {
             ViewKind::Keys => contains(state, &Value::Dict(view.dict.clone()), item),
             ViewKind::Items => {
+                // Anything but a pair is simply not in the view.
                 let Value::Tuple(pair) = item else { return Ok(false) };
                 let [key, value] = &**pair else { return Ok(false) };
                 let Some(found) = view.dict.get(&Key::new(key.clone())?) else { return Ok(false) };
@@ -181,6 +187,7 @@ pub fn contains(state: &mut State, container: &Value, item: &Value) -> Result<bo
         },
         Value::Range(range) => match item.as_i64() {
             Some(number) => {
+                // Computed, not searched, as in Python; 128 bits, because the distance may exceed 64.
                 let distance = i128::from(number) - i128::from(range.start);
                 let step = i128::from(range.step);
                 Ok(distance % step == 0 && distance / step >= 0 && distance / step < range.len() as i128)
@@ -192,6 +199,7 @@ pub fn contains(state: &mut State, container: &Value, item: &Value) -> Result<bo
             Ok(false)
         }
         Value::Bytes(bytes) => match item {
+            // windows() panics for a size of zero.
             Value::Bytes(part) => Ok(part.is_empty() || bytes.windows(part.len()).any(|window| window == &**part)),
             other => Ok(other.as_i64().is_some_and(|byte| bytes.iter().any(|have| i64::from(*have) == byte))),
         },
@@ -214,6 +222,7 @@ fn search(state: &mut State, container: &Value, item: &Value) -> Result<bool, Er
     };
     while let Some(found) = walk.next(state)? {
         state.spend(1)?;
+        // `in` compares by identity first. A float here has no identity, and NaN is in no list.
         if found.is_same(item) && !matches!(item, Value::Float(_)) || super::equal(state, &found, item)? {
             return Ok(true);
         }
@@ -221,16 +230,17 @@ fn search(state: &mut State, container: &Value, item: &Value) -> Result<bool, Er
     Ok(false)
 }
 
-/// Tells whether a value can be called.
+/// Returns whether a value can be called.
 pub(crate) fn is_callable(value: &Value) -> bool {
     match value {
+        // Undefined values have a `__call__`, which raises their error.
         Value::Function(_) | Value::Undefined(_) => true,
         Value::Object(object) => object.is_callable(),
         _ => false,
     }
 }
 
-/// Tells whether a value is a mapping to Python's `abc.Mapping`.
+/// Returns whether a value is a mapping to Python's `abc.Mapping`.
 pub(crate) fn is_mapping(value: &Value) -> bool {
     match value {
         Value::Dict(_) => true,
@@ -239,10 +249,11 @@ pub(crate) fn is_mapping(value: &Value) -> bool {
     }
 }
 
-/// Looks an attribute up as Python's `getattr()`; none if it does not exist.
+/// Looks up an attribute as Python's `getattr()`; `None` if it does not exist.
 fn python_attr(state: &mut State, object: &Value, name: &str) -> Result<Option<Value>, Error> {
     match object {
         Value::Undefined(undefined) => {
+            // Jinja lets these fall through even for undefined values, because Python probes for them.
             let dunder = name.len() >= 2 && name.starts_with("__") && name.ends_with("__");
             if dunder {
                 return Ok(methods::is_dunder(object, name).then(|| methods::dunder(object, name)));
@@ -267,6 +278,8 @@ fn python_attr(state: &mut State, object: &Value, name: &str) -> Result<Option<V
 }
 
 fn guarded(state: &mut State, object: &Value, name: &str, found: Value) -> Value {
+    // The sandbox judges an attribute only when it exists. What does not exist is looked up as an item and then
+    // undefined.
     if state.env().sandbox && (name.starts_with('_') || methods::is_internal(object, name)) {
         return Undefined::unsafe_attribute(state.env().undefined, object, name);
     }
@@ -317,6 +330,7 @@ pub(crate) fn get_item(state: &mut State, object: &Value, key: &Value) -> Result
 
 /// Evaluates `object[key]` as Python does, with its errors.
 pub(crate) fn get_item_raw(state: &mut State, object: &Value, key: &Value) -> Result<Value, Error> {
+    // CPython names the type in each of these messages, and templates in the field are debugged by them.
     let index = |len: usize, what: &str| -> Result<usize, Error> {
         match key {
             Value::Int(_) | Value::Bool(_) => super::index_of(key.as_i64().unwrap_or(0), len)
@@ -337,6 +351,7 @@ pub(crate) fn get_item_raw(state: &mut State, object: &Value, key: &Value) -> Re
             found.ok_or_else(|| Error::new(ErrorKind::Key, super::debug(key)))
         }
         Value::List(list) => {
+            // Bounds check and access under one lock: another thread may share a list of the globals.
             let items = list.lock();
             let at = index(items.len(), "list")?;
             Ok(items[at].clone())
@@ -363,6 +378,8 @@ pub(crate) fn get_item_raw(state: &mut State, object: &Value, key: &Value) -> Re
         }
         Value::Object(host) => match host.get_item(state, key)? {
             Some(found) => Ok(found),
+            // A host object with items lacks this one; the others cannot be subscripted at all. Jinja turns both into
+            // undefined, but `get_item_raw` also serves formats, which show the difference.
             None if host.has_items() => Err(Error::new(ErrorKind::Key, super::debug(key))),
             None => Err(not_subscriptable(object)),
         },

@@ -30,6 +30,7 @@ impl BinOp {
             BinOp::Div => "/",
             BinOp::FloorDiv => "//",
             BinOp::Mod => "%",
+            // Python's message names both, because pow() shares the code.
             BinOp::Pow => "** or pow()",
         }
     }
@@ -73,6 +74,7 @@ pub(crate) fn binary(state: &mut State, op: BinOp, a: &Value, b: &Value) -> Resu
 }
 
 fn unsupported(op: BinOp, a: &Value, b: &Value) -> Error {
+    // The left operand answers first in Python, so that its error wins if both are undefined.
     if let Value::Undefined(undefined) = a {
         return undefined.fail();
     }
@@ -98,6 +100,7 @@ fn pair(op: BinOp, a: &Value, b: &Value) -> Result<Pair, Error> {
     Ok(match (x, y) {
         (Num::Int(x), Num::Int(y)) => Pair::Int(x, y),
         (Num::Float(x), Num::Float(y)) => Pair::Float(x, y),
+        // An integer too large for a float is an OverflowError in Python, even when adding zero.
         (Num::Float(x), y) => Pair::Float(x, as_float(y)?),
         (x, Num::Float(y)) => Pair::Float(as_float(x)?, y),
         (x, y) => Pair::Big(as_big(x), as_big(y)),
@@ -134,6 +137,7 @@ pub(crate) fn add(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             return Ok(Value::Str(text.into()));
         }
         (Value::Markup(x), Value::Str(_) | Value::Markup(_)) => {
+            // Markup escapes what is added to it, from either side: the result must be safe without knowing its parts.
             let y = crate::filters::escape(state, b)?;
             return Ok(Value::markup(format!("{x}{y}")));
         }
@@ -184,6 +188,7 @@ pub(crate) fn add(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
 
 /// `a - b`.
 pub(crate) fn sub(_: &mut State, a: &Value, b: &Value) -> Result<Value, Error> {
+    // Views of keys and items are sets to Python; they subtract any sequence, real sets only sets.
     if let (Value::Set(_) | Value::View(_), Some(x)) = (a, super::compare::as_set(a)?) {
         let other = match b {
             Value::Set(_) | Value::View(_) => super::compare::as_set(b)?,
@@ -218,6 +223,7 @@ pub(crate) fn mul(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
         }
         return match times {
             Value::Int(_) | Value::Bool(_) => repeat(state, sequence, times.as_i64().unwrap_or(0)),
+            // A negative count is an empty sequence, whatever its size.
             Value::Big(number) if number.sign() == Sign::Minus => repeat(state, sequence, 0),
             Value::Big(_) => Err(Error::new(ErrorKind::Overflow, "cannot fit 'int' into an index-sized integer")),
             // Markup multiplies by its own rule, from the right as well, and asks the other to be the count.
@@ -234,6 +240,7 @@ pub(crate) fn mul(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
     Ok(match pair(BinOp::Mul, a, b)? {
         Pair::Int(x, y) => x.checked_mul(y).map_or_else(|| Value::int(BigInt::from(x) * y), Value::Int),
         Pair::Big(x, y) => {
+            // Before the multiplication: squaring a number in a loop doubles its size each time.
             state.check_size((x.bits() + y.bits()) as usize / 8)?;
             Value::int(x * y)
         }
@@ -243,6 +250,7 @@ pub(crate) fn mul(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
 
 fn repeat(state: &mut State, sequence: &Value, times: i64) -> Result<Value, Error> {
     let times = times.max(0) as usize;
+    // The product is checked before anything is allocated: `'x' * 10**18` must fail at once.
     let many = |len: usize| len.checked_mul(times).ok_or_else(|| Error::new(ErrorKind::Memory, ""));
     Ok(match sequence {
         Value::Str(text) | Value::Markup(text) => {
@@ -279,6 +287,7 @@ fn repeat_items(items: &[Value], times: usize) -> Vec<Value> {
 pub fn div(a: &Value, b: &Value) -> Result<Value, Error> {
     match pair(BinOp::Div, a, b)? {
         Pair::Int(_, 0) => Err(zero_division("division by zero")),
+        // Up to 53 bits both operands are exact as floats, and one division rounds once, as Python's does.
         Pair::Int(x, y) if x.abs() < 1 << 53 && y.abs() < 1 << 53 => Ok(Value::Float(x as f64 / y as f64)),
         Pair::Int(x, y) => big_div(&BigInt::from(x), &BigInt::from(y)),
         Pair::Big(x, y) => big_div(&x, &y),
@@ -292,6 +301,7 @@ fn big_div(x: &BigInt, y: &BigInt) -> Result<Value, Error> {
     if y.is_zero() {
         return Err(zero_division("division by zero"));
     }
+    // 66 bits of quotient: more than the 53 of a float, so that rounding sees what was cut off.
     let shift = 66 - (x.bits() as i64 - y.bits() as i64);
     let (x, y_shifted) = if shift >= 0 { (x << shift, y.clone()) } else { (x.clone(), y << -shift) };
     let (mut quotient, rest) = x.div_rem(&y_shifted);
@@ -301,6 +311,7 @@ fn big_div(x: &BigInt, y: &BigInt) -> Result<Value, Error> {
     } else {
         quotient <<= 1;
     }
+    // powi() over- and underflows beyond these exponents, so the scaling is done in two steps.
     let float = quotient.to_f64().unwrap_or(f64::INFINITY) * 2f64.powi(-(shift as i32 + 1).clamp(-1100, 1000));
     let float = if shift + 1 > 1000 { float * 2f64.powi(-((shift + 1 - 1000) as i32)) } else { float };
     if float.is_infinite() {
@@ -311,6 +322,7 @@ fn big_div(x: &BigInt, y: &BigInt) -> Result<Value, Error> {
 
 /// Divides floats as Python's `//`.
 pub(crate) fn floor_float(x: f64, y: f64) -> (f64, f64) {
+    // CPython's algorithm, step by step: rounding, the sign of zero and the remainder must match it.
     let mut rest = x % y;
     let mut quotient = (x - rest) / y;
     if rest != 0.0 {
@@ -325,6 +337,7 @@ pub(crate) fn floor_float(x: f64, y: f64) -> (f64, f64) {
         0f64.copysign(x / y)
     } else {
         let floor = quotient.floor();
+        // The division may have rounded just below a whole number.
         if quotient - floor > 0.5 { floor + 1.0 } else { floor }
     };
     (floored, rest)
@@ -333,6 +346,7 @@ pub(crate) fn floor_float(x: f64, y: f64) -> (f64, f64) {
 fn floor_div(a: &Value, b: &Value) -> Result<Value, Error> {
     match pair(BinOp::FloorDiv, a, b)? {
         Pair::Int(_, 0) => Err(zero_division("integer division or modulo by zero")),
+        // `i64::MIN // -1` does not fit 64 bits.
         Pair::Int(x, y) if x != i64::MIN => Ok(Value::Int(Integer::div_floor(&x, &y))),
         Pair::Int(x, y) => Ok(Value::int(BigInt::from(x).div_floor(&BigInt::from(y)))),
         Pair::Big(_, y) if y.is_zero() => Err(zero_division("integer division or modulo by zero")),
@@ -370,6 +384,7 @@ fn int_power(state: &mut State, x: &BigInt, y: &BigInt) -> Result<Value, Error> 
     if y.sign() == Sign::Minus {
         return float_power(big_to_f64(x)?, big_to_f64(y)?);
     }
+    // These have small powers for exponents of any size.
     if x.bits() <= 1 {
         // Zero and one, with either sign.
         let odd = y.is_odd();
@@ -380,7 +395,9 @@ fn int_power(state: &mut State, x: &BigInt, y: &BigInt) -> Result<Value, Error> 
             _ => Value::Int(1),
         });
     }
+    // A result beyond 4 MiB takes too long to compute, whatever the limit of bytes says.
     let Some(exponent) = y.to_u32().filter(|y| (x.bits() as usize).saturating_mul(*y as usize) / 8 <= 1 << 22) else {
+        // For its error: the message of the limit.
         state.check_size(usize::MAX)?;
         return Err(Error::new(ErrorKind::Memory, ""));
     };
@@ -392,6 +409,7 @@ fn float_power(x: f64, y: f64) -> Result<Value, Error> {
     if x == 0.0 && y < 0.0 {
         return Err(zero_division("0.0 cannot be raised to a negative power"));
     }
+    // Python answers with a complex number, which has no value here.
     if x < 0.0 && x.is_finite() && y.is_finite() && y.fract() != 0.0 {
         return Err(Error::value_error("not supported: complex numbers"));
     }

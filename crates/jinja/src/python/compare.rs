@@ -45,7 +45,7 @@ impl CmpOp {
     }
 }
 
-/// Compares two numbers: none if one is no number, none inside if they have no order.
+/// Compares two numbers. Returns `None` if one is not a number, `Some(None)` if they have no order (NaN).
 pub(crate) fn compare_numbers(a: &Value, b: &Value) -> Option<Option<Ordering>> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Some(a.cmp(b))),
@@ -66,6 +66,7 @@ pub(crate) fn compare_numbers(a: &Value, b: &Value) -> Option<Option<Ordering>> 
 }
 
 fn int_float(a: i64, b: f64) -> Option<Ordering> {
+    // Python compares exactly: `2**53 + 1 == 2.0**53` is false, although the conversion would make it true.
     if a.abs() < 1 << 52 {
         return (a as f64).partial_cmp(&b);
     }
@@ -80,6 +81,7 @@ fn big_float(a: &BigInt, b: f64) -> Option<Ordering> {
         return Some(if b > 0.0 { Ordering::Less } else { Ordering::Greater });
     }
     let floor = BigInt::from_f64(b.floor())?;
+    // Equal to the whole part: the fraction decides.
     Some(a.cmp(&floor).then(if b.fract() == 0.0 { Ordering::Equal } else { Ordering::Less }))
 }
 
@@ -88,7 +90,7 @@ pub(crate) fn ranges_equal(a: &Range, b: &Range) -> bool {
     len == b.len() && (len == 0 || (a.start == b.start && (len == 1 || a.step == b.step)))
 }
 
-/// Tells whether two values are equal, as Python's `==`.
+/// Returns whether two values are equal, as Python's `==`.
 pub fn equal(state: &mut State, a: &Value, b: &Value) -> Result<bool, Error> {
     equal_at(state, a, b, 0)
 }
@@ -100,6 +102,7 @@ fn equal_at(state: &mut State, a: &Value, b: &Value, depth: u32) -> Result<bool,
         (Value::Undefined(a), Value::Undefined(b)) => {
             a.lenient()?;
             b.lenient()?;
+            // Undefined values of one class are equal in Jinja, whatever their names.
             return Ok(a.kind == b.kind);
         }
         (Value::Undefined(undefined), _) | (_, Value::Undefined(undefined)) => {
@@ -107,6 +110,7 @@ fn equal_at(state: &mut State, a: &Value, b: &Value, depth: u32) -> Result<bool,
             return Ok(false);
         }
         (Value::Object(object), other) | (other, Value::Object(object)) => {
+            // The object decides from either side, like Python's reflected `__eq__`.
             return Ok(object.equals(state, other)?.unwrap_or_else(|| a.is_same(b)));
         }
         _ => {}
@@ -118,6 +122,7 @@ fn equal_at(state: &mut State, a: &Value, b: &Value, depth: u32) -> Result<bool,
         return Err(Error::new(crate::ErrorKind::Recursion, "maximum recursion depth exceeded in comparison"));
     }
     match (a, b) {
+        // A list that contains itself would otherwise be compared until the depth limit.
         (Value::List(x), Value::List(y)) if x.is_same(y) => Ok(true),
         (Value::List(x), Value::List(y)) => items_equal(state, &x.to_vec(), &y.to_vec(), depth),
         (Value::Tuple(x), Value::Tuple(y)) => items_equal(state, x, y, depth),
@@ -145,6 +150,7 @@ fn equal_at(state: &mut State, a: &Value, b: &Value, depth: u32) -> Result<bool,
 
 /// Elements of containers are first compared by identity, as Python does.
 fn item_equal(state: &mut State, a: &Value, b: &Value, depth: u32) -> Result<bool, Error> {
+    // A float here has no identity, and `[nan] == [nan]` must not depend on its bits.
     if a.is_same(b) && !matches!(a, Value::Float(_)) {
         return Ok(true);
     }
@@ -174,7 +180,7 @@ pub(crate) fn as_set(value: &Value) -> Result<Option<indexmap::IndexSet<Key>>, E
     })
 }
 
-/// Tells whether `a < b`, with Python's error when they have no order.
+/// Returns whether `a < b`, with Python's error when they have no order.
 pub fn less_than(state: &mut State, a: &Value, b: &Value) -> Result<bool, Error> {
     order(state, CmpOp::Lt, a, b, 0)
 }
@@ -216,6 +222,7 @@ fn order(state: &mut State, op: CmpOp, a: &Value, b: &Value, depth: u32) -> Resu
         (Value::List(x), Value::List(y)) => sequence_order(state, op, &x.to_vec(), &y.to_vec(), depth),
         (Value::Tuple(x), Value::Tuple(y)) => sequence_order(state, op, x, y, depth),
         (Value::Set(_) | Value::View(_), Value::Set(_) | Value::View(_)) => {
+            // Sets have a partial order: neither of two sets may be a subset of the other.
             let (Some(x), Some(y)) = (as_set(a)?, as_set(b)?) else { return Err(no_order(op, a, b)) };
             let inside = x.iter().all(|key| y.contains(key));
             let around = y.iter().all(|key| x.contains(key));
@@ -247,8 +254,11 @@ fn sequence_order(state: &mut State, op: CmpOp, a: &[Value], b: &[Value], depth:
 
 /// Sorts items by their keys, stably, as Python's `sorted()`; the first error ends it.
 pub fn sort_by_keys(state: &mut State, mut items: Vec<(Value, Value)>, reverse: bool) -> Result<Vec<Value>, Error> {
+    // Comparisons are not counted one by one; the number of items bounds them well enough.
     state.spend(items.len() as u64)?;
     if reverse {
+        // Reversing before and after the sort keeps equal items in their order. Reversing only the result would turn
+        // them around.
         items.reverse();
     }
     let sorted = merge_sort(state, items)?;
@@ -259,8 +269,10 @@ pub fn sort_by_keys(state: &mut State, mut items: Vec<(Value, Value)>, reverse: 
     Ok(values)
 }
 
-/// Binary insertion into short runs as Python begins, then merges: the first failing pair is mostly the same.
+/// Sorts short runs by binary insertion, as Python does, and merges them. Thus the first pair without an order, which
+/// the error names, is mostly Python's.
 fn merge_sort(state: &mut State, items: Vec<(Value, Value)>) -> Result<Vec<(Value, Value)>, Error> {
+    // CPython's sort also starts with binary insertion for runs up to this length.
     if items.len() <= 64 {
         return insertion_sort(state, items);
     }
@@ -302,12 +314,13 @@ fn insertion_sort(state: &mut State, items: Vec<(Value, Value)>) -> Result<Vec<(
                 low = middle + 1;
             }
         }
+        // After equal items: the sort is stable.
         sorted[low..=index].rotate_right(1);
     }
     Ok(sorted)
 }
 
-/// Converts to a float where Python does so without asking.
+/// Converts an integer to a float, or returns Python's OverflowError.
 pub(crate) fn big_to_f64(number: &BigInt) -> Result<f64, Error> {
     match number.to_f64() {
         Some(float) if float.is_finite() => Ok(float),

@@ -38,6 +38,7 @@ pub(crate) fn percent(state: &mut State, text: &Value, values: &Value) -> Result
         Value::Tuple(items) => items.to_vec(),
         other => vec![other.clone()],
     };
+    // Python takes anything with `__getitem__` for a mapping here, except tuples and text.
     let has_items = match values {
         Value::Dict(_) | Value::List(_) | Value::Undefined(_) | Value::Range(_) => true,
         Value::Object(object) => object.has_items(),
@@ -81,6 +82,7 @@ impl Formatter<'_> {
             state.check_size(out.len() + piece.len())?;
             out.push_str(&piece);
         }
+        // A mapping may hold more than the format uses, and a single value that could be a mapping is not counted.
         if self.next < self.values.len() && !self.used_mapping && (self.is_tuple || self.mapping.is_none()) {
             return Err(Error::type_error("not all arguments converted during string formatting"));
         }
@@ -92,6 +94,7 @@ impl Formatter<'_> {
         let mut named = None;
         if chars.get(*at) == Some(&'(') {
             *at += 1;
+            // Keys may contain balanced parentheses.
             let (start, mut depth) = (*at, 1);
             while depth > 0 {
                 match chars.get(*at) {
@@ -136,11 +139,13 @@ impl Formatter<'_> {
                 number(chars, at, "precision too big")?
             });
         }
+        // C's length modifiers are allowed and mean nothing.
         if chars.get(*at).is_some_and(|char| matches!(char, 'h' | 'l' | 'L')) {
             *at += 1;
         }
         let kind = *chars.get(*at).ok_or_else(incomplete)?;
         *at += 1;
+        // Python allows flags and a width before a second percent sign, and ignores them.
         if kind == '%' {
             return Ok("%".to_string());
         }
@@ -148,6 +153,7 @@ impl Formatter<'_> {
             Some(value) => value,
             None => self.take()?,
         };
+        // A character of padding or text takes up to four bytes.
         state.check_size(flags.width.max(flags.precision.unwrap_or(0)).saturating_mul(4))?;
         self.convert(state, kind, &flags, &value, *at - 1)
     }
@@ -218,6 +224,7 @@ impl Formatter<'_> {
     fn integer(&self, kind: char, flags: &Flags, value: &Value) -> Result<String, Error> {
         let shown = kind;
         let int = match value {
+            // `%d` calls `__int__`, which undefined values have; `%x` wants an integer and refuses them by type.
             Value::Undefined(undefined) if matches!(kind, 'd' | 'i' | 'u') => return Err(undefined.fail()),
             Value::Float(number) if matches!(kind, 'd' | 'i' | 'u') => float_to_int(*number)?,
             other => match super::to_big(other) {
@@ -271,6 +278,8 @@ fn number(chars: &[char], at: &mut usize, too_big: &str) -> Result<usize, Error>
     let mut number: usize = 0;
     while let Some(digit) = chars.get(*at).and_then(|char| char.to_digit(10)) {
         number = number * 10 + digit as usize;
+        // Checked at each digit, so that a long number cannot overflow. CPython bounds the width later, but no width
+        // beyond this one could be filled.
         if number > i32::MAX as usize {
             return Err(Error::value_error(too_big));
         }
@@ -296,6 +305,7 @@ fn signed(negative: bool, prefix: &str, digits: &str, flags: &Flags) -> String {
         (_, _, true) => " ",
         _ => "",
     };
+    // The zeros go between the sign and the digits; `-` beats `0`, as in C.
     if flags.zero && !flags.left {
         let missing = flags.width.saturating_sub(sign.len() + prefix.len() + digits.len());
         return format!("{sign}{prefix}{}{digits}", "0".repeat(missing));

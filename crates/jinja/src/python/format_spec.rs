@@ -29,6 +29,7 @@ fn digits(rest: &mut &str) -> Result<Option<usize>, Error> {
         return Ok(None);
     }
     match number.parse::<usize>() {
+        // CPython's bound is that of the machine's word. No width beyond this one could be filled anyway.
         Ok(number) if number <= i32::MAX as usize => Ok(Some(number)),
         _ => Err(Error::value_error("Too many decimal digits in format string")),
     }
@@ -45,6 +46,8 @@ fn parse(spec: &str, of: &str) -> Result<Spec, Error> {
     let mut rest = spec;
     let align = ['<', '>', '=', '^'];
     let mut chars = rest.chars();
+    // The fill may be any character, even one of the alignment signs: `<<5`. Hence the look at the second character
+    // first.
     if let (Some(fill), Some(sign)) = (chars.next(), chars.next())
         && align.contains(&sign)
     {
@@ -59,11 +62,13 @@ fn parse(spec: &str, of: &str) -> Result<Spec, Error> {
     parsed.alternate = take(&mut rest, &['#']).is_some();
     if parsed.fill.is_none() && take(&mut rest, &['0']).is_some() {
         parsed.fill = Some('0');
+        // Since Python 3.10 a leading zero does not align text like a number.
         if parsed.align.is_none() && of != "str" {
             parsed.align = Some('=');
         }
     }
     parsed.width = digits(&mut rest)?.unwrap_or(0);
+    // The order and the wording of these checks are CPython's parser's.
     parsed.grouping = take(&mut rest, &[',']);
     if let Some(second) = take(&mut rest, &['_']) {
         if parsed.grouping.is_some() {
@@ -225,6 +230,7 @@ fn format_int(state: &State, value: &Value, spec: &str) -> Result<String, Error>
     let int = super::to_big(value).unwrap_or_default();
     match spec.kind {
         None | Some('d' | 'n' | 'b' | 'o' | 'x' | 'X' | 'c') => {}
+        // An integer with a float's format is converted first.
         Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%') => {
             let float = super::compare::big_to_f64(&int)?;
             return format_float(float, &spec);
@@ -274,6 +280,7 @@ fn format_float(value: f64, spec: &Spec) -> Result<String, Error> {
         value *= 100.0;
     }
     let text = match kind {
+        // Without a type a float prints like `repr()`, or like `%g` that keeps one decimal.
         None => match spec.precision {
             None => super::repr_float(value.abs()),
             Some(precision) => general(value.abs(), precision.max(1), spec.alternate, true),
@@ -283,6 +290,7 @@ fn format_float(value: f64, spec: &Spec) -> Result<String, Error> {
         _ => general(value.abs(), spec.precision.unwrap_or(6).max(1), spec.alternate, false),
     };
     let mut negative = value.is_sign_negative() && !value.is_nan();
+    // Option `z`: a result of only zeros loses its sign.
     if spec.negative_zero && negative && text.chars().all(|char| matches!(char, '0' | '.' | 'e' | '+' | '-')) {
         negative = false;
     }
@@ -321,6 +329,7 @@ pub(super) fn exponent(value: f64, precision: usize, alternate: bool) -> String 
     if let Some(text) = special(value) {
         return text;
     }
+    // Rust writes `1e5` where C writes `1e+05`.
     let text = format!("{value:.precision$e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -344,6 +353,7 @@ pub(super) fn general(value: f64, precision: usize, alternate: bool, repr_like: 
         }
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     };
+    // Python's thresholds for scientific notation; without a type it begins one digit earlier.
     if power < -4 || power >= limit.max(if repr_like { 0 } else { 1 }) {
         let digits = trim(digits);
         let sign = if power < 0 { '-' } else { '+' };

@@ -27,7 +27,9 @@ pub(crate) use str_format::str_format;
 
 use crate::error::{Error, ErrorKind};
 
-/// How deep values may be nested before they are refused.
+/// The deepest nesting of values that is printed, compared or encoded.
+// Functions that print, compare or encode recurse once per level. Python's limit depends on what else is on its stack;
+// this one holds everywhere and is listed in COMPATIBILITY.md.
 pub(crate) const MAX_DEPTH: u32 = 200;
 
 pub(crate) fn too_deep() -> Error {

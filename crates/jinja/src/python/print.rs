@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::run::State;
 use crate::value::{Dict, Undefined, Value};
 
-/// Prints a string that is a value of a dictionary in a way of its own; none for Python's way.
+/// Quotes a string that is a value in a dictionary; `None` for Python's own quoting.
 pub type Quote = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// Prints a value as Python's `repr()`.
@@ -17,8 +17,8 @@ pub fn repr(state: &mut State, value: &Value) -> Result<String, Error> {
 
 /// Prints a value as Python's `str()`.
 ///
-/// With `quote`, text that stands as a value in a dictionary is printed as `quote` says (all `OrderedDict` print plainly
-/// then): what an environment's printing hook may want.
+/// With `quote`, strings that are values in a dictionary are printed as `quote` returns them, and an
+/// `OrderedDict` prints like a plain dictionary. An environment's [`Finalize`](crate::Finalize) hook needs this.
 pub fn str_of(state: &mut State, value: &Value, quote: Option<&Quote>) -> Result<String, Error> {
     match value {
         Value::Str(text) | Value::Markup(text) => Ok(text.to_string()),
@@ -35,7 +35,7 @@ pub fn str_of(state: &mut State, value: &Value, quote: Option<&Quote>) -> Result
     }
 }
 
-/// Prints a value for an error's text or for debugging, without asking the host.
+/// Prints a value for an error message or for debugging, without calling code of the host.
 pub(crate) fn debug(value: &Value) -> String {
     Printer::run(None, value, None).unwrap_or_else(|_| "...".to_string())
 }
@@ -50,6 +50,7 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn run(state: Option<&'a mut State>, value: &Value, quote: Option<&'a Quote>) -> Result<String, Error> {
+        // Text for an error message needs no more than a megabyte.
         let limit = state.as_ref().map_or(1 << 20, |state| state.limits().value_bytes);
         let mut printer = Printer { state, quote, out: String::new(), active: Vec::new(), limit };
         printer.print(value)?;
@@ -99,6 +100,8 @@ impl<'a> Printer<'a> {
             }),
             Value::View(view) => {
                 self.out.push_str(view.type_name());
+                // Differs from the dictionary's own: printing a view inside its dictionary is no cycle yet. Addresses
+                // are even.
                 let id = view.dict.id() ^ 1;
                 self.nested(id, "...", |this| {
                     this.out.push('(');
@@ -115,11 +118,14 @@ impl<'a> Printer<'a> {
             Value::Object(object) => {
                 let text = match &mut self.state {
                     Some(state) => {
+                        // A host object may print its parts through the engine again, and so on without end.
                         state.enter()?;
                         let text = object.repr(state);
                         state.leave();
                         text?
                     }
+                    // Without a rendering no code of the host may run: error messages are also made where values are
+                    // half built.
                     None => None,
                 };
                 let address = std::sync::Arc::as_ptr(object) as *const u8 as usize;
@@ -164,6 +170,7 @@ impl<'a> Printer<'a> {
     }
 
     fn dict(&mut self, dict: &Dict) -> Result<(), Error> {
+        // Salt's printing hook copies dictionaries into plain ones.
         let ordered = self.quote.is_none() && dict.type_name() != "dict";
         self.nested(dict.id(), if ordered { "..." } else { "{...}" }, |this| {
             let entries = dict.entries();
@@ -211,10 +218,12 @@ pub fn repr_str(text: &str) -> String {
 }
 
 fn push_repr(out: &mut String, text: &str) {
+    // Python prefers single quotes and uses double ones only to avoid escaping.
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
     for char in text.chars() {
         match char {
+            // Python has short escapes only for these; all other control characters become `\x…`.
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
@@ -254,7 +263,7 @@ fn push_bytes(out: &mut String, bytes: &[u8]) {
     out.push(quote);
 }
 
-/// Prints a float as Python's `repr()`: the shortest digits that give it back.
+/// Prints a float as Python's `repr()`: the shortest digits that parse back to it.
 pub fn repr_float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_string();
@@ -265,6 +274,7 @@ pub fn repr_float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
+    // Python switches to scientific notation outside these exponents.
     if (-4..16).contains(&exponent) {
         let text = format!("{number}");
         return if text.contains('.') { text } else { text + ".0" };
@@ -273,11 +283,13 @@ pub fn repr_float(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// Prints an integer; refuses those with more digits than Python prints.
+/// Prints an integer. Fails beyond 4,300 digits, Python's limit against long conversions.
 pub(crate) fn int_text(number: &BigInt) -> Result<String, Error> {
+    // 4,300 digits are a little more than 14,280 bits: below, no digit has to be counted.
     if number.bits() > 14_280 {
         let text = "Exceeds the limit (4300 digits) for integer string conversion; use sys.set_int_max_str_digits() to \
                     increase the limit";
+        // Converting takes time that grows with the square of the length. A million bits are too long for sure.
         let digits = if number.bits() > 1_000_000 { usize::MAX } else { number.magnitude().to_string().len() };
         if digits > 4300 {
             return Err(Error::value_error(text));

@@ -5,7 +5,7 @@ use num_bigint::Sign;
 use crate::error::{Error, ErrorKind};
 use crate::value::Value;
 
-/// Resolves an index from the end and checks it.
+/// Resolves an index, which counts from the end if it is negative; `None` if it is out of range.
 pub(crate) fn index_of(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index + len as i64 } else { index };
     usize::try_from(index).ok().filter(|index| *index < len)
@@ -16,6 +16,7 @@ fn bound(value: &Value) -> Result<Option<i64>, Error> {
         Value::None => Ok(None),
         Value::Int(number) => Ok(Some(*number)),
         Value::Bool(flag) => Ok(Some(i64::from(*flag))),
+        // A bound beyond 64 bits is clamped, because no sequence is that long.
         Value::Big(number) => Ok(Some(if number.sign() == Sign::Minus { i64::MIN } else { i64::MAX })),
         _ => Err(not_an_index()),
     }
@@ -33,6 +34,7 @@ pub(crate) fn slice_bounds(start: &Value, stop: &Value, step: &Value, len: usize
         return Err(Error::value_error("slice step cannot be zero"));
     }
     let len = len as i64;
+    // Going backwards, a bound may stand before the first item: -1 here, which no index from Python means.
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
     let clamp = |value: Option<i64>, default: i64| match value {
         None => default,
@@ -70,6 +72,7 @@ pub fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result
         }
         Value::Range(range) => {
             let (start, step, count) = slice_bounds(start, stop, step, range.len())?;
+            // Wrapping, because the bound after the last item may lie beyond 64 bits.
             let first = range.start.wrapping_add(start.wrapping_mul(range.step));
             let step = range.step.wrapping_mul(step);
             let stop = first.wrapping_add(step.wrapping_mul(count as i64));
@@ -79,6 +82,7 @@ pub fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result
             Err(undefined.fail())
         }
         Value::Undefined(_) => Ok(value.clone()),
+        // A dictionary takes the slice for a key, and before Python 3.12 slices cannot be hashed.
         Value::Dict(_) => Err(unhashable_slice()),
         other => Err(Error::type_error(format!("'{}' object is not subscriptable", other.class_path()))),
     }
@@ -89,6 +93,7 @@ fn unhashable_slice() -> Error {
 }
 
 fn slice_text(text: &str, start: &Value, stop: &Value, step: &Value) -> Result<String, Error> {
+    // ASCII needs no table of characters: the common case copies bytes.
     if text.is_ascii() {
         let bytes = text.as_bytes();
         let (start, step, count) = slice_bounds(start, stop, step, bytes.len())?;

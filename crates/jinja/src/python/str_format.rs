@@ -13,6 +13,7 @@ struct Numbering {
 /// Formats text with arguments by position and by name.
 pub(crate) fn str_format(state: &mut State, text: &str, args: &[Value], named: &Value) -> Result<String, Error> {
     let mut numbering = Numbering { next: 0, automatic: None };
+    // Python's formatter allows a format inside a format specification, but no deeper.
     format(state, text, args, named, 2, &mut numbering)
 }
 
@@ -56,7 +57,7 @@ struct Field {
     spec: String,
 }
 
-/// Reads a field behind its opening brace.
+/// Parses a field; `at` stands after its opening brace and moves after its closing one.
 fn field(chars: &[char], at: &mut usize) -> Result<Field, Error> {
     let start = *at;
     if start >= chars.len() {
@@ -67,6 +68,7 @@ fn field(chars: &[char], at: &mut usize) -> Result<Field, Error> {
     let mut name_end = None;
     while end < chars.len() {
         match chars[end] {
+            // Braces and colons inside brackets belong to the key: `{a[:]}`.
             '[' if name_end.is_none() => bracket = true,
             ']' if name_end.is_none() => bracket = false,
             '{' if name_end.is_none() && !bracket => {
@@ -131,6 +133,7 @@ fn replace(
         }
     };
     if name.is_empty() {
+        // `{}` and `{0}` may not be mixed, but a nested specification continues the numbering.
         switch(numbering, true)?;
         name = numbering.next.to_string();
         numbering.next += 1;
@@ -141,6 +144,7 @@ fn replace(
     let value = match field.conversion {
         None => value,
         Some('s') => Value::str(state.str(&value)?),
+        // Python's string.Formatter supports `!a` and would escape non-ASCII text in it; here it prints like `!r`.
         Some('r' | 'a') => Value::str(state.repr(&value)?),
         Some(other) => {
             return Err(Error::value_error(format!("Unknown conversion specifier {other}")));
@@ -165,9 +169,11 @@ fn lookup(state: &mut State, name: &str, args: &[Value], named: &Value) -> Resul
     let end = name.find(['.', '[']).unwrap_or(name.len());
     let (first, mut rest) = name.split_at(end);
     let mut value = match first.parse::<usize>() {
+        // Rust's parser also takes `+1`, which is a name here.
         Ok(index) if first.chars().all(|char| char.is_ascii_digit()) => match args.get(index) {
             Some(value) => value.clone(),
             None => {
+                // The arguments are a tuple in Jinja's formatter, and its error shows that.
                 return Err(Error::new(ErrorKind::Index, "tuple index out of range"));
             }
         },
@@ -179,6 +185,7 @@ fn lookup(state: &mut State, name: &str, args: &[Value], named: &Value) -> Resul
             if end == 0 {
                 return Err(Error::value_error("Empty attribute in format string"));
             }
+            // Through the sandbox: an attribute in a format is the classical way around it.
             value = get_attr(state, &value, &after[..end].into())?;
             rest = &after[end..];
         } else if let Some(after) = rest.strip_prefix('[') {

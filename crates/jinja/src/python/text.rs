@@ -1,4 +1,4 @@
-//! Characters as Python counts and classes them.
+//! Characters as Python counts and classifies them.
 
 use std::sync::LazyLock;
 
@@ -8,6 +8,7 @@ fn class(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap_or_else(|_| unreachable!("the pattern is constant"))
 }
 
+// Rust's standard library has no general categories; the regex crate carries Unicode's tables.
 static PRINTABLE: LazyLock<Regex> = LazyLock::new(|| class(r"^[^\p{C}\p{Z}]$"));
 static CASED: LazyLock<Regex> =
     LazyLock::new(|| class(r"^[\p{Lu}\p{Ll}\p{Lt}\p{Other_Lowercase}\p{Other_Uppercase}]$"));
@@ -37,7 +38,7 @@ pub(crate) fn byte_of(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(byte, _)| byte)
 }
 
-/// Tells whether `repr()` prints the character as it is.
+/// Returns whether `repr()` prints the character as it is.
 pub(crate) fn is_printable(char: char) -> bool {
     match char {
         ' '..='~' => true,
@@ -46,49 +47,51 @@ pub(crate) fn is_printable(char: char) -> bool {
     }
 }
 
-/// Tells whether `str.isspace()` and `str.strip()` take the character for a space.
+/// Returns whether the character is a space to `str.isspace()` and `str.strip()`.
 pub(crate) fn is_space(char: char) -> bool {
+    // The four separators are spaces to Python but not to Unicode's property White_Space.
     char.is_whitespace() || ('\x1c'..='\x1f').contains(&char)
 }
 
-/// Tells whether the character ends a line for `str.splitlines()`.
+/// Returns whether the character ends a line for `str.splitlines()`.
 pub(crate) fn is_line_end(char: char) -> bool {
+    // More than the newlines that Jinja's lexer counts: line numbers come from there, not from here.
     matches!(char, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Tells whether the character has a case.
+/// Returns whether the character has a case.
 pub(crate) fn is_cased(char: char) -> bool {
     if char.is_ascii() { char.is_ascii_alphabetic() } else { matches(&CASED, char) }
 }
 
-/// Tells whether the character is upper case or title case.
+/// Returns whether the character is upper case or title case.
 pub(crate) fn is_upper(char: char) -> bool {
     char.is_uppercase()
 }
 
-/// Tells whether the character is in title case.
+/// Returns whether the character is in title case.
 pub(crate) fn is_title(char: char) -> bool {
     !char.is_ascii() && matches(&TITLE, char)
 }
 
-/// Tells whether `str.isalpha()` takes the character for a letter.
+/// Returns whether `str.isalpha()` takes the character for a letter.
 pub(crate) fn is_alpha(char: char) -> bool {
     if char.is_ascii() { char.is_ascii_alphabetic() } else { matches(&LETTER, char) }
 }
 
-/// Tells whether `str.isdecimal()` takes the character for a digit.
+/// Returns whether `str.isdecimal()` takes the character for a digit.
 pub(crate) fn is_decimal(char: char) -> bool {
     if char.is_ascii() { char.is_ascii_digit() } else { matches(&DECIMAL, char) }
 }
 
-/// Tells whether `str.isdigit()` takes the character for a digit.
+/// Returns whether `str.isdigit()` takes the character for a digit.
 pub(crate) fn is_digit(char: char) -> bool {
     is_decimal(char)
         || matches!(char, '²' | '³' | '¹' | '\u{1369}'..='\u{1371}' | '\u{19da}' | '⁰' | '⁴'..='⁹' | '₀'..='₉'
             | '①'..='⑨' | '⑴'..='⑼' | '⒈'..='⒐' | '⓪' | '⓵'..='⓽' | '⓿' | '❶'..='❾' | '➀'..='➈' | '➊'..='➒')
 }
 
-/// Tells whether `str.isnumeric()` takes the character for a number.
+/// Returns whether `str.isnumeric()` takes the character for a number.
 pub(crate) fn is_numeric(char: char) -> bool {
     is_digit(char) || (!char.is_ascii() && char.is_numeric())
 }
@@ -143,6 +146,7 @@ pub(crate) fn capitalize(text: &str) -> String {
 /// Returns a character in title case.
 pub(crate) fn title_char(char: char) -> String {
     match char {
+        // Rust knows upper and lower case only; these are all letters whose title case differs from both.
         'ß' => "Ss".to_string(),
         'ﬀ'..='ﬆ' => {
             let upper: String = char.to_uppercase().collect();

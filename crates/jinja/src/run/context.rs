@@ -9,7 +9,7 @@ use crate::env::Vars;
 use crate::template::Template;
 use crate::value::{Str, Value, lock};
 
-/// Variables, then those behind them.
+/// A chain of variables: those of this scope, then those of the enclosing scopes.
 pub(crate) struct Scope {
     pub vars: Vars,
     pub next: Option<Arc<Scope>>,
@@ -26,7 +26,7 @@ impl Scope {
         }
     }
 
-    /// Adds all variables that are not there yet.
+    /// Adds all variables that an inner scope has not added already.
     fn collect(&self, all: &mut IndexMap<Str, Value>) {
         for (name, value) in &self.vars {
             all.entry(name.clone()).or_insert_with(|| value.clone());
@@ -37,10 +37,10 @@ impl Scope {
     }
 }
 
-/// A block of a template: which one, of which template.
+/// A block: its template and its index there.
 pub(crate) type BlockRef = (Template, usize);
 
-/// The context of a template: what it was given, what it set, its blocks.
+/// The context of a template: the variables it was given, those it set, and its blocks.
 pub(crate) struct Context {
     pub name: Option<Str>,
     pub parent: Arc<Scope>,
@@ -53,6 +53,7 @@ impl Context {
     pub fn new(template: &Template, parent: Arc<Scope>) -> Arc<Context> {
         let mut blocks: HashMap<Str, Vec<BlockRef>> = HashMap::new();
         for (index, (name, _)) in template.code.blocks.iter().enumerate() {
+            // A stack for each name: `extends` pushes the parent's block below, and `super()` goes one down.
             blocks.entry(name.clone()).or_default().push((template.clone(), index));
         }
         Arc::new(Context {
@@ -72,6 +73,7 @@ impl Context {
     /// Sets a variable; exports it unless its name says that it is private.
     pub fn set(&self, name: &Str, value: Value, export: bool) {
         lock(&self.vars).insert(name.clone(), value);
+        // Jinja's convention: `{% import %}` does not see private names.
         if export && !name.starts_with('_') {
             lock(&self.exported).insert(name.clone());
         }
@@ -81,9 +83,10 @@ impl Context {
         lock(&self.exported).shift_remove(name);
     }
 
-    /// Returns all variables as they are now, with others on top.
+    /// Returns all variables as of now, with `locals` on top.
     pub fn snapshot(&self, locals: Vec<(Str, Value)>) -> Arc<Scope> {
         let mut vars = lock(&self.vars).clone();
+        // An include in a loop costs no copy when the template has set nothing.
         if vars.is_empty() && locals.is_empty() {
             return self.parent.clone();
         }
@@ -91,7 +94,7 @@ impl Context {
         Arc::new(Scope { vars, next: Some(self.parent.clone()) })
     }
 
-    /// Makes a context of the same template with variables on top.
+    /// Creates a context of the same template with `locals` on top, for a scoped block.
     pub fn derived(&self, locals: Vec<(Str, Value)>) -> Arc<Context> {
         Arc::new(Context {
             name: self.name.clone(),

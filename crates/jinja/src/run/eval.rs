@@ -10,13 +10,14 @@ use crate::methods;
 use crate::python::{self, CmpOp, truthy};
 use crate::value::{Dict, Key, Kwargs, Str, Undefined, UndefinedKind, Value};
 
-/// Python names the function that passes the arguments on.
+/// Python's errors name the function that passes the arguments on.
 const CALLER: &str = "jinja2.sandbox.SandboxedEnvironment.call()";
 
 impl Frame {
     pub(super) fn truth(&mut self, state: &mut State, ex: &Ex) -> Result<bool, Error> {
         match ex {
             Ex::Not(inner) => Ok(!self.truth(state, inner)?),
+            // Where only the truth counts, the operands need not be kept.
             Ex::And(pair) => Ok(self.truth(state, &pair.0)? && self.truth(state, &pair.1)?),
             Ex::Or(pair) => Ok(self.truth(state, &pair.0)? || self.truth(state, &pair.1)?),
             _ => match self.eval(state, ex)? {
@@ -104,6 +105,7 @@ impl Frame {
     }
 
     fn attr(&self, state: &mut State, object: &Value, name: &Str) -> Result<Value, Error> {
+        // `changed` must keep the loop alive, and an object cannot hand out a reference to itself.
         if &**name == "changed" && super::loops::is_loop(object) {
             let context = object.clone();
             return Ok(Value::function("changed", move |call| super::loops::changed(&context, call)));
@@ -118,6 +120,7 @@ impl Frame {
         }
         let hint =
             format!("the inline if-expression on {position} evaluated to false and no else section was defined.");
+        // Jinja uses the lenient class here even in a strict environment, so that `{{ x if y }}` may print nothing.
         Undefined::hint(UndefinedKind::Lenient, hint, Value::None)
     }
 
@@ -158,6 +161,7 @@ impl Frame {
     fn concat(&mut self, state: &mut State, parts: &[Ex]) -> Result<Value, Error> {
         let values = self.all(state, parts)?;
         let mut text = String::new();
+        // One safe part makes the result safe, so that all others must be escaped.
         if self.autoescape && values.iter().any(|value| matches!(value, Value::Markup(_))) {
             for value in &values {
                 text.push_str(&crate::filters::escape(state, value)?);
@@ -169,12 +173,13 @@ impl Frame {
                 Value::Str(part) | Value::Markup(part) => text.push_str(part),
                 other => text.push_str(&state.str(other)?),
             }
+            // A loop of `{% set x = x ~ x %}` doubles the text each time.
             state.check_size(text.len())?;
         }
         Ok(Value::str(text))
     }
 
-    /// Evaluates arguments.
+    /// Evaluates the arguments of a call; `first` goes before them.
     fn arguments(
         &mut self,
         state: &mut State,
@@ -200,6 +205,8 @@ impl Frame {
                 Err(error) => return Err(error),
             }
         }
+        // Python evaluates the arguments in the order in which they stand: `*args` before the keywords, `**kwargs`
+        // last.
         let mut kwargs: Kwargs = Vec::with_capacity(args.kwargs.len());
         for (name, value) in &args.kwargs {
             let value = self.eval(state, value)?;
@@ -239,10 +246,13 @@ impl Frame {
     ) -> Result<Value, Error> {
         let (args, mut kwargs) = self.arguments(state, None, args)?;
         kwargs.extend(caller.map(|caller| ("caller".into(), caller)));
+        // Jinja hands variables that a loop sets to functions that read the context, such as Salt's
+        // `show_full_context()`.
         if let Some(core) = self.current_loop.as_ref().filter(|core| !core.vars.is_empty()) {
             state.loop_vars = self.dump(&core.vars);
         }
         match state.call(callee, args, kwargs) {
+            // Jinja compiles templates to generators, which this exception must not leave.
             Err(error) if *error.kind() == ErrorKind::StopIteration => {
                 let hint = "value was undefined because a callable raised a StopIteration exception";
                 Ok(Undefined::hint(state.env().undefined, hint, Value::None))
@@ -263,6 +273,7 @@ impl Frame {
         let first = self.eval(state, node)?;
         let (args, kwargs) = self.arguments(state, Some(first), &filter.args)?;
         let Some(native) = &filter.call else {
+            // The compiler reports unknown filters, except below a condition: there the template may never use it.
             return Err(Error::runtime(format!("No filter named {} found.", python::repr_str(&filter.name))));
         };
         state.call_native(native, args, kwargs)

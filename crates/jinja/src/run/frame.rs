@@ -8,7 +8,7 @@ use crate::compile::{Func, Load, LoadKind, LoopCore, Slot};
 use crate::template::Template;
 use crate::value::{Str, Value, lock};
 
-/// A variable that functions inside share.
+/// A variable that is shared with inner functions.
 pub(super) type Cell = Arc<Mutex<Option<Value>>>;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ enum Var {
     Shared(Cell),
 }
 
-/// A function that runs: its variables, its template and its line.
+/// A running function: its variables, template and current line.
 pub(super) struct Frame {
     vars: Vec<Var>,
     pub context: Arc<Context>,
@@ -33,7 +33,7 @@ pub(super) struct Frame {
     pub current_loop: Option<Arc<LoopCore>>,
 }
 
-/// Variables that a function inside shares with the one around it.
+/// The variables that an inner function shares with the outer one: its slot, and the cell.
 pub(super) type Captured = Vec<(Slot, Cell)>;
 
 impl Frame {
@@ -50,6 +50,8 @@ impl Frame {
             line: func.line,
             captured: None,
             parent_template: None,
+            // Each template starts with the environment's setting; `{% autoescape %}` does not reach into included
+            // ones.
             autoescape: template.env.autoescape,
             current_loop: None,
         }
@@ -63,7 +65,7 @@ impl Frame {
         }
     }
 
-    /// Gives access to a variable that is not shared.
+    /// Borrows a variable that is not shared.
     pub fn peek(&self, slot: Slot) -> Option<&Value> {
         match &self.vars[slot] {
             Var::Value(value) => Some(value),
@@ -92,12 +94,14 @@ impl Frame {
         }
     }
 
-    /// Shares variables with a function inside.
+    /// Turns the captured variables into shared cells and returns them for the inner function.
     pub fn capture(&mut self, func: &Func) -> Captured {
         func.captures
             .iter()
             .map(|(outer, inner)| {
                 let var = &mut self.vars[*outer];
+                // From now on both functions use the cell. A macro thus sees what is set after its definition, as a
+                // Python closure does.
                 let cell = match std::mem::take(var) {
                     Var::Shared(cell) => cell,
                     Var::Value(value) => Arc::new(Mutex::new(Some(value))),
@@ -112,6 +116,7 @@ impl Frame {
     pub fn enter(&mut self, loads: &[Load]) {
         for load in loads {
             match &load.kind {
+                // Slots are reused from one round of a loop to the next and must not show the last round's value.
                 LoadKind::Undefined => self.clear(load.slot),
                 LoadKind::Alias(outer) => {
                     let value = self.get(*outer);
@@ -129,13 +134,14 @@ impl Frame {
         slots.iter().for_each(|slot| self.clear(*slot));
     }
 
-    /// Returns those of the variables that are set.
+    /// Returns the variables that are set.
     pub fn dump(&self, vars: &[(Str, Slot)]) -> Vec<(Str, Value)> {
         vars.iter().filter_map(|(name, slot)| Some((name.clone(), self.get(*slot)?))).collect()
     }
 
-    /// Makes this the place functions of the host see; returns the place before.
+    /// Makes this frame the context that host functions see; returns the previous context and loop variables.
     pub fn activate(&self, state: &mut State) -> (Option<Arc<Context>>, Vec<(Str, Value)>) {
+        // A macro runs with the context of its definition, and the caller's loop variables are none of its business.
         (state.context.replace(self.context.clone()), std::mem::take(&mut state.loop_vars))
     }
 }

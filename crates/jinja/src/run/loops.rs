@@ -25,6 +25,8 @@ pub(super) fn for_loop(state: &mut State, frame: &mut Frame, op: &ForOp, out: &m
                 template: frame.template.clone(),
                 context: frame.context.clone(),
             });
+            // Jinja compiles a recursive loop to a function that returns text, so that its output is buffered here,
+            // too.
             let text = recurse.call(state, &items, 0)?;
             frame.line = op.line;
             state.wrote(text.len())?;
@@ -34,7 +36,7 @@ pub(super) fn for_loop(state: &mut State, frame: &mut Frame, op: &ForOp, out: &m
     Ok(Flow::Next)
 }
 
-/// A recursive loop, which calls itself for the items of items.
+/// A recursive loop, which `loop(items)` calls again for nested items.
 struct Recurse {
     core: Arc<LoopCore>,
     func: Arc<Func>,
@@ -68,18 +70,20 @@ fn run(
 ) -> Result<(), Error> {
     frame.line = core.line;
     if let Some(slot) = core.loop_slot {
+        // A second run of the same statement must not show the `loop` of the first.
         frame.clear(slot);
     }
     let filtered;
     let (mut walk, iterable) = match &core.test {
         None => (iterate(state, items)?, Some(items.clone())),
         Some(test) => {
-            // A generator is walked only once it is asked, but what it walks is asked at once for nothing.
+            // Filtering is lazy: the condition is evaluated as the loop asks for each item.
             filtered = Filtered::new(frame, test, items.clone());
             (Box::new(filtered) as Box<dyn ValueIter>, None)
         }
     };
-    // As Jinja has it, `else` also follows a loop no round of which came to its end.
+    // As in Jinja, `else` also runs if no round reached its end, for example if `continue` or `break` left each of
+    // them.
     let mut empty = true;
     let outer = frame.current_loop.replace(core.clone());
     match core.loop_slot {
@@ -115,7 +119,7 @@ fn run(
     Ok(())
 }
 
-/// Runs the body once.
+/// Runs the body for one item.
 fn step(
     state: &mut State,
     frame: &mut Frame,
@@ -133,7 +137,7 @@ fn step(
     body(state, frame, &core.body, out)
 }
 
-/// The items of a loop that pass its condition.
+/// A generator of the items that pass the loop's condition.
 struct Filtered {
     items: Value,
     walk: Option<Box<dyn ValueIter>>,
@@ -152,6 +156,8 @@ impl Filtered {
         let walk = match &mut self.walk {
             Some(walk) => walk,
             none => {
+                // Inside the generator, as in Jinja: what the condition refers to is looked up when the first item is
+                // fetched.
                 self.frame.enter(&self.code.func.enter);
                 none.insert(iterate(state, &self.items)?)
             }
@@ -167,7 +173,8 @@ impl Filtered {
     }
 }
 
-/// The generator gives what its target holds: a tuple for several names.
+/// Rebuilds the item from the loop's targets, as Jinja's generator yields them: several names give a tuple, whatever
+/// was unpacked.
 fn rebuilt(frame: &Frame, target: &crate::compile::Target, item: Value) -> Value {
     match target {
         crate::compile::Target::Tuple(parts) => {
@@ -212,9 +219,11 @@ impl LoopContext {
     }
 
     fn pull(&self, state: &mut State) -> Result<Option<Value>, Error> {
+        // Taken out: iterating may run template code that asks this very loop for its length.
         let Some(mut walk) = lock(&self.progress).walk.take() else { return Ok(None) };
         let next = walk.next(state);
         let mut progress = lock(&self.progress);
+        // That code may have replaced the iterator by the rest it collected.
         if matches!(next, Ok(Some(_))) && progress.walk.is_none() {
             progress.walk = Some(walk);
         }
@@ -222,6 +231,7 @@ impl LoopContext {
     }
 
     fn advance(&self, state: &mut State) -> Result<Option<Value>, Error> {
+        // `loop.last` and `loop.nextitem` have already fetched this item.
         let ahead = lock(&self.progress).after.take();
         let next = match ahead {
             Some(value) => Some(value),
@@ -253,6 +263,8 @@ impl LoopContext {
         let counted = match &self.iterable {
             Some(iterable) => match python::len(state, iterable) {
                 Ok(length) => Some(length),
+                // A generator has no length. Jinja collects the rest of it to count, and then loops over what it
+                // collected.
                 Err(error) if *error.kind() == ErrorKind::Type => None,
                 Err(error) => return Err(error),
             },
@@ -267,6 +279,7 @@ impl LoopContext {
                     rest.push(item);
                 }
                 let mut progress = lock(&self.progress);
+                // The current item and the one that was looked at ahead are no longer in the iterator.
                 let length = rest.len() + progress.index0 + 1 + usize::from(progress.after.is_some());
                 progress.walk = Some(Box::new(VecIter::new(rest)));
                 length
@@ -316,6 +329,7 @@ impl Object for LoopContext {
                 }
                 Ok(call.args[index0 % call.args.len()].clone())
             }),
+            // Handled where the attribute is evaluated, because it needs the shared reference.
             "changed" => return Ok(None),
             _ => return Ok(None),
         }))
@@ -343,7 +357,7 @@ impl Object for LoopContext {
     }
 }
 
-/// `loop.changed` needs the loop itself; it is reached through the method table.
+/// `loop.changed(…)`: returns whether the arguments differ from those of the last call.
 pub(super) fn changed(context: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     let Some(context) = context.downcast::<LoopContext>() else { return Ok(Value::None) };
     let value = Value::tuple(std::mem::take(&mut call.args));

@@ -26,7 +26,7 @@ impl Macro {
         Macro { code, captured, template: frame.template.clone(), context: frame.context.clone() }
     }
 
-    /// The variables it shares with what is around it.
+    /// The variables it shares with the code around its definition.
     pub fn shared(&self) -> impl Iterator<Item = &Cell> {
         self.captured.iter().map(|(_, cell)| cell)
     }
@@ -35,7 +35,7 @@ impl Macro {
         self.code.name.as_deref().map_or_else(|| "None".to_string(), repr_str)
     }
 
-    /// Puts the arguments where the macro expects them.
+    /// Binds the arguments to the macro's parameters, with Jinja's errors.
     fn bind(&self, frame: &mut Frame, args: &mut CallArgs) -> Result<(), Error> {
         let params = &self.code.params;
         let count = params.len();
@@ -45,6 +45,7 @@ impl Macro {
             match given.next() {
                 Some(value) => {
                     frame.set(*slot, value);
+                    // When all parameters got positional values, Jinja takes an explicit `caller` among them for given.
                     found_caller |= at + 1 == count && params.iter().any(|(name, ..)| &**name == "caller");
                 }
                 None => {
@@ -59,6 +60,7 @@ impl Macro {
         if let Some(slot) = self.code.caller
             && !found_caller
         {
+            // Jinja cannot tell `caller=none` from no caller.
             let caller = args.take_kwarg("caller").filter(|caller| !caller.is_none());
             let kind = args.state.env().undefined;
             let caller = caller.unwrap_or_else(|| Undefined::hint(kind, "No caller defined", Value::str("caller")));
@@ -71,6 +73,7 @@ impl Macro {
             }
             frame.set(slot, Value::Dict(kwargs));
         } else if let Some((name, _)) = args.kwargs.first() {
+            // A `{% call %}` block whose macro also got `caller=` by hand.
             let text = if args.kwargs.iter().any(|(name, _)| &**name == "caller") {
                 format!(
                     "macro {} was invoked with two values for the special caller argument. This is most likely a bug.",
@@ -93,6 +96,8 @@ impl Macro {
     fn run(&self, frame: &mut Frame, state: &mut State) -> Result<String, Error> {
         frame.enter(&self.code.func.enter);
         for (name, slot, default) in &self.code.params {
+            // Defaults are evaluated at each call, after the arguments are bound: a default may use the parameters
+            // before it.
             if frame.get(*slot).is_some() {
                 continue;
             }
@@ -145,10 +150,12 @@ impl Object for Macro {
         let result = self.run(&mut frame, state);
         (state.context, state.loop_vars) = before;
         let text = result.map_err(|error| error.at(&self.template.code.name, frame.line, &self.code.func.location))?;
+        // The macro has escaped what it printed; escaping its result again would show the entities.
         Ok(if frame.autoescape { Value::markup(text) } else { Value::str(text) })
     }
 
     fn repr(&self, _: &mut State) -> Result<Option<String>, Error> {
+        // The body of a `{% call %}` block has no name.
         let name = self.code.name.as_deref().map_or_else(|| "anonymous".to_string(), repr_str);
         Ok(Some(format!("<Macro {name}>")))
     }
@@ -185,7 +192,7 @@ impl Object for TemplateReference {
     }
 }
 
-/// One block on the stack of blocks with its name; printed when it is called.
+/// A block at a depth of its stack; calling it returns its text.
 pub(super) struct BlockReference {
     pub name: Str,
     pub context: Arc<Context>,

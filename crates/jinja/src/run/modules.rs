@@ -59,6 +59,7 @@ impl Object for Module {
     }
 
     fn repr(&self, _: &mut State) -> Result<Option<String>, Error> {
+        // Jinja prints an address for a template without a name.
         let name = self.name.as_deref().map_or_else(|| "memory:0".to_string(), repr_str);
         Ok(Some(format!("<TemplateModule {name}>")))
     }
@@ -72,19 +73,21 @@ fn make_module(state: &mut State, template: &Template, parent: Arc<Scope>) -> Re
     Ok(Arc::new(Module { name: template.code.name.clone(), text, exports: context.exports() }))
 }
 
-/// The module of a template without context: made once in a rendering.
+/// Returns the module of a template without context, which runs once in a rendering.
 fn default_module(state: &mut State, template: &Template) -> Result<Arc<Module>, Error> {
     let key: Str = template.code.name.clone().unwrap_or_else(|| "".into());
+    // Jinja keeps this module on the template. A map file that ten templates import thus runs once in a rendering.
     if let Some(module) = state.modules.get(&key) {
         return Ok(module.clone());
     }
+    // Globals only: without `with context` an imported template does not see the importing one's variables.
     let parent = Arc::new(Scope { vars: Vars::default(), next: Some(state.globals()) });
     let module = make_module(state, template, parent)?;
     state.modules.insert(key, module.clone());
     Ok(module)
 }
 
-/// Finds a template by what an expression gave for its name.
+/// Loads the template that an expression names.
 pub(super) fn get_template(state: &mut State, frame: &Frame, name: &Value) -> Result<Template, Error> {
     match name {
         Value::Undefined(undefined) => Err(undefined.fail()),
@@ -93,6 +96,7 @@ pub(super) fn get_template(state: &mut State, frame: &Frame, name: &Value) -> Re
             state.load(&name, frame.template.code.name.as_deref())
         }
         other => {
+            // Jinja looks the name up in its cache first, where an unhashable one is a TypeError.
             crate::value::Key::new(other.clone())?;
             let text = state.str(other)?;
             state.load(&text, frame.template.code.name.as_deref())
@@ -114,6 +118,7 @@ fn select_template(state: &mut State, frame: &Frame, names: &Value) -> Result<Te
         match get_template(state, frame, name) {
             Ok(template) => return Ok(template),
             Err(error) if is_missing(&error) => {}
+            // An undefined name counts as missing. An error from inside a template has places and is reported.
             Err(error) if *error.kind() == ErrorKind::Undefined && error.places().is_empty() => {}
             Err(error) => return Err(error),
         }
@@ -141,11 +146,13 @@ pub(super) fn include(
     out: &mut String,
 ) -> Result<(), Error> {
     let one = match list {
+        // The compiler knows for literals; anything else is judged by its value.
         Some(list) => !list,
         None => matches!(name, Value::Str(_) | Value::Markup(_) | Value::Undefined(_)),
     };
     let found = if one { get_template(state, frame, name) } else { select_template(state, frame, name) };
     let template = match found {
+        // Only a missing template is ignored: a missing include inside it is an error, as in Jinja.
         Err(error) if ignore_missing && is_missing(&error) => return Ok(()),
         other => other?,
     };
@@ -158,6 +165,7 @@ pub(super) fn include(
         }
         None => {
             let module = default_module(state, &template)?;
+            // The text was counted when the module ran, and counts again for each copy.
             state.wrote(module.text.len())?;
             out.push_str(&module.text);
             Ok(())
@@ -165,7 +173,7 @@ pub(super) fn include(
     }
 }
 
-/// Imports a template, with the variables around if they are given.
+/// Imports a template; with `vars`, it sees the context and those variables.
 pub(super) fn import(
     state: &mut State,
     frame: &mut Frame,

@@ -12,14 +12,18 @@ use crate::python;
 use crate::template::{RenderOptions, Template};
 use crate::value::{CallArgs, Kwargs, Native, Str, Undefined, UndefinedKind, Value, lock};
 
-/// Calls are continued on a new stack each time this many are inside each other.
+/// The number of nested calls after which a new stack is started.
+// Each nested call takes several Rust frames, and a debug build's are large. The host's thread may have as little as 2
+// MiB.
 const CALLS_PER_STACK: u32 = 24;
 
-/// The bytes of such a stack.
+/// The size of such a stack in bytes.
 pub(crate) const STACK_BYTES: usize = 64 << 20;
 
-/// Adds to a list, which grows only when all in it is still in use.
+/// Adds a weak reference; dead ones are removed before the list grows.
 fn note<T>(list: &mut Vec<Weak<T>>, one: &Arc<T>) {
+    // Amortized: a loop that defines a macro a million times must neither scan the list each time nor keep dead
+    // entries.
     if list.len() == list.capacity() {
         list.retain(|one| one.strong_count() > 0);
     }
@@ -48,10 +52,12 @@ pub struct State {
     cells: Vec<Weak<Mutex<Option<Value>>>>,
 }
 
-/// A macro knows the context and the variables around it, and is one of them, so none would ever be freed, nor what they refer to.
+/// A macro refers to the context and the variables around it and is itself one of them. These cycles are broken here;
+/// otherwise each rendering with a macro would leak its variables.
 impl Drop for State {
     fn drop(&mut self) {
         for context in self.contexts.iter().filter_map(Weak::upgrade) {
+            // Dropped after the lock is released: dropping a value may run code of the host.
             let vars = std::mem::take(&mut *lock(&context.vars));
             drop(vars);
         }
@@ -85,12 +91,12 @@ impl State {
         }
     }
 
-    /// Notes a context, whose variables are given up at the end of the rendering.
+    /// Registers a context, whose variables are dropped at the end of the rendering.
     pub(crate) fn note(&mut self, context: &Arc<Context>) {
         note(&mut self.contexts, context);
     }
 
-    /// Notes a variable that a macro shares.
+    /// Registers a variable that a macro shares; it is cleared at the end of the rendering.
     pub(crate) fn note_shared(&mut self, cell: &Arc<Mutex<Option<Value>>>) {
         note(&mut self.cells, cell);
     }
@@ -112,6 +118,7 @@ impl State {
 
     /// Looks a variable up as the running template does, without those local to loops and macros.
     pub fn lookup(&self, name: &str) -> Option<Value> {
+        // The last one wins: it belongs to the innermost loop.
         if let Some((_, value)) = self.loop_vars.iter().rev().find(|(have, _)| &**have == name) {
             return Some(value.clone());
         }
@@ -125,7 +132,7 @@ impl State {
         all.into_iter().collect()
     }
 
-    /// Looks a global up, as imported templates without context see it.
+    /// Looks up a global as a template that is imported without context sees it.
     pub fn global(&self, name: &str) -> Option<Value> {
         self.loaded.get(name).cloned().or_else(|| self.globals.get(name))
     }
@@ -137,7 +144,7 @@ impl State {
         Arc::new(Scope { vars: self.loaded.clone(), next: Some(self.globals.clone()) })
     }
 
-    /// Counts steps; fails if there were too many.
+    /// Counts steps; fails when the rendering has used up its limit.
     pub fn spend(&mut self, steps: u64) -> Result<(), Error> {
         self.steps += steps;
         if self.steps > self.limits.steps {
@@ -146,7 +153,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts bytes that were written; fails if there were too many.
+    /// Counts written bytes; fails when the rendering has used up its limit.
     pub(crate) fn wrote(&mut self, bytes: usize) -> Result<(), Error> {
         self.written += bytes;
         if self.written > self.limits.output_bytes {
@@ -183,19 +190,20 @@ impl State {
         self.depth -= 1;
     }
 
-    /// Runs a part one level deeper, on a new stack every so many levels.
+    /// Runs `part` one level deeper, on a new stack after every [`CALLS_PER_STACK`] levels.
     pub(crate) fn deeper<T: Send>(
         &mut self,
         part: impl FnOnce(&mut State) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
         self.enter()?;
         let deep = self.depth - self.stack_base >= CALLS_PER_STACK;
+        // Most calls stay on the current stack; a thread is started only once per `CALLS_PER_STACK` levels.
         let result = if deep { self.on_new_stack(part) } else { part(self) };
         self.leave();
         result
     }
 
-    /// Runs a part on a stack of its own.
+    /// Runs `part` on a stack of its own.
     pub fn on_new_stack<T: Send>(
         &mut self,
         part: impl FnOnce(&mut State) -> Result<T, Error> + Send,
@@ -214,6 +222,8 @@ impl State {
                 self.call_native(&function.call, args, kwargs)
             }
             Value::Object(object) => {
+                // The call may drop the last other reference, for example by reassigning the variable that holds the
+                // macro.
                 let object = object.clone();
                 self.deeper(move |state| object.call(&mut CallArgs { state, args, kwargs }))
             }
@@ -232,6 +242,7 @@ impl State {
 
     /// Applies a filter by name; the value is the first argument.
     pub fn call_filter(&mut self, name: &Value, args: Vec<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+        // Filters by name serve `map`, which gets the name as a value and therefore as late as this.
         let found = name.as_str().and_then(|name| self.env.filters.get(name)).cloned();
         match found {
             Some(filter) => self.call_native(&filter, args, kwargs),
@@ -254,6 +265,7 @@ impl State {
             if undefined.kind == UndefinedKind::Strict {
                 return undefined.fail();
             }
+            // Jinja's hint for `|map(upper)` instead of `|map('upper')`.
             text.push_str(&format!(" ({}; did you forget to quote the callable name?)", undefined.message()));
         }
         Error::runtime(text)
@@ -269,13 +281,14 @@ impl State {
         python::repr(self, value)
     }
 
-    /// Makes an undefined value of the environment's kind with a text that explains it.
+    /// Creates an undefined value of the environment's kind with a text that explains it.
     pub fn undefined(&self, hint: &str) -> Value {
         Undefined::hint(self.env.undefined, hint, Value::None)
     }
 
     /// Loads a template by name.
     pub(crate) fn load(&mut self, name: &str, parent: Option<&str>) -> Result<Template, Error> {
+        // One rendering must see one version of a template, even if the file changes meanwhile.
         if let Some(template) = self.templates.get(name) {
             return Ok(template.clone());
         }
@@ -283,6 +296,7 @@ impl State {
             return Err(Error::type_error("no loader for this environment specified"));
         };
         let loaded = loader.load(self, name, parent)?;
+        // Salt's loader sets these before Jinja compiles the text, even if that fails then.
         self.loaded.extend(loaded.globals);
         let template = match loaded.source {
             Source::Text(text) => Template::compile(&self.env, Some(name), &text)?,
@@ -293,13 +307,17 @@ impl State {
     }
 }
 
-/// Runs a part on a stack of its own, which is large enough for the deepest template.
+/// Runs `part` on a stack of its own, which is large enough for the deepest template.
 pub(crate) fn on_new_stack<T: Send>(part: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
+        // A thread is the only safe way to get a fresh stack. Its memory is mapped lazily: what is not touched costs
+        // nothing.
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, part);
         match thread.map(|thread| thread.join()) {
             Ok(Ok(result)) => result,
+            // The panic belongs to the caller, who may isolate it.
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // The system refused another thread: for the template this is a recursion that goes too deep.
             Err(_) => Err(python::too_deep()),
         }
     })

@@ -14,7 +14,7 @@ fn expr(line: u32, kind: ExprKind) -> Expr {
 }
 
 impl Parser<'_> {
-    /// Parses an expression; with a trailing `if … else …` if `conditions`.
+    /// Parses an expression; `conditions` allows a trailing `if … else …`.
     pub fn expression(&mut self, conditions: bool) -> Parsed {
         self.nested(|this| if conditions { this.condition() } else { this.or() })
     }
@@ -22,6 +22,7 @@ impl Parser<'_> {
     fn condition(&mut self) -> Parsed {
         let mut line = self.current.line;
         let mut first = self.or()?;
+        // Jinja chains these: `a if b if c` is legal.
         while self.skip_name("if")? {
             let test = self.or()?;
             let other = if self.skip_name("else")? { Some(Box::new(self.nested(Self::condition)?)) } else { None };
@@ -57,9 +58,10 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Chains of operators become deep trees: they are bounded too.
+    /// Counts one more operator of a chain; fails beyond 250, because chains become deep trees.
     fn chain(&mut self, count: u32) -> Result<(), Error> {
         self.deepest = self.deepest.max(count);
+        // The tree of a long chain is as deep as the chain is long. Running it and dropping it recurse.
         if count > 250 {
             return self.fail("the template is nested too deeply", self.current.line);
         }
@@ -80,6 +82,7 @@ impl Parser<'_> {
         let first = self.sum()?;
         let mut others = Vec::new();
         loop {
+            // `not` after an operand belongs to `not in`; any other use is left to the caller, who reports it.
             let not_in = self.current.is_name("not") && self.look()?.is_name("in");
             let op = match self.current.kind {
                 Kind::Operator("==") => CmpOp::Eq,
@@ -158,6 +161,8 @@ impl Parser<'_> {
 
     fn power(&mut self) -> Parsed {
         let mut line = self.current.line;
+        // Unlike Python, Jinja groups powers from the left and binds signs more tightly: `2 ** 3 ** 2` is 64, `-2 ** 2`
+        // is 4.
         let (mut left, mut count) = (self.unary(true)?, 0);
         while self.skip("**")? {
             count += 1;
@@ -181,6 +186,7 @@ impl Parser<'_> {
             self.primary(false)?
         };
         let node = self.postfix(node)?;
+        // A filter applies to the signed value: `-1|abs` is 1. So it must not be parsed inside the sign.
         if with_filter { self.filters_and_tests(node) } else { Ok(node) }
     }
 
@@ -194,6 +200,8 @@ impl Parser<'_> {
                 Ok(expr(
                     line,
                     match &*token.text {
+                        // Jinja takes both spellings, and reads these names as literals even where they are assigned
+                        // to.
                         "true" | "True" => ExprKind::Const(Value::Bool(true)),
                         "false" | "False" => ExprKind::Const(Value::Bool(false)),
                         "none" | "None" => ExprKind::Const(Value::None),
@@ -210,6 +218,7 @@ impl Parser<'_> {
                 self.advance()?;
                 let mut text = token.text;
                 while self.current.kind == Kind::String {
+                    // Adjacent literals are one, as in Python.
                     text = format!("{text}{}", self.advance()?.text).into();
                 }
                 Ok(expr(line, ExprKind::Const(Value::Str(text))))
@@ -234,7 +243,7 @@ impl Parser<'_> {
         matches!(self.current.kind, Kind::VariableEnd | Kind::BlockEnd | Kind::Operator(")"))
     }
 
-    /// Parses an expression, or several with commas as a tuple.
+    /// Parses an expression, or several separated by commas as a tuple.
     pub fn tuple(&mut self, conditions: bool, parentheses: bool) -> Parsed {
         self.tuple_of(parentheses, |this| this.expression(conditions))
     }
@@ -262,6 +271,7 @@ impl Parser<'_> {
             if let Some(one) = items.pop() {
                 return Ok(one);
             }
+            // Only parentheses make an empty tuple; `{{ }}` is an error.
             if !parentheses {
                 let got = repr_str(&self.current.describe());
                 return self.fail(format!("Expected an expression, got {got}"), self.current.line);
@@ -341,6 +351,7 @@ impl Parser<'_> {
             let attr = self.advance()?;
             return match attr.kind {
                 Kind::Name => Ok(expr(token.line, ExprKind::Attr(node, attr.text))),
+                // `a.0` looks up the item 0.
                 Kind::Integer => {
                     let index = expr(attr.line, ExprKind::Const(attr.value));
                     Ok(expr(token.line, ExprKind::Item(node, Box::new(index))))
@@ -356,6 +367,7 @@ impl Parser<'_> {
             items.push(self.nested(Self::subscribed)?);
         }
         self.expect("]")?;
+        // `a[]` is the empty tuple and `a[1, 2]` a pair, as Jinja parses them.
         let index = match items.len() {
             1 => items.remove(0),
             _ => expr(token.line, ExprKind::Tuple(items)),
@@ -396,6 +408,7 @@ impl Parser<'_> {
         while !self.current.is(")") {
             if comma {
                 self.expect(",")?;
+                // A trailing comma is allowed.
                 if self.current.is(")") {
                     break;
                 }
@@ -414,6 +427,7 @@ impl Parser<'_> {
                 self.advance()?;
                 args.kwargs.push((key, self.expression(true)?));
             } else {
+                // Stricter than Python: nothing by position may follow `*args` or a keyword.
                 let plain = args.dyn_args.is_none() && args.dyn_kwargs.is_none() && args.kwargs.is_empty();
                 invalid(self, plain)?;
                 args.args.push(self.expression(true)?);
@@ -433,13 +447,14 @@ impl Parser<'_> {
     fn dotted_name(&mut self) -> Result<(Token, Str), Error> {
         let token = self.expect_kind(Kind::Name)?;
         let mut name = token.text.clone();
+        // Filters and tests may have dotted names, such as `ansible.builtin.x`; they are looked up as a whole.
         while self.skip(".")? {
             name = format!("{name}.{}", self.expect_kind(Kind::Name)?.text).into();
         }
         Ok((token, name))
     }
 
-    /// Parses filters, with the first sign already there if `inline`.
+    /// Parses a chain of filters; `inline` means that the first has no `|` before it.
     pub fn filter(&mut self, mut node: Option<Expr>, mut inline: bool) -> Result<Option<Expr>, Error> {
         let mut count = 0;
         while self.current.is("|") || inline {
@@ -460,6 +475,7 @@ impl Parser<'_> {
         let line = self.advance()?.line;
         let negated = self.skip_name("not")?;
         let (_, name) = self.dotted_name()?;
+        // `x is defined or y`: these words end the test and are not its argument.
         let is_end = ["else", "or", "and"].iter().any(|name| self.current.is_name(name));
         let args = match self.current.kind {
             Kind::Operator("(") => self.call_args()?,

@@ -7,7 +7,7 @@ use crate::value::{BigInt, Str, Value};
 use super::strings::unescape;
 use super::token::{Kind, OPERATORS, Token};
 
-/// How tags are written and what becomes of the space around them.
+/// The delimiters of tags and the handling of whitespace around them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syntax {
     /// Begins a statement: `{%`.
@@ -28,11 +28,11 @@ pub struct Syntax {
     pub line_comment_prefix: Option<String>,
     /// Removes the first newline after a statement.
     pub trim_blocks: bool,
-    /// Removes the space before a statement if nothing else stands before it on the line.
+    /// Removes the space before a statement if nothing else precedes it on the line.
     pub lstrip_blocks: bool,
     /// Keeps the newline at the end of a template.
     pub keep_trailing_newline: bool,
-    /// What newlines in templates become.
+    /// The text that replaces each newline of a template.
     pub newline_sequence: String,
 }
 
@@ -65,7 +65,8 @@ enum Begin {
     Variable,
 }
 
-/// Where a tag begins: its kind, the byte, the bytes of the sign, and the sign for space control after it.
+/// The start of a tag: its kind, its first byte, the byte after the sign, and the whitespace control (`-`, `+` or a
+/// space).
 struct Tag {
     begin: Begin,
     at: usize,
@@ -80,7 +81,8 @@ enum Inside {
     Line,
 }
 
-/// A lexer over one text; tokens come on demand, so that an early error of the parser wins over a late one here.
+/// A lexer over one text. It produces tokens on demand, so that an early error of the parser wins over a later one
+/// here.
 pub(crate) struct Lexer<'a> {
     syntax: &'a Syntax,
     name: Option<Str>,
@@ -90,7 +92,7 @@ pub(crate) struct Lexer<'a> {
     inside: Option<Inside>,
     balance: Vec<char>,
     line_starting: bool,
-    /// Found in the right order of preference: longest sign first.
+    /// The delimiters in order of preference: longest first.
     rules: Vec<(Begin, String)>,
     queue: std::collections::VecDeque<Token>,
 }
@@ -102,8 +104,10 @@ fn newlines(text: &str) -> u32 {
 impl<'a> Lexer<'a> {
     pub(crate) fn new(syntax: &'a Syntax, name: Option<Str>, source: &str) -> Self {
         let mut text =
+            // Jinja normalizes newlines first. Most templates contain no `\r` and are not copied for it.
             if source.contains('\r') { source.replace("\r\n", "\n").replace('\r', "\n") } else { source.into() };
         if !syntax.keep_trailing_newline && text.ends_with('\n') {
+            // One newline only: a blank line at the end survives.
             text.pop();
         }
         let mut rules = vec![
@@ -148,12 +152,13 @@ impl<'a> Lexer<'a> {
         self.queue.push_back(Token { line, kind, text: text.into(), value: Value::None });
     }
 
-    /// Gives the next token; the end again and again.
+    /// Returns the next token; after the end, `End` on every call.
     pub(crate) fn next(&mut self) -> Result<Token, Error> {
         loop {
             if let Some(token) = self.queue.pop_front() {
                 return Ok(token);
             }
+            // The end of the text also ends a line statement, which must be emitted first.
             if self.at >= self.source.len() && self.inside != Some(Inside::Line) {
                 return Ok(Token { line: self.line, kind: Kind::End, text: "".into(), value: Value::None });
             }
@@ -172,6 +177,8 @@ impl<'a> Lexer<'a> {
     fn find_tag(&self) -> Option<Tag> {
         let line_rules = self.syntax.line_statement_prefix.is_some() || self.syntax.line_comment_prefix.is_some();
         let starts = [&self.syntax.block_start, &self.syntax.variable_start, &self.syntax.comment_start];
+        // Most text is not a tag: compare single bytes before whole signs. Line prefixes may follow spaces and are
+        // looked for everywhere.
         let first = starts.map(|sign| sign.as_bytes().first().copied().unwrap_or(0));
         let mut from = self.at;
         while from < self.source.len() {
@@ -188,6 +195,7 @@ impl<'a> Lexer<'a> {
 
     fn tag_at(&self, at: usize) -> Option<Tag> {
         let rest = &self.source[at..];
+        // Jinja's pattern tries `raw` before all other tags.
         if let Some(after) = rest.strip_prefix(self.syntax.block_start.as_str())
             && let Some(raw) = self.raw_begin(after)
         {
@@ -197,6 +205,7 @@ impl<'a> Lexer<'a> {
         for (begin, sign) in &self.rules {
             let after = match begin {
                 Begin::LineStatement => {
+                    // Only spaces may precede a line statement on its line.
                     if at > 0 && !self.source[..at].ends_with('\n') {
                         continue;
                     }
@@ -204,6 +213,7 @@ impl<'a> Lexer<'a> {
                 }
                 Begin::LineComment => {
                     let before = self.source[..at].chars().next_back();
+                    // A line comment takes the spaces before it along, so it must begin where they begin.
                     if !before.is_none_or(|char| char == '\n' || !is_space(char)) {
                         continue;
                     }
@@ -220,7 +230,7 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    /// Recognises the rest of `{% raw %}`; gives what follows it.
+    /// Matches the rest of `{% raw %}` and returns the text after it.
     fn raw_begin<'t>(&self, after: &'t str) -> Option<&'t str> {
         let after = after.strip_prefix(['-', '+']).unwrap_or(after);
         let after = after.trim_start_matches(is_space).strip_prefix("raw")?.trim_start_matches(is_space);
@@ -232,7 +242,7 @@ impl<'a> Lexer<'a> {
         after.strip_prefix(self.syntax.block_end.as_str())
     }
 
-    /// Emits the text before a tag, without the space the tag takes away; counts its lines.
+    /// Emits the text before a tag, without the whitespace that the tag strips, and counts its lines.
     fn text_before(&mut self, text_end: usize, control: char, is_variable: bool) {
         let text = self.source[self.at..text_end].to_string();
         let mut kept = text.as_str();
@@ -240,6 +250,8 @@ impl<'a> Lexer<'a> {
             kept = text.trim_end_matches(is_space);
         } else if control != '+' && self.syntax.lstrip_blocks && !is_variable {
             let line = text.rfind('\n').map_or(0, |at| at + 1);
+            // Only if nothing but spaces stands between the start of the line and the tag. `line_starting` says whether
+            // this text begins a line.
             if (line > 0 || self.line_starting) && line < text.len() && text[line..].chars().all(is_space) {
                 kept = &text[..line];
             }
@@ -297,7 +309,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Matches the end of a block or comment at a byte: gives the byte after it and what it took of the text.
+    /// Matches the end of a block or comment at byte `at`; returns the byte after it and the whitespace it strips.
     fn block_end(&self, at: usize, sign: &str) -> Option<usize> {
         let rest = &self.source[at..];
         let total = self.source.len();
@@ -364,6 +376,7 @@ impl<'a> Lexer<'a> {
                 }
             }
             from = at + 1;
+            // The start of a block may be configured to any text, so one byte further may be inside a character.
             while !self.source.is_char_boundary(from) {
                 from += 1;
             }
@@ -371,6 +384,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn tag_token(&mut self, inside: Inside) -> Result<(), Error> {
+        // Inside brackets an end sign belongs to the expression: `{{ {'a': {}}}}`.
         if self.balance.is_empty() && self.tag_end(inside) {
             return Ok(());
         }
@@ -384,6 +398,7 @@ impl<'a> Lexer<'a> {
             self.advance(len);
             return Ok(());
         }
+        // Floats before integers: `1.5` must not become `1` and `.5`.
         if let Some(len) = float_len(rest, self.source[..self.at].ends_with('.')) {
             let text = rest[..len].replace('_', "");
             let value = Value::Float(text.parse().unwrap_or(f64::INFINITY));
@@ -406,6 +421,7 @@ impl<'a> Lexer<'a> {
             self.at += len;
             return Ok(());
         }
+        // Names come before strings because Jinja's rules are in this order; no prefix such as `r''` exists.
         if let Some(len) = string_len(rest) {
             let inner = &rest[1..len - 1];
             let (text, lines) = (inner.to_string(), newlines(inner));
@@ -418,6 +434,7 @@ impl<'a> Lexer<'a> {
             return Ok(());
         }
         let Some(sign) = OPERATORS.iter().find(|sign| rest.starts_with(**sign)) else {
+            // Jinja reports the character's position in the whole template.
             let place = crate::python::text::char_count(&self.source[..self.at]);
             let char = crate::python::repr_str(&first.to_string());
             return self.fail(format!("unexpected char {char} at {place}"));
@@ -443,6 +460,7 @@ impl<'a> Lexer<'a> {
             Inside::Variable => {
                 let sign = self.syntax.variable_end.as_str();
                 let rest = self.rest();
+                // Unlike a block, an expression has no `+` at its end.
                 let stripped = rest.strip_prefix('-').and_then(|rest| rest.strip_prefix(sign));
                 let after = stripped.map(|rest| rest.trim_start_matches(is_space)).or_else(|| rest.strip_prefix(sign));
                 (Kind::VariableEnd, after.map(|after| self.source.len() - after.len()))
@@ -458,11 +476,12 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// The end of a line statement: space up to a newline or the end of the text.
+    /// Returns the end of a line statement: whitespace up to a newline or the end of the text.
     fn line_end(&self) -> Option<usize> {
         let rest = self.rest();
         let space = rest.len() - rest.trim_start_matches(is_space).len();
         match rest[..space].rfind('\n') {
+            // A line statement may be the last line without a newline.
             _ if space == rest.len() => Some(self.source.len()),
             Some(newline) => Some(self.at + newline + 1),
             None => None,
@@ -475,6 +494,7 @@ impl<'a> Lexer<'a> {
             "(" => self.balance.push(')'),
             "[" => self.balance.push(']'),
             "}" | ")" | "]" => match self.balance.pop() {
+                // Brackets are balanced here already; Jinja's lexer does it to find the end of the tag.
                 None => return self.fail(format!("unexpected '{sign}'")),
                 Some(expected) if !sign.starts_with(expected) => {
                     return self.fail(format!("unexpected '{sign}', expected '{expected}'"));
@@ -490,6 +510,7 @@ impl<'a> Lexer<'a> {
 }
 
 fn is_word(char: char) -> bool {
+    // Wider than an identifier: what starts like a word is read as one and then refused as a whole.
     char == '_' || char.is_alphanumeric() || unicode_ident::is_xid_continue(char)
 }
 
@@ -499,7 +520,7 @@ fn is_identifier(name: &str) -> bool {
         && chars.all(unicode_ident::is_xid_continue)
 }
 
-/// Digits that may be grouped with single underscores.
+/// Returns the length of a run of digits, which single underscores may group.
 fn digits_len(text: &str, digit: impl Fn(u8) -> bool) -> usize {
     let bytes = text.as_bytes();
     let mut len = 0;
@@ -512,6 +533,7 @@ fn digits_len(text: &str, digit: impl Fn(u8) -> bool) -> usize {
 }
 
 fn float_len(text: &str, after_dot: bool) -> Option<usize> {
+    // `a.1.2` are two lookups, not one float.
     if after_dot {
         return None;
     }
@@ -552,18 +574,20 @@ fn integer_len(text: &str) -> Option<(usize, u32)> {
                 return Some((text.len() - rest.len() + digits, radix));
             }
         }
+        // Python has no octal `010`. The zero is one number, and the parser then refuses the next.
         return Some((digits_len(text, |byte| byte == b'0'), 10));
     }
     Some((digits_len(text, |byte| byte.is_ascii_digit()), 10))
 }
 
-/// The length of a string literal with its quotes.
+/// Returns the length of a string literal with its quotes; `None` if it is not closed.
 fn string_len(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|char| matches!(char, '\'' | '"'))? as u8;
     let bytes = text.as_bytes();
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match *byte {
+            // Whatever is escaped cannot end the literal; what it means is decided later.
             b'\\' => at += 2,
             byte if byte == quote => return Some(at + 1),
             _ => at += 1,

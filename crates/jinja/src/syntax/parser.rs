@@ -1,4 +1,4 @@
-//! The parser: its stream of tokens, its errors, and what both halves of it share.
+//! The parser: its token stream, its errors, and what both halves share.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,11 @@ use crate::python::repr_str;
 use crate::run::on_new_stack;
 use crate::value::Str;
 
-/// How deep expressions and statements may be nested.
+/// The deepest nesting of expressions and statements. Python's own limit depends on its stack; this one is listed in
+/// COMPATIBILITY.md.
 const MAX_NESTING: u32 = 150;
 
-/// Parsing is continued on a new stack each time this many levels are inside each other.
+/// The number of nested levels after which parsing continues on a new stack.
 const NESTING_PER_STACK: u32 = 25;
 
 pub(super) struct Parser<'a> {
@@ -49,6 +50,7 @@ pub(crate) fn parse(env: &Environment, name: Option<Str>, source: &str) -> Resul
     };
     parser.advance()?;
     let body = parser.subparse(&[])?;
+    // Shallow templates, nearly all, are compiled and run without starting a thread.
     Ok((body, parser.deepest >= NESTING_PER_STACK))
 }
 
@@ -61,7 +63,7 @@ impl Parser<'_> {
         Err(Error::syntax(ErrorKind::TemplateAssertion, message, self.name.clone(), line))
     }
 
-    /// Goes one token on and returns the one left behind.
+    /// Advances by one token and returns the previous one.
     pub fn advance(&mut self) -> Result<Token, Error> {
         let next = match self.pushed.pop_front() {
             Some(token) => token,
@@ -134,6 +136,7 @@ impl Parser<'_> {
     pub fn nested<T: Send>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, Error> + Send) -> Result<T, Error> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
+            // Each level takes several frames here, and more when the tree is compiled, run and dropped.
             return self.fail("the template is nested too deeply", self.current.line);
         }
         self.deepest = self.deepest.max(self.nesting);
@@ -143,7 +146,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Fails at the end of the template or at a tag that nobody knows.
+    /// Fails at an unexpected end of the template (`name` is none) or at an unknown tag.
     pub fn fail_unfinished<T>(&self, name: Option<&str>, line: u32) -> Result<T, Error> {
         let looking =
             self.end_stack.last().map(|tags| tags.iter().map(|tag| repr_str(tag)).collect::<Vec<_>>().join(" or "));
@@ -152,6 +155,7 @@ impl Parser<'_> {
             Some(name) => format!("Encountered unknown tag {}.", repr_str(name)),
         };
         if let Some(looking) = looking {
+            // Tells a tag in the wrong place from one that does not exist: Jinja words the two differently.
             let expected = name.is_some_and(|name| self.end_stack.iter().any(|tags| tags.contains(&name)));
             if expected {
                 message.push_str(&format!(
@@ -168,8 +172,9 @@ impl Parser<'_> {
         self.fail(message, line)
     }
 
-    /// Parses the body of a tag up to one of the end tags, which becomes the current token.
+    /// Parses the body of a tag up to one of the `end` tags, which becomes the current token.
     pub fn statements(&mut self, end: &'static [&'static str], drop_end: bool) -> Result<Vec<Stmt>, Error> {
+        // Jinja allows a colon as in Python: `{% if x: %}`.
         self.skip(":")?;
         self.expect_kind(Kind::BlockEnd)?;
         let body = self.nested(|this| this.subparse(end))?;

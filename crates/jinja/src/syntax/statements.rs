@@ -15,7 +15,7 @@ fn stmt(line: u32, kind: StmtKind) -> Stmt {
 }
 
 impl Parser<'_> {
-    /// Parses the statement of a tag, up to the end of the tag.
+    /// Parses the statement of a tag, without the sign that ends the tag.
     pub fn statement(&mut self) -> Result<Vec<Stmt>, Error> {
         let token = self.current.clone();
         if token.kind != Kind::Name {
@@ -95,6 +95,8 @@ impl Parser<'_> {
         self.expect_name("as")?;
         let target = self.assign_target(false)?;
         self.last_identifier += 1;
+        // The body becomes a macro so that its variables stay local and its text is not printed. The name is the one
+        // Salt's extension generates; the underscore keeps it out of imports.
         let name: Str = format!("_fi{}", self.last_identifier).into();
         let body = self.statements(end, true)?;
         let definition = MacroDef { name: Some(name.clone()), params: Vec::new(), defaults: Vec::new(), body };
@@ -110,6 +112,7 @@ impl Parser<'_> {
         self.last_identifier += 1;
         let line = import.line;
         let StmtKind::Import { template, target, .. } = &import.kind else { return Ok(vec![import]) };
+        // Salt evaluates the path once more as the label of its profiling block.
         let label = stmt(line, StmtKind::Do(template.clone()));
         let name = Expr { line, kind: ExprKind::Name(target.clone()) };
         let value =
@@ -145,9 +148,11 @@ impl Parser<'_> {
         let line = self.advance()?.line;
         let target = self.assign_target(false)?;
         self.expect_name("in")?;
+        // No `x if y` here: the `if` of a loop is its filter.
         let iter = self.tuple(false, false)?;
         let test = if self.skip_name("if")? { Some(self.expression(true)?) } else { None };
         let recursive = self.skip_name("recursive")?;
+        // The end is not dropped yet: `else` continues the loop.
         let body = self.statements(&["endfor", "else"], false)?;
         let or_else = if self.advance()?.is_name("endfor") { Vec::new() } else { self.statements(&["endfor"], true)? };
         Ok(stmt(line, StmtKind::For(Box::new(For { target, iter, test, body, or_else, recursive }))))
@@ -164,6 +169,7 @@ impl Parser<'_> {
             branches.push((branch_line, test, body));
             let token = self.advance()?;
             if token.is_name("elif") {
+                // Jinja takes the line of the condition for an `elif`, but that of the tag for the first branch.
                 branch_line = self.current.line;
                 continue;
             }
@@ -195,6 +201,7 @@ impl Parser<'_> {
         let name = self.expect_kind(Kind::Name)?.text;
         let scoped = self.skip_name("scoped")?;
         let required = self.skip_name("required")?;
+        // `{% block my-name %}` would fail in any case; Jinja explains it.
         if self.current.is("-") {
             return self.fail(
                 "Block names in Jinja have to be valid Python identifiers and may not contain hyphens, use an \
@@ -209,12 +216,14 @@ impl Parser<'_> {
         if required && !blank {
             return self.fail("Required blocks can only contain comments or whitespace", self.current.line);
         }
+        // The end tag may repeat the block's name.
         self.skip_name(&name)?;
         Ok(stmt(line, StmtKind::Block { name, body, scoped, required }))
     }
 
     fn import_context(&mut self, default: bool) -> Result<bool, Error> {
         let with = self.current.is_name("with");
+        // Both words are needed: `with` alone may be a variable's name.
         if (with || self.current.is_name("without")) && self.look()?.is_name("context") {
             self.advance()?;
             self.advance()?;
@@ -251,6 +260,7 @@ impl Parser<'_> {
         let mut names: Vec<(Str, Str)> = Vec::new();
         let mut context;
         let parse_context = |this: &mut Self| -> Result<Option<bool>, Error> {
+            // Jinja compares only the token's text here, so that even a string `'with'` counts.
             let with = this.current.kind != Kind::Data && &*this.current.text == "with";
             if (with || &*this.current.text == "without") && this.look()?.is_name("context") {
                 this.advance()?;
@@ -271,6 +281,7 @@ impl Parser<'_> {
                 break;
             }
             let (name, name_line) = self.name_target()?;
+            // Private names are not exported, and asking for one is an error when the template is compiled.
             if name.starts_with('_') {
                 return self.fail_assertion("names starting with an underline can not be imported", name_line);
             }
@@ -295,6 +306,7 @@ impl Parser<'_> {
             let (name, _) = self.name_target()?;
             if self.skip("=")? {
                 defaults.push(self.expression(true)?);
+            // Defaults belong to the last parameters; that is how they are stored.
             } else if !defaults.is_empty() {
                 return self.fail("non-default argument follows default argument", self.current.line);
             }
@@ -336,16 +348,17 @@ impl Parser<'_> {
         Ok(stmt(line, StmtKind::Output(parts)))
     }
 
-    /// Parses a name that is assigned to.
+    /// Parses a name as the target of an assignment.
     fn name_target(&mut self) -> Result<(Str, u32), Error> {
         let token = self.expect_kind(Kind::Name)?;
         if is_constant(&token.text) {
+            // Jinja's message names the kind of the node, not the variable.
             return self.fail("can't assign to 'name'", token.line);
         }
         Ok((token.text, token.line))
     }
 
-    /// Parses what is assigned to: a name, a tuple of them, a name with an attribute if `namespaces`.
+    /// Parses the target of an assignment: a name, a tuple of names or, if `namespaces`, `name.attr`.
     fn assign_target(&mut self, namespaces: bool) -> Result<Expr, Error> {
         let target = self.tuple_of(false, |this| this.primary(namespaces))?;
         if !can_assign(&target) {

@@ -10,6 +10,7 @@ pub(crate) fn unescape(text: &str) -> Result<String, &'static str> {
         let Some(char) = rest.chars().next() else { return Err("\\ at end of string") };
         rest = &rest[char.len_utf8()..];
         match char {
+            // A backslash at the end of a line joins the lines.
             '\n' => {}
             '\\' | '\'' | '"' => out.push(char),
             'a' => out.push('\x07'),
@@ -23,12 +24,14 @@ pub(crate) fn unescape(text: &str) -> Result<String, &'static str> {
                 let more = rest.bytes().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
                 let digits = format!("{char}{}", &rest[..more]);
                 rest = &rest[more..];
+                // Up to three digits, so at most `\777`.
                 push(&mut out, u32::from_str_radix(&digits, 8).unwrap_or(0));
             }
             'x' => rest = hex(&mut out, rest, 2, "truncated \\xXX escape")?,
             'u' => rest = hex(&mut out, rest, 4, "truncated \\uXXXX escape")?,
             'U' => rest = hex(&mut out, rest, 8, "truncated \\UXXXXXXXX escape")?,
             'N' if rest.starts_with('{') && rest.find('}').is_some_and(|end| end > 1) => {
+                // The table of names is not carried along; COMPATIBILITY.md lists it.
                 return Err("unknown Unicode character name");
             }
             'N' => return Err("malformed \\N character escape"),

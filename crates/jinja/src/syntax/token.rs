@@ -30,7 +30,7 @@ pub(crate) struct Token {
     pub value: Value,
 }
 
-/// The signs, longest first.
+/// The operators, longest first, so that `**` is not read as two `*`.
 pub(crate) const OPERATORS: &[&str] = &[
     "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".",
     ":", "|", ",", ";",
@@ -61,12 +61,12 @@ impl Token {
         if self.kind == Kind::Name { self.text.to_string() } else { self.kind.describe().to_string() }
     }
 
-    /// Tells whether this is the name.
+    /// Returns whether this is the name.
     pub(crate) fn is_name(&self, name: &str) -> bool {
         self.kind == Kind::Name && &*self.text == name
     }
 
-    /// Tells whether this is the sign.
+    /// Returns whether this is the sign.
     pub(crate) fn is(&self, sign: &str) -> bool {
         matches!(self.kind, Kind::Operator(have) if have == sign)
     }

@@ -36,7 +36,7 @@ pub(crate) enum ExprKind {
     Neg(Box<Expr>),
     Pos(Box<Expr>),
     Concat(Vec<Expr>),
-    /// The condition, what holds if it is true, and what else.
+    /// The condition, the value if true, and the value if false.
     Cond(Box<Expr>, Box<Expr>, Option<Box<Expr>>),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct MacroDef {
     /// None for the body of a `call` block.
     pub name: Option<Str>,
     pub params: Vec<Str>,
-    /// Belong to the last parameters.
+    /// The defaults of the last parameters.
     pub defaults: Vec<Expr>,
     pub body: Vec<Stmt>,
 }

@@ -18,6 +18,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let map = self.map.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Most dictionaries hold plain values only and skip the detour through the list of garbage.
         if !map.iter().all(|(key, value)| is_plain(key.value()) && is_plain(value)) {
             discard(Garbage::Map(std::mem::take(map)));
         }
@@ -35,17 +36,17 @@ impl Default for Dict {
 }
 
 impl Dict {
-    /// Makes an empty dictionary.
+    /// Creates an empty dictionary.
     pub fn new() -> Self {
         Dict::from_map(Map::default())
     }
 
-    /// Makes an empty dictionary that calls itself `OrderedDict`.
+    /// Creates an empty `OrderedDict`, which prints and names its type differently.
     pub fn ordered() -> Self {
         Dict(Arc::new(Inner { ordered: true, map: Mutex::default() }))
     }
 
-    /// Makes a dictionary with room for entries.
+    /// Creates an empty dictionary with capacity for `entries`.
     pub fn with_capacity(entries: usize) -> Self {
         Dict::from_map(Map::with_capacity_and_hasher(entries, Default::default()))
     }
@@ -54,7 +55,7 @@ impl Dict {
         Dict(Arc::new(Inner { ordered: false, map: Mutex::new(map) }))
     }
 
-    /// Says whether it is an `OrderedDict`.
+    /// Returns whether it is an `OrderedDict`.
     pub fn is_ordered(&self) -> bool {
         self.0.ordered
     }
@@ -64,7 +65,7 @@ impl Dict {
         if self.0.ordered { "OrderedDict" } else { "dict" }
     }
 
-    /// Gives access to the entries. Nothing of the template may be called meanwhile: the dictionary is locked.
+    /// Locks the entries. Run no template code while holding the lock: it may use this dictionary and deadlock.
     pub fn lock(&self) -> MutexGuard<'_, Map> {
         lock(&self.0.map)
     }
@@ -79,12 +80,12 @@ impl Dict {
         self.lock().get(&StrKey(key)).cloned()
     }
 
-    /// Tells whether there is a key that is this text.
+    /// Returns whether there is a key that is this text.
     pub fn contains_str(&self, key: &str) -> bool {
         self.lock().contains_key(&StrKey(key))
     }
 
-    /// Sets the value of a key; a key that is there keeps its place.
+    /// Sets the value of a key; an existing key keeps its position.
     pub fn insert(&self, key: Key, value: Value) -> Option<Value> {
         self.lock().insert(key, value)
     }
@@ -96,6 +97,7 @@ impl Dict {
 
     /// Takes an entry out.
     pub fn remove(&self, key: &Key) -> Option<Value> {
+        // The slower removal: the entries after the removed one must keep their order, as in Python.
         self.lock().shift_remove(key)
     }
 
@@ -119,29 +121,30 @@ impl Dict {
         self.lock().len()
     }
 
-    /// Tells whether there is no entry.
+    /// Returns whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
     /// Returns another dictionary with the same entries.
     pub fn copy(&self) -> Dict {
+        // A copy of an `OrderedDict` is one too.
         let map = self.lock().clone();
         Dict(Arc::new(Inner { ordered: self.0.ordered, map: Mutex::new(map) }))
     }
 
-    /// Tells whether both are the same dictionary.
+    /// Returns whether both are the same dictionary.
     pub fn is_same(&self, other: &Dict) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns a number that belongs to this dictionary alone while it lives.
+    /// Returns a number that is unique to this dictionary while it lives, like Python's `id()`.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as *const u8 as usize
     }
 }
 
-/// Which side of a dictionary a view shows.
+/// The part of a dictionary that a view shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewKind {
     /// `keys()`.
@@ -152,11 +155,11 @@ pub enum ViewKind {
     Items,
 }
 
-/// A view of a dictionary: it shows later changes.
+/// A live view of a dictionary: it reflects later changes.
 pub struct DictView {
     /// The dictionary.
     pub dict: Dict,
-    /// What is shown of it.
+    /// Whether it shows keys, values or items.
     pub kind: ViewKind,
 }
 
@@ -184,7 +187,7 @@ impl DictView {
         })
     }
 
-    /// Returns all that is shown now.
+    /// Returns all items as of now.
     pub fn to_vec(&self) -> Vec<Value> {
         let map = self.dict.lock();
         match self.kind {

@@ -9,9 +9,9 @@ use crate::run::State;
 /// Keyword arguments in the order they were given.
 pub type Kwargs = Vec<(Str, Value)>;
 
-/// The arguments of a call, and the run it happens in.
+/// The arguments of a call, and the rendering it happens in.
 pub struct CallArgs<'a> {
-    /// The run: the environment, the variables, the bounds.
+    /// The rendering: its environment, variables and limits.
     pub state: &'a mut State,
     /// The arguments by position.
     pub args: Vec<Value>,
@@ -23,7 +23,7 @@ pub struct CallArgs<'a> {
 pub type Param = (&'static str, Option<Value>);
 
 impl<'a> CallArgs<'a> {
-    /// Makes arguments by position.
+    /// Creates arguments by position.
     pub fn new(state: &'a mut State, args: Vec<Value>) -> Self {
         CallArgs { state, args, kwargs: Vec::new() }
     }
@@ -51,6 +51,7 @@ impl<'a> CallArgs<'a> {
                 }
             }
         }
+        // Surplus and unknown arguments are reported before missing ones: the order in which Python finds them.
         let absent: Vec<&str> = params
             .iter()
             .zip(&bound)
@@ -75,14 +76,15 @@ impl<'a> CallArgs<'a> {
         Err(Error::type_error(format!("{function}() takes no keyword arguments")))
     }
 
-    /// Takes a keyword argument out.
+    /// Removes a keyword argument and returns it.
     pub fn take_kwarg(&mut self, name: &str) -> Option<Value> {
         let index = self.kwargs.iter().position(|(key, _)| &**key == name)?;
         Some(self.kwargs.remove(index).1)
     }
 }
 
-/// Functions that get the environment or the context first, or their object: Python counts that too.
+/// Returns 1 if the Python function has a hidden first argument (`self`, the environment or the context), which Python
+/// counts in its messages.
 fn hidden(function: &str) -> usize {
     const WITH_CONTEXT: &[&str] = &[
         "do_attr",
@@ -110,6 +112,7 @@ fn hidden(function: &str) -> usize {
 
 fn too_many(function: &str, params: &[Param], given: usize) -> Error {
     let hidden = hidden(function);
+    // Python counts the hidden argument both in what it takes and in what was given.
     let (most, given) = (params.len() + hidden, given + hidden);
     let least = params.iter().filter(|(_, default)| default.is_none()).count() + hidden;
     let were = if given == 1 { "was" } else { "were" };
@@ -123,6 +126,7 @@ pub(crate) fn missing(function: &str, missing: &[&str]) -> Error {
     let names = match quoted.as_slice() {
         [one] => one.clone(),
         [first, second] => format!("{first} and {second}"),
+        // Python writes the serial comma from three names on, but not between two.
         [head @ .., last] => format!("{}, and {last}", head.join(", ")),
         [] => String::new(),
     };
@@ -131,10 +135,10 @@ pub(crate) fn missing(function: &str, missing: &[&str]) -> Error {
     Error::type_error(format!("{function}() missing {count} required positional argument{plural}: {names}"))
 }
 
-/// The code behind a function.
+/// The code of a function.
 pub type Native = Arc<dyn Fn(&mut CallArgs) -> Result<Value, Error> + Send + Sync>;
 
-/// What Python would say a function is.
+/// The kinds of callable objects that Python distinguishes when it prints them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// A function written in Python.
@@ -151,19 +155,19 @@ pub enum FunctionKind {
 pub struct Function {
     /// Its name.
     pub name: Str,
-    /// What Python would say it is.
+    /// The kind, as Python prints it.
     pub kind: FunctionKind,
     /// The code.
     pub call: Native,
 }
 
 impl Function {
-    /// Makes a function of the host.
+    /// Creates a function of the host.
     pub fn new(name: &str, call: impl Fn(&mut CallArgs) -> Result<Value, Error> + Send + Sync + 'static) -> Self {
         Function { name: name.into(), kind: FunctionKind::Function, call: Arc::new(call) }
     }
 
-    /// Makes a type: it prints as `<class '…'>`.
+    /// Creates a type: it prints as `<class '…'>`.
     pub fn class(
         name: &str,
         path: &str,

@@ -12,11 +12,11 @@ pub(super) enum Garbage {
 }
 
 thread_local! {
-    /// What is still to be dropped, while something is being dropped.
+    /// Containers waiting to be dropped; `None` when no drop is in progress.
     static WAITING: RefCell<Option<Vec<Garbage>>> = const { RefCell::new(None) };
 }
 
-/// Tells whether dropping a value drops nothing else.
+/// Returns whether dropping the value cannot drop another container.
 pub(super) fn is_plain(value: &Value) -> bool {
     matches!(
         value,
@@ -32,11 +32,13 @@ pub(super) fn is_plain(value: &Value) -> bool {
     )
 }
 
-/// Drops what a container held; later, if another container is just being dropped.
+/// Drops the contents of a container: at once, or after the drop in progress.
 pub(super) fn discard(garbage: Garbage) {
     let now = WAITING.try_with(|waiting| {
         let mut waiting = waiting.borrow_mut();
         match &mut *waiting {
+            // Somebody further up this thread's stack is already in the loop below and will drop it. Dropping it here
+            // would recurse once per level of nesting, and a template can nest deeper than any stack.
             Some(list) => {
                 list.push(garbage);
                 None
@@ -47,9 +49,11 @@ pub(super) fn discard(garbage: Garbage) {
             }
         }
     });
+    // The thread-local is gone while the thread ends; then the garbage was dropped, recursively, with the closure.
     let Ok(Some(mut garbage)) = now else { return };
     loop {
         match garbage {
+            // The borrow must have ended here: dropping these values calls discard() again.
             Garbage::Values(values) => drop(values),
             Garbage::Map(map) => drop(map),
             Garbage::Walk(walk) => drop(walk),

@@ -7,9 +7,9 @@ use super::{Dict, DictView, List, Range, Str, Value, lock};
 use crate::error::Error;
 use crate::run::State;
 
-/// Something that gives values one after the other.
+/// A source of values, one after the other.
 pub trait ValueIter: Send {
-    /// Gives the next value; none at the end.
+    /// Returns the next value, or `None` at the end.
     fn next(&mut self, state: &mut State) -> Result<Option<Value>, Error>;
 }
 
@@ -21,7 +21,7 @@ enum Walk {
 
 struct Inner {
     type_name: &'static str,
-    /// What a generator's `repr` names.
+    /// The function's name in a generator's `repr`.
     name: &'static str,
     walk: Mutex<Walk>,
 }
@@ -35,23 +35,25 @@ impl Drop for Inner {
     }
 }
 
-/// An iterator as a value: walked once, shared by all who hold it.
+/// An iterator as a value. It can be consumed once; all clones share its position.
 #[derive(Clone)]
 pub struct Iter(Arc<Inner>);
 
 impl Iter {
-    /// Makes an iterator of a Python type (`zip`, `map`, `list_reverseiterator`).
+    /// Creates an iterator of a Python type (`zip`, `map`, `list_reverseiterator`).
     pub fn new(type_name: &'static str, walk: impl ValueIter + 'static) -> Self {
         Iter(Arc::new(Inner { type_name, name: type_name, walk: Mutex::new(Walk::Ready(Box::new(walk))) }))
     }
 
-    /// Makes a generator of a function.
+    /// Creates a generator of a function.
     pub fn generator(name: &'static str, walk: impl ValueIter + 'static) -> Self {
         Iter(Arc::new(Inner { type_name: "generator", name, walk: Mutex::new(Walk::Ready(Box::new(walk))) }))
     }
 
-    /// Gives the next value; none at the end, and ever after.
+    /// Returns the next value; `None` at the end and on every later call.
     pub fn next(&self, state: &mut State) -> Result<Option<Value>, Error> {
+        // Taken out so that the lock is free while the iterator runs template code. An iterator that reaches itself
+        // this way finds `Running` and fails as a Python generator does, instead of deadlocking.
         let taken = std::mem::replace(&mut *lock(&self.0.walk), Walk::Running);
         let mut walk = match taken {
             Walk::Ready(walk) => walk,
@@ -61,7 +63,9 @@ impl Iter {
             }
             Walk::Running => return Err(Error::value_error("generator already executing")),
         };
+        // Lazy filters stack up: `x|map(…)|map(…)` repeated in a loop builds a chain that only a depth limit ends.
         let next = state.deeper(|state| walk.next(state));
+        // A generator that raised an error is finished, too.
         *lock(&self.0.walk) = if matches!(next, Ok(Some(_))) { Walk::Ready(walk) } else { Walk::Done };
         next
     }
@@ -79,12 +83,12 @@ impl Iter {
         }
     }
 
-    /// Tells whether both are the same iterator.
+    /// Returns whether both are the same iterator.
     pub fn is_same(&self, other: &Iter) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns a number that belongs to this iterator alone while it lives.
+    /// Returns a number that is unique to this iterator while it lives, like Python's `id()`.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as *const u8 as usize
     }
@@ -104,13 +108,14 @@ pub(crate) struct ListIter {
 
 impl ValueIter for ListIter {
     fn next(&mut self, _: &mut State) -> Result<Option<Value>, Error> {
+        // A list may grow while it is iterated, and Python then visits the new items.
         let item = self.list.get(self.next);
         self.next += usize::from(item.is_some());
         Ok(item)
     }
 }
 
-/// Walks values that nobody else holds.
+/// Iterates values it owns.
 pub(crate) struct VecIter(pub std::vec::IntoIter<Value>);
 
 impl VecIter {
@@ -140,6 +145,7 @@ impl DictIter {
 
 impl ValueIter for DictIter {
     fn next(&mut self, _: &mut State) -> Result<Option<Value>, Error> {
+        // Python compares only sizes, so that replacing a value or swapping one key for another stays allowed.
         if self.view.dict.len() != self.len {
             let text = "dictionary changed size during iteration";
             return Err(Error::new(crate::ErrorKind::PythonRuntime, text));

@@ -13,13 +13,13 @@ use crate::error::Error;
 pub struct Key(Value);
 
 impl Key {
-    /// Makes a key; refuses lists, dictionaries, sets and strictly undefined values.
+    /// Creates a key. Fails for lists, dictionaries, sets and strict undefined values, which Python cannot hash.
     pub fn new(value: Value) -> Result<Self, Error> {
         check(&value, 0)?;
         Ok(Key(value))
     }
 
-    /// Makes a key of text.
+    /// Creates a key of text.
     pub fn str(text: impl Into<super::Str>) -> Self {
         Key(Value::Str(text.into()))
     }
@@ -45,6 +45,7 @@ fn check(value: &Value, depth: u32) -> Result<(), Error> {
         }
         Value::Undefined(undefined) => undefined.for_hash(),
         Value::Tuple(items) => {
+            // Tuples nest without bound, and hashing and comparing below recurse without a check of their own.
             if depth > 100 {
                 return Err(crate::python::too_deep());
             }
@@ -86,12 +87,14 @@ impl Hash for Key {
 fn hash<H: Hasher>(value: &Value, state: &mut H) {
     match value {
         Value::Str(text) | Value::Markup(text) => hash_str(text, state),
+        // Equal values must hash alike: `1`, `1.0` and `True` are one key in Python.
         Value::Int(number) => state.write_i64(*number),
         Value::Bool(flag) => state.write_i64(i64::from(*flag)),
         Value::Float(number) => match whole(*number) {
             Some(small) => state.write_i64(small),
             None => state.write_u64(number.to_bits()),
         },
+        // A float can equal an integer beyond 64 bits, so both hash the bits of the float.
         Value::Big(number) => state.write_u64(number.to_f64().unwrap_or(f64::INFINITY).to_bits()),
         Value::None => state.write_u8(1),
         Value::Bytes(bytes) => state.write(bytes),
@@ -100,7 +103,9 @@ fn hash<H: Hasher>(value: &Value, state: &mut H) {
             items.iter().for_each(|item| hash(item, state));
         }
         Value::Range(range) => state.write_usize(range.len()),
+        // All undefined values of a kind are equal and therefore share one hash.
         Value::Undefined(_) => state.write_u8(2),
+        // Unreachable through `Key::new`, which refuses these; a constant would also be correct.
         Value::List(list) => state.write_usize(list.id()),
         Value::Dict(dict) => state.write_usize(dict.id()),
         Value::Set(set) => state.write_usize(set.id()),
@@ -117,10 +122,11 @@ fn whole(number: f64) -> Option<i64> {
 
 fn hash_str<H: Hasher>(text: &str, state: &mut H) {
     state.write(text.as_bytes());
+    // No UTF-8 text contains 0xff: in a tuple `('ab', 'c')` must not hash like `('a', 'bc')`.
     state.write_u8(0xff);
 }
 
-/// Text that finds its key without becoming one.
+/// Text that looks up its key without being copied into a `Value`; it must hash as `Key` does.
 pub(crate) struct StrKey<'a>(pub &'a str);
 
 impl Hash for StrKey<'_> {

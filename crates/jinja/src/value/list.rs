@@ -15,6 +15,7 @@ struct Inner(Mutex<Vec<Value>>);
 impl Drop for Inner {
     fn drop(&mut self) {
         let items = self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Lists of plain values, the common case, are dropped in place.
         if !items.iter().all(is_plain) {
             discard(Garbage::Values(std::mem::take(items)));
         }
@@ -22,12 +23,12 @@ impl Drop for Inner {
 }
 
 impl List {
-    /// Makes a list of items.
+    /// Creates a list of items.
     pub fn new(items: Vec<Value>) -> Self {
         List(Arc::new(Inner(Mutex::new(items))))
     }
 
-    /// Gives access to the items. Nothing of the template may be called meanwhile: the list is locked.
+    /// Locks the items. Run no template code while holding the lock: it may use this list and deadlock.
     pub fn lock(&self) -> MutexGuard<'_, Vec<Value>> {
         lock(&self.0.0)
     }
@@ -47,7 +48,7 @@ impl List {
         self.lock().len()
     }
 
-    /// Tells whether there is no item.
+    /// Returns whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
@@ -57,7 +58,7 @@ impl List {
         self.lock().push(item);
     }
 
-    /// Tells whether both are the same list.
+    /// Returns whether both are the same list.
     pub fn is_same(&self, other: &List) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

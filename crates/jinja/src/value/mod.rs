@@ -46,18 +46,20 @@ pub struct Range {
 impl Range {
     /// Returns how many numbers there are.
     pub fn len(&self) -> usize {
+        // 128 bits, because the distance between two 64-bit bounds can exceed 64.
         let (start, stop, step) = (i128::from(self.start), i128::from(self.stop), i128::from(self.step));
         let span = if step > 0 { stop - start } else { start - stop };
         if span <= 0 { 0 } else { ((span + step.abs() - 1) / step.abs()) as usize }
     }
 
-    /// Tells whether there is no number.
+    /// Returns whether there is no number.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number at an index below the length.
     pub fn at(&self, index: usize) -> i64 {
+        // Cannot wrap for an index below the length; the wrapping form saves the overflow check per item.
         self.start.wrapping_add((index as i64).wrapping_mul(self.step))
     }
 }
@@ -94,7 +96,7 @@ pub enum Value {
     Set(Set),
     /// A range.
     Range(Arc<Range>),
-    /// What `keys()`, `values()` and `items()` of a dictionary return.
+    /// A dictionary view: the result of `keys()`, `values()` or `items()`.
     View(Arc<DictView>),
     /// An iterator or generator: it can be walked once.
     Iter(Iter),
@@ -112,32 +114,32 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Value {
-    /// Makes text.
+    /// Creates text.
     pub fn str(text: impl Into<Str>) -> Self {
         Value::Str(text.into())
     }
 
-    /// Makes text that is safe to be put into HTML.
+    /// Creates text that is safe to be put into HTML.
     pub fn markup(text: impl Into<Str>) -> Self {
         Value::Markup(text.into())
     }
 
-    /// Makes a list.
+    /// Creates a list.
     pub fn list(items: Vec<Value>) -> Self {
         Value::List(List::new(items))
     }
 
-    /// Makes a tuple.
+    /// Creates a tuple.
     pub fn tuple(items: Vec<Value>) -> Self {
         Value::Tuple(items.into())
     }
 
-    /// Makes an empty dictionary.
+    /// Creates an empty dictionary.
     pub fn dict() -> Self {
         Value::Dict(Dict::new())
     }
 
-    /// Makes an integer of any size.
+    /// Creates an integer of any size.
     pub fn int(number: BigInt) -> Self {
         match i64::try_from(&number) {
             Ok(small) => Value::Int(small),
@@ -145,7 +147,7 @@ impl Value {
         }
     }
 
-    /// Makes a function of the host.
+    /// Creates a function of the host.
     pub fn function(
         name: &str,
         call: impl Fn(&mut CallArgs) -> Result<Value, crate::Error> + Send + Sync + 'static,
@@ -207,17 +209,17 @@ impl Value {
         }
     }
 
-    /// Tells whether this is `None`.
+    /// Returns whether this is `None`.
     pub fn is_none(&self) -> bool {
         matches!(self, Value::None)
     }
 
-    /// Tells whether this is undefined.
+    /// Returns whether this is undefined.
     pub fn is_undefined(&self) -> bool {
         matches!(self, Value::Undefined(_))
     }
 
-    /// Tells whether both are the same object, as Python's `is`.
+    /// Returns whether both are the same object, as Python's `is`.
     pub fn is_same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::None, Value::None) => true,

@@ -23,12 +23,12 @@ pub trait Object: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Looks an item up (`object[key]`); none if there is none.
+    /// Looks up an item (`object[key]`); `None` if there is none.
     fn get_item(&self, _state: &mut State, _key: &Value) -> Result<Option<Value>, Error> {
         Ok(None)
     }
 
-    /// Tells whether it can be called.
+    /// Returns whether it can be called.
     fn is_callable(&self) -> bool {
         false
     }
@@ -38,47 +38,47 @@ pub trait Object: Any + Send + Sync {
         Err(Error::type_error(format!("'{}' object is not callable", self.type_name())))
     }
 
-    /// Walks it; none if it cannot be walked.
+    /// Returns an iterator over it, or `None` if it is not iterable.
     fn iterate(&self, _state: &mut State) -> Result<Option<Box<dyn ValueIter>>, Error> {
         Ok(None)
     }
 
-    /// Counts it; none if it has no length.
+    /// Returns its length, or `None` if it has none.
     fn len(&self, _state: &mut State) -> Result<Option<usize>, Error> {
         Ok(None)
     }
 
-    /// Tells whether it contains a value; none if the items are to be compared.
+    /// Returns whether it contains a value; `None` makes the engine iterate and compare.
     fn contains(&self, _state: &mut State, _value: &Value) -> Result<Option<bool>, Error> {
         Ok(None)
     }
 
-    /// Tells whether it counts as true; none if its length decides.
+    /// Returns its truth; `None` derives it from the length.
     fn truthy(&self) -> Option<bool> {
         None
     }
 
-    /// Tells whether it counts as a mapping (`is mapping`, `**object`).
+    /// Returns whether it counts as a mapping (`is mapping`, `**object`).
     fn is_mapping(&self) -> bool {
         false
     }
 
-    /// Tells whether it has items that can be looked up (`is sequence` needs a length too).
+    /// Returns whether it has items that can be looked up (`is sequence` needs a length too).
     fn has_items(&self) -> bool {
         self.is_mapping()
     }
 
-    /// Prints it as `repr()` does; none for `<… object at 0x…>`.
+    /// Returns its `repr()`, or `None` for the default `<… object at 0x…>`.
     fn repr(&self, _state: &mut State) -> Result<Option<String>, Error> {
         Ok(None)
     }
 
-    /// Prints it as `str()` does; none for what `repr()` gives.
+    /// Returns its `str()`, or `None` to use `repr()`.
     fn str(&self, _state: &mut State) -> Result<Option<String>, Error> {
         Ok(None)
     }
 
-    /// Tells whether it equals another value; none if identity decides.
+    /// Returns whether it equals another value; `None` compares identities.
     fn equals(&self, _state: &mut State, _other: &Value) -> Result<Option<bool>, Error> {
         Ok(None)
     }

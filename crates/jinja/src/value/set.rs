@@ -13,12 +13,12 @@ pub(crate) type Items = IndexSet<Key, foldhash::fast::RandomState>;
 pub struct Set(Arc<Mutex<Items>>);
 
 impl Set {
-    /// Makes a set of keys.
+    /// Creates a set of keys.
     pub fn new(items: impl IntoIterator<Item = Key>) -> Self {
         Set(Arc::new(Mutex::new(items.into_iter().collect())))
     }
 
-    /// Gives access to the items. Nothing of the template may be called meanwhile: the set is locked.
+    /// Locks the items. Run no template code while holding the lock: it may use this set and deadlock.
     pub fn lock(&self) -> MutexGuard<'_, Items> {
         lock(&self.0)
     }
@@ -33,17 +33,17 @@ impl Set {
         self.lock().len()
     }
 
-    /// Tells whether there is no item.
+    /// Returns whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Tells whether both are the same set.
+    /// Returns whether both are the same set.
     pub fn is_same(&self, other: &Set) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns a number that belongs to this set alone while it lives.
+    /// Returns a number that is unique to this set while it lives, like Python's `id()`.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as *const u8 as usize
     }

@@ -21,8 +21,9 @@ impl Drop for Inner {
 }
 
 impl Tuple {
-    /// Tells whether both are the same tuple.
+    /// Returns whether both are the same tuple.
     pub fn is_same(&self, other: &Tuple) -> bool {
+        // Python has only one empty tuple.
         Arc::ptr_eq(&self.0, &other.0) || (self.0.0.is_empty() && other.0.0.is_empty())
     }
 }

@@ -1,4 +1,4 @@
-//! What a template gets for something that does not exist.
+//! Undefined values: what a template gets for a name that does not exist.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub enum UndefinedKind {
     Lenient,
     /// Every use but `is defined` and `default` is an error.
     Strict,
-    /// As lenient; attributes and items of it are the value itself.
+    /// Like `Lenient`, but its attributes and items are again undefined values.
     Chainable,
 }
 
@@ -27,13 +27,13 @@ impl UndefinedKind {
     }
 }
 
-/// An undefined value and what is known about it.
+/// An undefined value and what its error message needs.
 pub struct Undefined {
     /// How it behaves.
     pub kind: UndefinedKind,
-    /// A text that explains it; overrules the rest.
+    /// The error text, instead of the one that the other fields give.
     pub hint: Option<Str>,
-    /// The object that lacks it, as errors name it (`dict object`).
+    /// The object without that attribute or item, as errors name it (`dict object`).
     pub object: Option<Str>,
     /// Its name, or the key that was looked up.
     pub name: Value,
@@ -42,7 +42,7 @@ pub struct Undefined {
 }
 
 impl Undefined {
-    /// Makes an undefined variable.
+    /// Creates an undefined variable.
     pub fn variable(kind: UndefinedKind, name: &Str) -> Value {
         Value::Undefined(Arc::new(Undefined {
             kind,
@@ -53,13 +53,13 @@ impl Undefined {
         }))
     }
 
-    /// Makes an undefined value with a text that explains it.
+    /// Creates an undefined value with a text that explains it.
     pub fn hint(kind: UndefinedKind, hint: impl Into<Str>, name: Value) -> Value {
         let hint = Some(hint.into());
         Value::Undefined(Arc::new(Undefined { kind, hint, object: None, name, error: ErrorKind::Undefined }))
     }
 
-    /// Makes an undefined attribute or item of an object.
+    /// Creates an undefined attribute or item of an object.
     pub fn of(kind: UndefinedKind, object: &Value, name: Value) -> Value {
         let object = Some(object.object_name());
         // A chain of undefined values would grow with each lookup.
@@ -67,7 +67,7 @@ impl Undefined {
         Value::Undefined(Arc::new(Undefined { kind, hint: None, object, name, error: ErrorKind::Undefined }))
     }
 
-    /// Makes what the sandbox gives for an attribute it forbids.
+    /// Makes the value of an attribute that the sandbox forbids: using it raises a `SecurityError`.
     pub fn unsafe_attribute(kind: UndefinedKind, object: &Value, name: &str) -> Value {
         let hint = format!(
             "access to attribute {} of {} object is unsafe.",
@@ -85,6 +85,7 @@ impl Undefined {
 
     /// Returns the text of the error when it is used.
     pub fn message(&self) -> String {
+        // An empty hint counts as none, because Python tests the hint's truth.
         if let Some(hint) = self.hint.as_deref().filter(|hint| !hint.is_empty()) {
             return hint.to_string();
         }
@@ -103,7 +104,7 @@ impl Undefined {
         Error::new(self.error.clone(), self.message())
     }
 
-    /// Fails if this kind may not be printed, compared, counted, walked or asked for its truth.
+    /// Fails for the strict kind, which may not be printed, compared, counted, iterated or tested for truth.
     pub fn lenient(&self) -> Result<(), Error> {
         if self.kind == UndefinedKind::Strict { Err(self.fail()) } else { Ok(()) }
     }

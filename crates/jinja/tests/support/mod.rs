@@ -8,7 +8,7 @@ use saltern_jinja::value::BigInt;
 use saltern_jinja::{Dict, Environment, Error, Key, MapLoader, State, TagKind, Template, UndefinedKind, Value, Vars};
 use serde_json::Value as Json;
 
-/// Makes a value of JSON.
+/// Converts JSON to a value.
 pub fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::None,
@@ -135,7 +135,7 @@ fn set_option(env: &mut Environment, name: &str, option: &Json) {
     }
 }
 
-/// What came of a case, in the form it was recorded in.
+/// Runs a case and returns its result in the recorded form.
 pub fn run(case: &Json, context: &Json) -> Json {
     let mut vars = Vars::default();
     for (name, item) in context.as_object().into_iter().flatten() {
@@ -147,9 +147,11 @@ pub fn run(case: &Json, context: &Json) -> Json {
         Ok(text) => Json::from(text),
         Err(error) => {
             let mut lines: Vec<u32> = error.places().iter().map(|place| place.line).collect();
+            // Jinja reports one line for a template that it cannot compile.
             if error.kind().is_syntax() {
                 lines.truncate(1);
             }
+            // Recorded as in a Python traceback: outermost first.
             lines.reverse();
             serde_json::json!([error.kind().class(), error.message(), lines])
         }
@@ -165,6 +167,7 @@ fn without_addresses(json: &Json) -> Json {
             while let Some(at) = rest.find("0x") {
                 let end =
                     rest[at + 2..].find(|char: char| !char.is_ascii_hexdigit()).map_or(rest.len(), |e| at + 2 + e);
+                // A short number is no address but part of the tested text.
                 if end - at < 8 {
                     out.push_str(&rest[..end]);
                 } else {
