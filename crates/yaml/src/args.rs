@@ -18,9 +18,12 @@ use crate::{UNNAMED, load};
 pub fn parse_cli_arg(arg: &str) -> Value {
     let trimmed = python_strip(arg);
     let underscored = arg.contains('_') && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    // Each of these would lose its text in YAML: blank text and `---` load as null, `1_000` as 1000, and libyaml folds
+    // tabs and line breaks.
     if matches!(trimmed, "" | "---" | "...") || underscored || arg.contains(['\t', '\r', '\n']) {
         return arg.into();
     }
+    // Not YAML's word for null, but the one that people who know Python type.
     if arg == "None" {
         return Value::Null;
     }
@@ -36,11 +39,14 @@ fn keeps_meaning(arg: &str, value: &Value) -> bool {
         // A comment would be lost from a string; other types are used as parsed.
         Value::Str(_) | Value::Null if commented => false,
         _ if commented => true,
+        // `salt web1 test.echo 'note: done'` must not turn into a map.
         Value::Map(_) => arg.starts_with('{'),
         Value::List(_) => arg.starts_with('['),
+        // YAML takes these signs for the start of a block and of a tag, and loads an empty value.
         Value::Str(text) => !(text.is_empty() && matches!(arg, "|" | "!")),
         Value::Null => arg != "!",
         Value::Bool(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) => true,
+        // Salt returns the original text for types that it does not know.
         Value::Bytes(_) | Value::DateTime(_) | Value::Constant(_) => false,
     }
 }
@@ -59,6 +65,7 @@ pub fn parse_kwarg(arg: &str) -> Option<(&str, &str)> {
     let mut letters = name.chars();
     let first = letters.next()?;
     let word = |letter: char| letter == '_' || letter.is_alphanumeric();
+    // The letters of any script, like `\w` in Python.
     let named = word(first) && !first.is_numeric() && letters.all(|letter| word(letter) || matches!(letter, '.' | '-'));
     // Python's `$` allows one line break at the very end, which is then not part of the value.
     let value = rest.strip_suffix('\n').unwrap_or(rest);
@@ -86,12 +93,14 @@ pub fn condition_input(positional: Vec<Value>, named: Map) -> Vec<Value> {
     let mut list: Vec<Value> = positional
         .into_iter()
         .map(|arg| match arg {
+            // A job id is all digits. As a number it would lose its meaning for the functions that look jobs up.
             Value::Int(_) | Value::BigInt(_) if is_jid(&arg.to_string()) => Value::from(arg.to_string()),
             other => other,
         })
         .collect();
     if !named.is_empty() {
         let mut marked = Map::with_capacity(named.len() + 1);
+        // The marker distinguishes this map from one that is itself an argument.
         marked.insert("__kwarg__", true);
         marked.update(named);
         list.push(marked.into());

@@ -55,6 +55,7 @@ pub(crate) fn compose(text: &[u8], name: &str) -> Result<Option<(Graph, Id)>, Er
     let mut composer =
         Composer { parser, name, graph: Graph::default(), anchors: HashMap::new(), open: Vec::new(), root: None };
     composer.parser.next()?;
+    // Only comments, or nothing at all.
     if let EventData::StreamEnd = composer.parser.next()?.data {
         return Ok(None);
     }
@@ -107,6 +108,7 @@ impl Composer<'_> {
             EventData::Scalar { anchor, tag, value, plain_implicit } => {
                 let tag = match tag {
                     Some(tag) if tag != "!" => Tag::from(tag),
+                    // Only plain scalars have an implicit type: `"1"` is text. The tag `!` alone does not change that.
                     _ if plain_implicit => resolve::plain(&value).into(),
                     _ => resolve::STR.into(),
                 };
@@ -136,6 +138,7 @@ impl Composer<'_> {
     fn add(&mut self, anchor: Option<String>, node: Node) -> Result<Id, Error> {
         let id = self.graph.nodes.len();
         if let Some(anchor) = anchor {
+            // YAML 1.1 allows reusing an anchor, but PyYAML's composer refuses it.
             if let Some(&first) = self.anchors.get(&anchor) {
                 let context = "found duplicate anchor; first occurrence";
                 let first = self.graph.nodes[first].start;
@@ -156,6 +159,7 @@ impl Composer<'_> {
     }
 
     fn enter(&mut self, anchor: Option<String>, node: Node) -> Result<(), Error> {
+        // Checked while composing: what is nested deeper must not even be built.
         if self.open.len() >= MAX_DEPTH {
             let problem = format!("lists and maps are nested deeper than {MAX_DEPTH} levels");
             return Err(Error::bare(Kind::Limit, self.name, problem, Some(node.start)));
@@ -168,6 +172,7 @@ impl Composer<'_> {
     fn leave(&mut self) {
         let Some(Open { id, children }) = self.open.pop() else { return };
         self.graph.nodes[id].data = match self.graph.nodes[id].data {
+            // The parser guarantees pairs: it emits an empty scalar for a missing value.
             Data::Mapping(_) => Data::Mapping(children.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()),
             _ => Data::Sequence(children),
         };

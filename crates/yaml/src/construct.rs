@@ -33,6 +33,7 @@ pub(crate) fn construct(graph: Graph, root: Id, name: &str) -> Result<Value, Err
         nodes: graph.nodes.into_iter().map(|node| Slot { node, built: Built::Nothing, uses: 0 }).collect(),
         name,
         waiting: VecDeque::new(),
+        // A large document without aliases must not hit the bound that stops small ones with many.
         budget: MAX_EXPANDED.max(count.saturating_mul(EXPANSION)),
     };
     constructor.run(root)?;
@@ -42,7 +43,7 @@ pub(crate) fn construct(graph: Graph, root: Id, name: &str) -> Result<Value, Err
 struct Slot {
     node: crate::compose::Node,
     built: Built,
-    /// How many containers, merged ones included, still need this node.
+    /// The number of containers, merged ones included, that still need this node.
     uses: usize,
 }
 
@@ -77,6 +78,7 @@ impl Constructor<'_> {
 
     /// Constructs a scalar, or queues a container.
     fn object(&mut self, id: Id) -> Result<(), Error> {
+        // Counted here, so that a value needed only once can be moved out instead of cloned.
         self.nodes[id].uses += 1;
         if !matches!(self.nodes[id].built, Built::Nothing) {
             return Ok(());
@@ -104,6 +106,7 @@ impl Constructor<'_> {
             "omap" => self.pairs(id, "while constructing an ordered map")?,
             "pairs" => self.pairs(id, "while constructing pairs")?,
             "set" => {
+                // A set has no type of its own in `Value`; it becomes a list, as on the wire.
                 let keys = self.mapping(id)?.into_iter().map(|(key, _)| key);
                 Built::Whole(Value::List(keys.collect()))
             }
@@ -158,12 +161,17 @@ impl Constructor<'_> {
         let mut entries = Vec::with_capacity(pairs.len());
         for (key_node, value_node) in pairs {
             self.object(key_node)?;
+            // A list or a map cannot be hashed in Python, nor can a set or pairs. All of these are only queued at this
+            // point.
             let Built::Whole(key) = &self.nodes[key_node].built else {
                 let problem = format!("found unacceptable key {}", self.show(key_node));
                 return Err(self.error_in(IN_MAPPING, id, problem, key_node));
             };
             let key = key.clone();
+            // Before the check for duplicates, as in Salt: an error in the value is reported first.
             self.object(value_node)?;
+            // PyYAML would let the last one win. Salt refuses duplicates, because an id that occurs twice would
+            // silently drop a state.
             if !known.insert(hashed(&key)) {
                 return Err(self.error_in(IN_MAPPING, id, format!("found conflicting ID '{key}'"), key_node));
             }
@@ -179,7 +187,7 @@ impl Constructor<'_> {
         }
     }
 
-    /// Replaces `<<` entries by what they refer to. Entries of the map itself win.
+    /// Replaces `<<` entries by the entries of the maps they refer to. The map's own entries win.
     fn flatten(&mut self, id: Id, depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(self.error(id, format!("merged maps are nested deeper than {MAX_DEPTH} levels")));
@@ -193,11 +201,13 @@ impl Constructor<'_> {
                     pairs.remove(index);
                 }
                 merged.extend(self.merge_source(id, value, depth)?);
+                // Merges multiply like aliases: each `<<` can double the entries of the one before.
                 if merged.len() > self.budget {
                     return Err(self.too_large());
                 }
                 continue;
             }
+            // A plain `=` is a special key in YAML 1.1; as a key of an ordinary map it is just text.
             if self.nodes[key].node.tag == resolve::VALUE {
                 self.nodes[key].node.tag = resolve::STR.into();
             }
@@ -224,6 +234,8 @@ impl Constructor<'_> {
                     self.flatten(item, depth + 1)?;
                     lists.push(self.entries(item).to_vec());
                 }
+                // Reversed as in PyYAML, where the first of several maps wins. In Salt the same key in two of them is a
+                // conflict, so that only the order of the entries shows it.
                 Ok(lists.into_iter().rev().flatten().collect())
             }
             Data::Scalar(_) => {
@@ -237,6 +249,8 @@ impl Constructor<'_> {
         if merged.is_empty() {
             return;
         }
+        // Compared by the text of the scalars, not by their values, as in Salt: `1` and `"1"` count as the same key
+        // here.
         let own: HashSet<KeyText> = self.entries(id).iter().map(|&(key, _)| self.key_text(key)).collect();
         let fresh: Vec<_> = merged.into_iter().filter(|&(key, _)| !own.contains(&self.key_text(key))).collect();
         if let Data::Mapping(pairs) = &mut self.nodes[id].node.data {
@@ -247,6 +261,7 @@ impl Constructor<'_> {
     fn key_text(&self, id: Id) -> KeyText {
         match &self.nodes[id].node.data {
             Data::Scalar(text) => KeyText::Text(text.clone()),
+            // Python compares nodes of containers by identity.
             _ => KeyText::Node(id),
         }
     }
@@ -256,6 +271,7 @@ impl Constructor<'_> {
         if depth > MAX_DEPTH {
             return Err(self.error(id, format!("lists and maps are nested deeper than {MAX_DEPTH} levels")));
         }
+        // Assembling follows aliases, so that this is where a small text can grow without bound.
         self.budget = self.budget.checked_sub(1).ok_or_else(|| self.too_large())?;
         let slot = &mut self.nodes[id];
         if !keep {
@@ -265,6 +281,7 @@ impl Constructor<'_> {
         if let (Built::Whole(value), true) = (&slot.built, keep) {
             return Ok(value.clone());
         }
+        // Marked as open while its children are assembled: a node that reaches itself finds the mark.
         let built = std::mem::replace(&mut slot.built, Built::Open);
         let kept = keep.then(|| built.clone());
         let value = self.finish(id, built, depth + 1, keep)?;
@@ -316,6 +333,7 @@ impl Constructor<'_> {
         let text = self.text(id)?;
         match tag.strip_prefix(PREFIX).unwrap_or(tag) {
             "null" => Ok(Value::Null),
+            // An explicit `!!bool` on any other word is a KeyError in PyYAML, whose text is the quoted word.
             "bool" => bool_of(text).ok_or_else(|| self.python(id, repr_str(&text.to_lowercase()))),
             "int" => int_of(text).map_err(|problem| self.python(id, problem)),
             "float" => float_of(text).map(Value::Float).map_err(|problem| self.python(id, problem)),
@@ -328,6 +346,7 @@ impl Constructor<'_> {
     fn text(&self, id: Id) -> Result<&str, Error> {
         match &self.nodes[id].node.data {
             Data::Scalar(text) => Ok(text),
+            // A map with an `=` entry may stand for a scalar in YAML 1.1.
             Data::Mapping(pairs) => match pairs.iter().find(|(key, _)| self.nodes[*key].node.tag == resolve::VALUE) {
                 Some(&(_, value)) if value != id => match &self.nodes[value].node.data {
                     Data::Scalar(text) => Ok(text),
@@ -404,6 +423,7 @@ impl Constructor<'_> {
             out.push_str(if key { "(" } else { "" });
             self.show_node(out, child, around);
             out.push_str(if paired && !key { ")" } else { "" });
+            // Python prints the node in full, which may take longer than anybody waits.
             if out.len() > MAX_SHOWN {
                 out.push_str("...");
                 return;
@@ -461,6 +481,7 @@ fn kind_of(tag: &str) -> Option<Shape> {
 fn hashed(key: &Value) -> Value {
     match key {
         Value::Bool(flag) => Value::Int(i64::from(*flag)),
+        // Below 2^53 every integer is exact as a float.
         Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Value::Int(*number as i64),
         other => other.clone(),
     }
@@ -488,11 +509,15 @@ fn int_of(text: &str) -> Result<Value, String> {
     let negative = digits.starts_with('-');
     let digits = digits.strip_prefix(['-', '+']).unwrap_or(&digits);
     let number = match digits {
+        // The IndexError of PyYAML, which looks at the first character without asking whether there is one.
         "" => return Err("string index out of range".into()),
         "0" => BigInt::from(0),
         _ if digits.starts_with("0b") => in_base(&digits[2..], 2)?,
         _ if digits.starts_with("0x") => in_base(&digits[2..], 16)?,
+        // Reached only with a sign, because Salt strips the zeros only from the start of the text: `-010` is -8, `010`
+        // is 10.
         _ if digits.starts_with('0') => in_base(digits, 8)?,
+        // YAML 1.1 has numbers in base 60, so that an unquoted `12:30` is 750.
         _ if digits.contains(':') => sixties(digits)?,
         _ => in_base(digits, 10)?,
     };
@@ -515,6 +540,7 @@ fn not_ascii(text: &str) -> Option<String> {
 }
 
 fn in_base(digits: &str, base: u32) -> Result<BigInt, String> {
+    // Python's int() strips spaces and accepts a sign, which an explicit tag may bring along.
     let trimmed = digits.trim();
     let plain = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
     if plain.is_empty() || !plain.chars().all(|letter| letter.is_digit(base)) {
@@ -554,6 +580,7 @@ fn float_of(text: &str) -> Result<f64, String> {
         ".nan" => Ok(f64::NAN),
         _ if digits.contains(':') => {
             let parts = digits.split(':').map(decimal).collect::<Result<Vec<_>, _>>()?;
+            // From the right, in PyYAML's order: adding floats in another order rounds differently.
             let (mut number, mut base) = (0.0, 1.0);
             for part in parts.into_iter().rev() {
                 number += part * base;
@@ -588,11 +615,13 @@ fn lenient_base64(text: &[u8]) -> Result<Vec<u8>, String> {
         match byte {
             b'=' => {
                 padding += 1;
+                // A complete padding ends the data. Python ignores what follows.
                 if digits.len() % 4 >= 2 && digits.len() % 4 + padding >= 4 {
                     break;
                 }
             }
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => {
+                // Padding in the middle of the data is skipped like any other foreign character.
                 padding = 0;
                 digits.push(byte);
             }
@@ -623,6 +652,7 @@ fn note_lines(graph: &Graph, id: Id, depth: usize, path: &mut Vec<String>, found
         return;
     }
     for &(key, value) in pairs {
+        // Only text keys can be named in a path.
         if let Data::Scalar(text) = &graph.nodes[key].data {
             path.push(text.clone());
             found.insert(path.clone(), graph.nodes[key].start.line);

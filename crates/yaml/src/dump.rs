@@ -80,6 +80,7 @@ pub fn dump(value: &Value, flow: Flow) -> String {
 /// assert_eq!(dump_with(&value, Style::from(Flow::Leaves)).unwrap(), "a: 'yes'\nb: [1, 2]\n");
 /// ```
 pub fn dump_with(value: &Value, style: Style) -> Result<String, DumpError> {
+    // Before the emitter, which recurses as well.
     check_depth(value, 0)?;
     let stand_in = Replacement::choose(value);
     let mut emitter = Emitter::new(style.indent, style.width, style.unicode).map_err(DumpError::Emitter)?;
@@ -123,6 +124,7 @@ impl Writer<'_> {
             }
             Value::Map(map) => self.map(map),
             Value::Bytes(bytes) => {
+                // PyYAML writes binary data as a literal block with its tag.
                 let text = encode_lines(bytes);
                 self.scalar(resolve::BINARY, &text, ScalarStyle::Literal)
             }
@@ -135,6 +137,7 @@ impl Writer<'_> {
 
     fn map(&mut self, map: &Map) -> Result<(), String> {
         let mut entries: Vec<(&Value, &Value)> = map.iter().collect();
+        // Salt dumps an `OrderedDict` as a list of pairs, which PyYAML does not sort.
         if self.style.sort_keys && !map.is_ordered() {
             sort(&mut entries);
         }
@@ -150,11 +153,15 @@ impl Writer<'_> {
         match self.style.flow {
             Flow::Block => false,
             Flow::All => true,
+            // PyYAML's rule for `None`: a container is written in one line if all its children are scalars without a
+            // style of their own, which binary data has.
             Flow::Leaves => children.all(|child| !matches!(child, Value::List(_) | Value::Map(_) | Value::Bytes(_))),
         }
     }
 
     fn scalar(&mut self, tag: &'static str, text: &str, style: ScalarStyle) -> Result<(), String> {
+        // If the text alone would be read back as another type, the emitter must quote it or write the tag: `'yes'`,
+        // `'1'`.
         let plain_implicit = resolve::plain(text) == tag;
         let quoted_implicit = tag == resolve::STR;
         let value = self.stand_in.replace(text, &mut self.replaced);
@@ -186,6 +193,7 @@ fn float_text(number: f64) -> String {
         return if number > 0.0 { ".inf" } else { "-.inf" }.into();
     }
     let text = repr_float(number);
+    // YAML 1.1 knows no float without a point: `1e+17` would be read back as text.
     if text.contains('.') { text } else { text.replacen('e', ".0e", 1) }
 }
 
@@ -213,6 +221,7 @@ fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::BigInt(a), Value::Int(b)) => Some(a.as_ref().cmp(&value::BigInt::from(*b))),
         (Value::Int(a), Value::BigInt(b)) => Some(value::BigInt::from(*a).cmp(b)),
         (Value::Bool(_) | Value::Int(_), Value::Bool(_) | Value::Int(_)) => Some(a.as_i64()?.cmp(&b.as_i64()?)),
+        // NaN has no order, which leaves the map unsorted.
         _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
     }
 }
@@ -237,6 +246,7 @@ impl Replacement {
         let pairs = ['\u{fffe}', '\u{ffff}'].into_iter().flat_map(|lead| CONTROLS.map(|control| (lead, control)));
         let mut pairs = pairs.map(|(lead, control)| Replacement { lead, control });
         let free = pairs.find(|pair| !occurs(value, &[pair.lead, pair.control].iter().collect::<String>()));
+        // All twenty pairs would have to occur in one value. The last resort then garbles a text, but never loses it.
         free.unwrap_or(Replacement { lead: '\u{ffff}', control: '\u{1f}' })
     }
 
@@ -263,6 +273,7 @@ impl Replacement {
         let escaped = format!("\\u{:04X}\\x{:02X}", self.lead as u32, self.control as u32);
         let mut parts = text.split(&escaped);
         let mut out = parts.next().unwrap_or_default().to_owned();
+        // The emitter writes the text from left to right, so that the replaced characters come back in order.
         for (part, letter) in parts.zip(replaced) {
             out.push_str(&format!("\\U{:08X}", *letter as u32));
             out.push_str(part);

@@ -26,7 +26,7 @@ pub enum Kind {
     Constructor,
     /// A value on which PyYAML fails with an error of Python itself (`ValueError`, `IndexError`).
     Python,
-    /// One of our limits: size, depth, number of values.
+    /// One of Saltern's limits: size, depth, number of values.
     Limit,
 }
 
@@ -57,13 +57,13 @@ pub struct Report {
     pub kind: Kind,
     /// The name of the text: a path, or `<unicode string>`.
     pub name: String,
-    /// What was being parsed.
+    /// The construct that was being parsed.
     pub context: Option<String>,
-    /// Where that began.
+    /// The position where it began.
     pub context_mark: Option<Mark>,
     /// The problem.
     pub problem: String,
-    /// Where it is.
+    /// The position of the problem.
     pub problem_mark: Option<Mark>,
 }
 
@@ -95,6 +95,7 @@ impl Error {
 
     /// The reader counts bytes of the whole text, which PyYAML prints; people need the line.
     pub(crate) fn reader(name: &str, value: i64, position: u64, problem: String, at: Mark) -> Self {
+        // The text of PyYAML's ReaderError, which has no line; the mark adds it.
         let problem = format!("unacceptable character #x{value:04x}: {problem}\n  in \"{name}\", position {position}");
         Self::bare(Kind::Reader, name, problem, Some(at))
     }
@@ -105,6 +106,7 @@ impl fmt::Display for Error {
         let place = |mark: Mark| format!("  in \"{}\", line {}, column {}", self.name, mark.line, mark.column);
         let mut lines = Vec::with_capacity(4);
         lines.extend(self.context.clone());
+        // PyYAML omits the first position if both are the same.
         if self.context_mark != self.problem_mark {
             lines.extend(self.context_mark.map(place));
         }

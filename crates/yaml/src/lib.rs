@@ -24,7 +24,7 @@ pub use error::{Error, Kind, Mark, Report};
 /// PyYAML's name of a text that does not come from a file.
 pub const UNNAMED: &str = "<unicode string>";
 
-/// Parses the single document of a text. Only comments give [`Value::Null`].
+/// Parses the single document of a text. A text of only comments is [`Value::Null`].
 ///
 /// Error messages contain the name: the path of the file, or [`UNNAMED`].
 ///
@@ -36,6 +36,7 @@ pub const UNNAMED: &str = "<unicode string>";
 pub fn load(text: &str, name: &str) -> Result<Value, Error> {
     match compose::compose(text.as_bytes(), name)? {
         Some((graph, root)) => construct::construct(graph, root, name),
+        // PyYAML returns None for a stream without a document.
         None => Ok(Value::Null),
     }
 }

@@ -235,6 +235,7 @@ impl Emitter {
 
     /// Writes a scalar.
     pub(crate) fn scalar(&mut self, scalar: &Scalar<'_>) -> Result<(), String> {
+        // The library counts in C's int.
         let length = i32::try_from(scalar.value.len()).map_err(|_| "a text is longer than 2 GiB")?;
         let style = match scalar.style {
             ScalarStyle::Any => sys::YAML_ANY_SCALAR_STYLE,
@@ -285,6 +286,7 @@ impl Emitter {
         self.emit(|event| unsafe { sys::yaml_stream_end_event_initialize(event).ok })?;
         // SAFETY: the emitter is initialised; `output` is live and nothing else refers to it during the take.
         let bytes = unsafe {
+            // The library buffers its output; without the flush the end is missing.
             if !sys::yaml_emitter_flush(self.raw).ok {
                 return Err(self.problem());
             }

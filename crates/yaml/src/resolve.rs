@@ -30,6 +30,7 @@ pub(crate) fn plain(value: &str) -> &'static str {
     };
     // Python's `$` also matches before a final line break.
     let text = value.strip_suffix('\n').unwrap_or(value).as_bytes();
+    // The order of PyYAML's resolvers for each first character. A match must be complete: `1.2.3` is text.
     match first {
         b'0'..=b'9' if is_float(text) => FLOAT,
         b'0'..=b'9' if is_int(text) => INT,
@@ -39,6 +40,7 @@ pub(crate) fn plain(value: &str) -> &'static str {
         b'<' if text == b"<<" => MERGE,
         b'=' if text == b"=" => VALUE,
         b'~' if text == b"~" => NULL,
+        // PyYAML has this resolver, although no plain scalar can begin with one of these signs.
         b'!' | b'&' | b'*' if text.len() == 1 => "tag:yaml.org,2002:yaml",
         _ => word(text),
     }
@@ -111,6 +113,7 @@ fn is_int(text: &[u8]) -> bool {
         [b'0'] => true,
         [b'0', b'b', rest @ ..] => !rest.is_empty() && rest.iter().all(|b| matches!(b, b'0' | b'1' | b'_')),
         [b'0', b'x', rest @ ..] => !rest.is_empty() && rest.iter().all(|b| b.is_ascii_hexdigit() || *b == b'_'),
+        // YAML 1.1 takes this for octal. With a digit 8 or 9 it is text: `08`.
         [b'0', rest @ ..] => rest.iter().all(|b| matches!(b, b'0'..=b'7' | b'_')),
         [b'1'..=b'9', ..] => {
             scan.many(digit_or_line);
@@ -158,8 +161,9 @@ fn is_float(text: &[u8]) -> bool {
     if base_sixty { scan.done() } else { exponent(&mut scan) }
 }
 
-/// Reads an exponent with its sign, or nothing, up to the end.
+/// Matches an optional exponent with its sign up to the end of the text.
 fn exponent(scan: &mut Scan<'_>) -> bool {
+    // YAML 1.1 requires the sign: `1e3` is text, `1e+3` would need a point, too.
     if scan.one(|byte| byte == b'e' || byte == b'E') && !(scan.sign() && scan.many(digit) > 0) {
         return false;
     }
@@ -171,6 +175,7 @@ fn is_timestamp(text: &[u8]) -> bool {
     if !(scan.digits(4..=4) && scan.byte(b'-')) {
         return false;
     }
+    // A bare date needs two digits each; with a time of day one is enough.
     if matches!(scan.0, [a, b, b'-', c, d] if [a, b, c, d].into_iter().all(|b| b.is_ascii_digit())) {
         return true;
     }

@@ -8,6 +8,7 @@ use value::{BigInt, Bytes, Map, Value};
 
 fn rows(text: &str) -> Vec<Json> {
     let rows: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).expect("a row of JSON")).collect();
+    // An empty fixture would make every test below pass.
     assert!(rows.len() > 100, "the fixture is nearly empty");
     rows
 }
@@ -37,6 +38,7 @@ fn texts_give_the_values_and_errors_of_salt() {
         let source = text(row, "in");
         let ours = load(source, UNNAMED);
         let same = match &ours {
+            // A Python set has no order.
             Ok(Value::List(items)) if row["set"].is_array() => {
                 let mut items: Vec<String> = items.iter().map(repr).collect();
                 items.sort();
@@ -146,14 +148,17 @@ fn arguments_are_read_as_salt_reads_them() {
 
 #[test]
 fn hostile_texts_are_refused_quickly() {
+    // The parser takes quadratic time in the depth of flow maps.
     let deep = "{a: ".repeat(2000);
     assert!(load(&deep, UNNAMED).unwrap_err().to_string().contains("nested deeper than 256 levels"));
+    // Ten references per level: twelve levels stand for 10^12 values.
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let before = format!("*a{}, ", level - 1).repeat(10);
         laughs.push_str(&format!("a{level}: &a{level} [{before}]\n"));
     }
     assert!(load(&laughs, UNNAMED).unwrap_err().to_string().contains("grows too large"));
+    // As a key, the whole structure would be printed in the message.
     let as_key = laughs.replace("a11: &a11 [", "? [");
     let message = load(&as_key, UNNAMED).unwrap_err().to_string();
     assert!(message.contains("found unacceptable key") && message.len() < 10_000, "{}", message.len());
@@ -169,6 +174,7 @@ fn damaged_texts_never_panic() {
         "&a ", "*a", "<<: ", "- ", ": ", "!!set ", "!!omap ", "{", "}", "[", "]", "\u{0}", "? ", "|\n", "\t", "0x",
         "=: ",
     ];
+    // A fixed seed (xorshift), so that a failure can be repeated.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: usize| {
         state ^= state << 13;
@@ -191,6 +197,7 @@ fn damaged_texts_never_panic() {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
+    // If the mixture gets so wild that nothing parses, the test no longer reaches the constructor.
     assert!(read > 1000, "only {read} texts could be read");
 }
 
