@@ -3,7 +3,7 @@
 /// A point in time without a zone: Python's naive `datetime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DateTime {
-    /// Year, four digits.
+    /// Year, 1 to 9999.
     pub year: u16,
     /// Month, 1 to 12.
     pub month: u8,

@@ -1,4 +1,4 @@
-//! The value that travels everywhere: what a Python object is to Salt.
+//! The value type shared by all crates: what a Python object is to Salt.
 //!
 //! Loads, returns, grains, pillar and configuration are trees of [`Value`]. Maps keep insertion order, as
 //! Python's do. This crate knows no wire format and no file format; it knows how Python prints a value
@@ -31,9 +31,9 @@ pub enum Value {
     Null,
     /// `True` or `False`.
     Bool(bool),
-    /// An integer that fits 64 bits with a sign.
+    /// An integer that fits a signed 64-bit integer.
     Int(i64),
-    /// Any larger integer.
+    /// Any other integer.
     BigInt(Arc<BigInt>),
     /// A float.
     Float(f64),
@@ -89,6 +89,7 @@ impl Value {
             Value::Float(number) => Some(*number),
             Value::Int(number) => Some(*number as f64),
             Value::Bool(flag) => Some(f64::from(*flag as u8)),
+            // Through text, which rounds correctly and becomes infinite beyond the range of floats.
             Value::BigInt(number) => number.to_string().parse().ok(),
             _ => None,
         }
@@ -118,7 +119,7 @@ impl Value {
         }
     }
 
-    /// Returns the map to change it, if this is one.
+    /// Returns the map for changes, if this is one.
     pub fn as_map_mut(&mut self) -> Option<&mut Map> {
         match self {
             Value::Map(map) => Some(map),
@@ -126,7 +127,7 @@ impl Value {
         }
     }
 
-    /// Returns the map itself, if this is one.
+    /// Converts into the map, if this is one.
     pub fn into_map(self) -> Option<Map> {
         match self {
             Value::Map(map) => Some(map),
@@ -134,7 +135,7 @@ impl Value {
         }
     }
 
-    /// Returns the items themselves, if this is a list.
+    /// Converts into the items, if this is a list.
     pub fn into_list(self) -> Option<Vec<Value>> {
         match self {
             Value::List(items) => Some(items),
@@ -142,7 +143,7 @@ impl Value {
         }
     }
 
-    /// Returns the text itself, if this is text.
+    /// Converts into the text, if this is text.
     pub fn into_string(self) -> Option<String> {
         match self {
             Value::Str(text) => Some(text),
@@ -150,7 +151,7 @@ impl Value {
         }
     }
 
-    /// Says whether this is `None`.
+    /// Returns whether this is `None`.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
@@ -160,12 +161,13 @@ impl Value {
         self.as_map().and_then(|map| map.get(key))
     }
 
-    /// Says whether Python would take this for true: not empty, not zero, not `None`.
+    /// Returns whether Python would take this for true: not empty, not zero, not `None`.
     pub fn truthy(&self) -> bool {
         match self {
             Value::Null => false,
             Value::Bool(flag) => *flag,
             Value::Int(number) => *number != 0,
+            // A BigInt is never zero, because small numbers are `Int`.
             Value::BigInt(_) | Value::DateTime(_) | Value::Constant(_) => true,
             Value::Float(number) => *number != 0.0,
             Value::Str(text) => !text.is_empty(),
@@ -199,6 +201,7 @@ impl PartialEq for Value {
             (Value::Bool(a), Value::Bool(b)) => a == b,
             (Value::Int(a), Value::Int(b)) => a == b,
             (Value::BigInt(a), Value::BigInt(b)) => a == b,
+            // `Eq` promises that a value equals itself; a key that is NaN must be found again.
             (Value::Float(a), Value::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
             (Value::Str(a), Value::Str(b)) => a == b,
             (Value::Bytes(a), Value::Bytes(b)) => a == b,
@@ -220,7 +223,9 @@ impl Hash for Value {
             Value::Bool(flag) => flag.hash(state),
             Value::Int(number) => number.hash(state),
             Value::BigInt(number) => number.hash(state),
+            // `0.0 == -0.0`, although their bits differ.
             Value::Float(number) if *number == 0.0 => state.write_u8(1),
+            // There are many NaNs, which are all equal here.
             Value::Float(number) if number.is_nan() => state.write_u8(2),
             Value::Float(number) => number.to_bits().hash(state),
             // The same as a plain `str`, so that maps can be asked with one.
@@ -230,6 +235,7 @@ impl Hash for Value {
             // Equal maps may differ in order, so only the size may count.
             Value::Map(map) => map.len().hash(state),
             Value::DateTime(time) => time.hash(state),
+            // The name is enough: a hash may collide, and the value behind the name may be large.
             Value::Constant(constant) => constant.0.hash(state),
         }
     }
@@ -263,6 +269,7 @@ impl std::fmt::Display for Value {
 macro_rules! map {
     () => { $crate::Map::new() };
     ($($key:expr => $value:expr),+ $(,)?) => {{
+        // Counts the pairs without evaluating them.
         let mut map = $crate::Map::with_capacity(<[&str]>::len(&[$(stringify!($key)),+]));
         $( map.insert($key, $value); )+
         map

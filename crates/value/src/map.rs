@@ -38,23 +38,23 @@ impl Map {
         Self::default()
     }
 
-    /// Returns an empty map with room for so many entries.
+    /// Returns an empty map with capacity for `entries`.
     pub fn with_capacity(entries: usize) -> Self {
         Map(Entries::with_capacity(entries))
     }
 
-    /// Says whether Python knows it as an `OrderedDict`, whose order counts where other dictionaries are sorted.
+    /// Returns whether it is an `OrderedDict` to Python, whose order is kept where other dictionaries are sorted.
     pub fn is_ordered(&self) -> bool {
         self.0.is_ordered()
     }
 
-    /// Makes it one whose order counts.
+    /// Marks it as an `OrderedDict`.
     #[must_use]
     pub fn ordered(self) -> Self {
         Map(self.0.into_ordered())
     }
 
-    /// Puts a value under a key and returns what was there. A known key keeps its place.
+    /// Inserts a value and returns the previous one. An existing key keeps its position.
     pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
         self.0.insert(key.into(), value.into())
     }
@@ -64,7 +64,7 @@ impl Map {
         self.0.get(&TextKey(key))
     }
 
-    /// Returns the value under a text key, to change it.
+    /// Returns the value under a text key, for changes.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         self.0.get_mut(&TextKey(key))
     }
@@ -74,12 +74,12 @@ impl Map {
         self.0.get(key)
     }
 
-    /// Returns the value under any key, to change it.
+    /// Returns the value under any key, for changes.
     pub fn get_value_mut(&mut self, key: &Value) -> Option<&mut Value> {
         self.0.get_mut(key)
     }
 
-    /// Returns the value under the key, putting one there first if there is none.
+    /// Returns the value under the key, inserting one first if there is none.
     pub fn entry_or_insert_with(&mut self, key: impl Into<Value>, make: impl FnOnce() -> Value) -> &mut Value {
         self.0.get_or_insert_with(key.into(), make)
     }
@@ -89,17 +89,17 @@ impl Map {
         self.get(key).and_then(Value::as_str)
     }
 
-    /// Says whether there is an entry under a text key.
+    /// Returns whether there is an entry under a text key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Takes the entry out, keeping the order of the others.
+    /// Removes the entry under a text key and returns its value; the others keep their order.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.0.remove(&TextKey(key))
     }
 
-    /// Takes the entry under any key out, keeping the order of the others.
+    /// Removes the entry under any key and returns its value; the others keep their order.
     pub fn remove_value(&mut self, key: &Value) -> Option<Value> {
         self.0.remove(key)
     }
@@ -109,42 +109,42 @@ impl Map {
         self.0.len()
     }
 
-    /// Says whether there is no entry.
+    /// Returns whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Goes through the entries in order.
+    /// Iterates over the entries in order.
     pub fn iter(&self) -> Iter<'_> {
         self.0.iter()
     }
 
-    /// Goes through the entries in order, to change the values.
+    /// Iterates over the entries in order, with mutable values.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         self.0.iter_mut()
     }
 
-    /// Goes through the keys in order.
+    /// Iterates over the keys in order.
     pub fn keys(&self) -> Parts<'_> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// Goes through the keys that are text, in order.
+    /// Iterates over the keys that are text, in order.
     pub fn text_keys(&self) -> impl Iterator<Item = &str> {
         self.keys().filter_map(Value::as_str)
     }
 
-    /// Goes through the values in order.
+    /// Iterates over the values in order.
     pub fn values(&self) -> Parts<'_> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Keeps only the entries the test is true for.
+    /// Keeps only the entries for which `keep` returns true.
     pub fn retain(&mut self, keep: impl FnMut(&Value, &mut Value) -> bool) {
         self.0.retain(keep);
     }
 
-    /// Takes all entries out.
+    /// Removes all entries; the map is an ordinary one afterwards.
     pub fn clear(&mut self) {
         self.0 = Entries::default();
     }
@@ -154,7 +154,7 @@ impl Map {
         self.0.sort_by(compare);
     }
 
-    /// Lays the entries of another map over this one, as Python's `update` does.
+    /// Inserts all entries of another map, as Python's `update` does.
     pub fn update(&mut self, other: Map) {
         self.extend(other);
     }
@@ -217,6 +217,7 @@ mod tests {
 
     #[test]
     fn keys_need_not_be_text() {
+        // In Python these two would be one key. Here they stay apart, because equality is structural.
         let map = map! { 1 => "one", true => "yes" };
         assert_eq!(map.get_value(&Value::Int(1)), Some(&Value::from("one")));
         assert_eq!(map.get("1"), None);

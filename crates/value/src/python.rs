@@ -1,4 +1,4 @@
-//! How Python shows and compares values: `repr()`, `==`.
+//! How Python prints and compares values: `repr()`, `==`.
 
 use std::fmt::Write;
 
@@ -58,6 +58,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
         (_, Value::Float(y)) => a.as_f64() == Some(*y),
         (Value::List(x), Value::List(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y)),
         (Value::Map(x), Value::Map(y)) => {
+            // Keys are compared structurally: `{1: 'a'} == {1.0: 'a'}`, true in Python, is false here.
             x.len() == y.len() && x.iter().all(|(key, x)| y.get_value(key).is_some_and(|y| equal(x, y)))
         }
         _ => a == b,
@@ -82,6 +83,7 @@ fn write_repr(out: &mut String, value: &Value) {
                 "datetime.datetime({}, {}, {}, {}, {}",
                 time.year, time.month, time.day, time.hour, time.minute
             );
+            // Python leaves out trailing zeros, but the hour and the minute always stay.
             if time.second != 0 || time.micros != 0 {
                 let _ = write!(out, ", {}", time.second);
             }
@@ -119,6 +121,7 @@ fn write_map(out: &mut String, map: &Map) {
 }
 
 fn write_str(out: &mut String, text: &str) {
+    // Python switches to double quotes only where that saves an escape.
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
     for letter in text.chars() {
@@ -146,7 +149,7 @@ fn write_escape(out: &mut String, code: u32) {
     };
 }
 
-/// Python's notion of printable, near enough: no controls, no separators but the space, no private use.
+/// Approximates Python's `str.isprintable()`: no controls, no separators but the space, no private use.
 fn printable(letter: char) -> bool {
     match letter as u32 {
         0x20..=0x7e => true,
@@ -194,6 +197,7 @@ mod tests {
         for (number, text) in [
             (1.0, "1.0"),
             (0.1, "0.1"),
+            // On both sides of the thresholds of scientific notation.
             (1e16, "1e+16"),
             (123456789012345.6, "123456789012345.6"),
             (1e-5, "1e-05"),

@@ -17,6 +17,7 @@ impl Serialize for Value {
             Value::Int(number) => serializer.serialize_i64(*number),
             Value::BigInt(number) => match u64::try_from(number.as_ref()) {
                 Ok(number) => serializer.serialize_u64(number),
+                // JSON libraries read larger numbers as floats; text keeps all digits.
                 Err(_) => serializer.serialize_str(&number.to_string()),
             },
             Value::Float(number) => serializer.serialize_f64(*number),
@@ -25,6 +26,7 @@ impl Serialize for Value {
             Value::List(items) => items.serialize(serializer),
             Value::Map(map) => map.serialize(serializer),
             Value::DateTime(time) => serializer.collect_str(time),
+            // The name has a meaning only within Salt.
             Value::Constant(constant) => constant.1.serialize(serializer),
         }
     }
@@ -98,6 +100,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
+        // No capacity from the size hint: it comes from the sender, who may claim any length.
         while let Some(item) = seq.next_element::<Value>()? {
             items.push(item);
         }

@@ -1,4 +1,5 @@
-//! Text of others on a terminal or in a log: what commands a terminal, or shows another text than it holds, is replaced.
+//! Foreign text on a terminal or in a log: replaces characters that control a terminal, or make text look different
+//! from what it is.
 //!
 //! Two forms: [`for_terminal`] puts a `?` for each such character, as Salt's outputters do for the escape character;
 //! [`escaped`] writes the character in Python's way (`\x1b`), so that a log keeps what was sent.
@@ -6,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Says whether a terminal takes a character for a command, or shows the text around it in another order.
+/// Returns whether a character controls a terminal or changes the order in which the text around it is shown.
 ///
 /// Those are the controls of ASCII (but the line feed and the tab), DEL, the C1 controls, the separators of lines and
 /// paragraphs, and the embeddings, overrides and isolates of writing direction. Marks and joiners, which Hebrew, Arabic
@@ -19,12 +20,12 @@ pub fn is_command(letter: char) -> bool {
     }
 }
 
-/// The same for the first bytes of UTF-8, to find texts that need no look at each letter.
+/// Returns whether a text may contain such characters. Looks only at bytes, so that most texts need no further check.
 fn may_hold_commands(text: &str) -> bool {
     text.bytes().any(|byte| (byte < 0x20 && byte != b'\n' && byte != b'\t') || matches!(byte, 0x7f | 0xc2 | 0xe2))
 }
 
-/// Returns the text with a `?` for each character that commands a terminal. Line ends of Windows stay.
+/// Returns the text with a `?` for each character that controls a terminal. Windows line ends stay.
 ///
 /// ```
 /// use saltern_value::shown::for_terminal;
@@ -34,7 +35,7 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     replaced(text, false)
 }
 
-/// The same for a text in which colours are ours: escape characters stay.
+/// Like [`for_terminal`], but escape characters stay: for text that Saltern itself has coloured.
 pub fn but_for_colours(text: &str) -> Cow<'_, str> {
     replaced(text, true)
 }
@@ -48,13 +49,15 @@ fn replaced(text: &str, escapes: bool) -> Cow<'_, str> {
     while let Some(letter) = letters.next() {
         let stays = !is_command(letter)
             || (escapes && letter == '\x1b')
+            // A carriage return before a line feed ends a line. Any other would let the following text overwrite the
+            // line.
             || (letter == '\r' && letters.peek().is_none_or(|next| *next == '\n'));
         out.push(if stays { letter } else { '?' });
     }
     out.into()
 }
 
-/// Returns the text with a `?` for each escape character, but for those of colours (`ESC [ 31 m`) if they are wanted.
+/// Returns the text with a `?` for each escape character; with `colours`, those of colours (`ESC [ 31 m`) stay.
 pub fn without_escapes(text: &str, colours: bool) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return text.into();
@@ -71,11 +74,14 @@ pub fn without_escapes(text: &str, colours: bool) -> Cow<'_, str> {
 fn begins_with_colour(text: &str) -> bool {
     let Some(numbers) = text.strip_prefix('[') else { return false };
     let rest = numbers.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ';');
+    // Only sequences that end in `m` set colours. A long run of numbers is none that a program writes.
     rest.starts_with('m') && numbers.len() - rest.len() <= 32
 }
 
-/// Returns the text on one line, each character that commands a terminal in Python's way: `\n`, `\x1b`, `\u202e`.
+/// Returns the text on one line, with each character that controls a terminal escaped as in Python: `\n`, `\x1b`,
+/// `\u202e`.
 pub fn escaped(text: &str) -> Cow<'_, str> {
+    // A log has one line per message, so that line feeds are escaped, too: nobody can forge the next line.
     let plain = |letter: char| !is_command(letter) && !matches!(letter, '\n' | '\t');
     if text.chars().all(plain) {
         return text.into();
@@ -87,8 +93,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Returns a text of JSON with each such character escaped: it means the same and commands no terminal. They stand in
-/// strings only.
+/// Returns JSON with each such character escaped. They occur only inside strings, so that the meaning is the same.
 pub fn in_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_command) {
         return json.into();
@@ -104,7 +109,7 @@ pub fn in_json(json: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Appends a character in Python's way.
+/// Appends a character in Python's escaped form.
 pub fn push_escaped(out: &mut String, letter: char) {
     let _ = match letter as u32 {
         0x0a => write!(out, "\\n"),
@@ -116,7 +121,7 @@ pub fn push_escaped(out: &mut String, letter: char) {
     };
 }
 
-/// Returns at most so many bytes of the text, and tells how many more there are.
+/// Returns at most `limit` bytes of the text, followed by the number of bytes left out.
 ///
 /// ```
 /// use saltern_value::shown::brief;
@@ -127,6 +132,7 @@ pub fn brief(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return text.into();
     }
+    // Cutting inside a character would panic.
     let end = text.floor_char_boundary(limit);
     format!("{}... ({} bytes more)", &text[..end], text.len() - end).into()
 }
@@ -143,6 +149,7 @@ mod tests {
             assert_eq!(for_terminal(&format!("a{command}b")), "a?b", "{command:?}");
         }
         assert_eq!(for_terminal("a\rb"), "a?b");
+        // Other scripts and typographic signs must pass unchanged.
         for text in ["plain", "a\tb\nc\r\n", "zażółć 日本語 \u{1f600}", "\u{5d0}\u{200f}", "naïve — “so”"]
         {
             assert_eq!(for_terminal(text), text);
@@ -153,6 +160,7 @@ mod tests {
 
     #[test]
     fn colours_are_told_from_other_sequences() {
+        // Clearing the screen and setting the window title are no colours.
         assert_eq!(without_escapes("\x1b[31mred\x1b[0m \x1b[2J\x1b]0;t\x07", true), "\x1b[31mred\x1b[0m ?[2J?]0;t\x07");
         assert_eq!(without_escapes("\x1b[31mred", false), "?[31mred");
     }

@@ -1,4 +1,4 @@
-//! Walking a path of keys, as `grains.get`, `pillar.get` and the matchers do.
+//! Follows a path of keys, as `grains.get`, `pillar.get` and the matchers do.
 
 use crate::Value;
 
@@ -22,10 +22,12 @@ impl Value {
         match self {
             Value::Map(map) => map
                 .get(part)
+                // Salt loads the part as YAML if it is no key, which finds keys that are numbers or booleans.
                 .or_else(|| map.get_value(&Value::Int(part.parse().ok()?)))
                 .or_else(|| map.get_value(&Value::Bool(part.parse().ok()?))),
             Value::List(items) => match part.parse::<i64>() {
                 Ok(index) => at(items, index),
+                // Thus `roles:web` finds an entry in a list of one-key maps, as YAML files often have them.
                 Err(_) => items.iter().find_map(|item| item.as_map()?.get(part)),
             },
             _ => None,
@@ -33,7 +35,7 @@ impl Value {
     }
 }
 
-/// An index as Python counts: from the end when negative.
+/// Returns the item at an index, which counts from the end if it is negative.
 fn at(items: &[Value], index: i64) -> Option<&Value> {
     let index = if index < 0 { index + items.len() as i64 } else { index };
     usize::try_from(index).ok().and_then(|index| items.get(index))

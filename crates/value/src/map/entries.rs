@@ -1,7 +1,7 @@
-//! What a map is made of: a few entries stand in a row and are searched one by one, many have an index.
+//! The storage of a map: a few entries are a row that is searched linearly, many have an index.
 //!
-//! States, chunks and results are thousands of maps with a handful of entries each. An index for each of them would take more
-//! memory than the entries, and hashing a key takes longer than comparing it with a few others.
+//! States, chunks and results are thousands of maps with a handful of entries. An index for each of them would take
+//! more memory than the entries, and hashing a key takes longer than comparing it with a few others.
 
 use std::hash::Hash;
 
@@ -9,7 +9,7 @@ use indexmap::{Equivalent, IndexMap};
 
 use crate::Value;
 
-/// Up to so many entries do without an index.
+/// The largest number of entries without an index.
 const FEW: usize = 16;
 
 /// The entries of a map, in order.
@@ -17,7 +17,7 @@ const FEW: usize = 16;
 pub(super) enum Entries {
     Few(Vec<(Value, Value)>),
     Many(Box<IndexMap<Value, Value>>),
-    /// Of an `OrderedDict` of Python's. There are few of them, so that they all have an index.
+    /// An `OrderedDict` of Python. They are rare, so that all have an index.
     Ordered(Box<IndexMap<Value, Value>>),
 }
 
@@ -75,6 +75,7 @@ impl Entries {
         match self {
             Many(index) | Ordered(index) => index.entry(key).or_insert_with(make),
             Few(row) => {
+                // By position: a reference to the entry could not be returned while the row may still grow.
                 let known = row.iter().position(|(known, _)| *known == key);
                 let place = known.unwrap_or(row.len());
                 if known.is_none() {
@@ -85,7 +86,7 @@ impl Entries {
         }
     }
 
-    /// Takes an entry out; the others keep their order.
+    /// Removes an entry; the others keep their order.
     pub(super) fn remove<Q: Hash + Equivalent<Value> + ?Sized>(&mut self, key: &Q) -> Option<Value> {
         match self {
             Few(row) => {
@@ -125,7 +126,7 @@ impl Entries {
         }
     }
 
-    /// Adds an entry whose key is not there yet.
+    /// Adds an entry whose key is new.
     fn push(&mut self, key: Value, value: Value) {
         match self {
             Many(index) | Ordered(index) => drop(index.insert(key, value)),
@@ -137,6 +138,8 @@ impl Entries {
                 row.push((key, value));
             }
             Few(row) => {
+                // A map that has outgrown the row mostly keeps growing. It never becomes a row again, so that maps near
+                // the limit do not switch back and forth.
                 let mut index = IndexMap::with_capacity(2 * FEW);
                 index.extend(std::mem::take(row));
                 index.insert(key, value);
@@ -159,9 +162,10 @@ impl Default for Entries {
     }
 }
 
-/// Equal maps have equal entries, in whatever order.
+/// Maps are equal if their entries are, in any order, as in Python.
 impl PartialEq for Entries {
     fn eq(&self, other: &Self) -> bool {
+        // Same size and no missing entry: no second pass is needed, because keys are unique.
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 }
@@ -189,7 +193,7 @@ pub enum Iter<'a> {
     Many(indexmap::map::Iter<'a, Value, Value>),
 }
 
-/// The entries of a map, in order, to change the values.
+/// The entries of a map, in order, with mutable values.
 pub enum IterMut<'a> {
     /// Of a map without an index.
     Few(std::slice::IterMut<'a, (Value, Value)>),
@@ -197,7 +201,7 @@ pub enum IterMut<'a> {
     Many(indexmap::map::IterMut<'a, Value, Value>),
 }
 
-/// The entries of a map that is taken apart, in order.
+/// The owned entries of a map, in order.
 pub enum IntoIter {
     /// Of a map without an index.
     Few(std::vec::IntoIter<(Value, Value)>),
@@ -205,7 +209,7 @@ pub enum IntoIter {
     Many(indexmap::map::IntoIter<Value, Value>),
 }
 
-/// Makes both kinds of entries one iterator.
+/// Implements an iterator over either kind of entries.
 macro_rules! iterator {
     ($name:ty, $item:ty, $few:expr) => {
         impl<'a> Iterator for $name {
@@ -323,6 +327,7 @@ mod tests {
     #[test]
     fn keys_equal_only_their_like() {
         let map: Map =
+            // Python would keep one entry for the first two.
             [(Value::Int(1), "one"), (Value::Bool(true), "yes"), (Value::from("1"), "text")].into_iter().collect();
         let found: HashMap<&str, &Value> = [("int", Value::Int(1)), ("bool", true.into()), ("text", "1".into())]
             .iter()
