@@ -42,10 +42,13 @@ impl Crypticle {
         let mut sealed = sealed.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         self.decrypt_bulk(&mut sealed, nonce).map_err(|_| OpenError::Authentication)?;
         let content = sealed.freeze();
+        // Only now, after the tag was checked: nothing is parsed for a stranger.
         Ok(msgpack::unpack_bytes(&content.slice(START..content.len() - TAG_LEN), mode)?)
     }
 
     fn encrypt_bulk(&self, value: &Value, nonce: &str) -> Result<Bytes, ErrorStack> {
+        // Random, because both peers encrypt under the same key and share no counter. That is safe for 2^32 messages
+        // under one key (NIST SP 800-38D).
         let iv: [u8; NONCE_LEN] = random();
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(MAGIC);
@@ -69,6 +72,7 @@ impl Crypticle {
         let (content, tag) = rest.split_at_mut(len);
         let mut cipher = CipherCtx::new()?;
         cipher.decrypt_init(Some(Cipher::aes_256_gcm()), Some(&self.bulk.0), Some(&head[MAGIC.len()..]))?;
+        // Must precede the final step, which compares the tag in constant time.
         cipher.set_tag(tag)?;
         cipher.cipher_update(nonce.as_bytes(), None)?;
         cipher.cipher_update_inplace(content, len)?;
@@ -111,6 +115,7 @@ mod tests {
     fn any_change_is_detected() {
         let (ours, theirs) = pair();
         let sealed = ours.seal_bulk(&"piece".into(), NONCE);
+        // The magic decides which form a message has; changing it leads to the other form, whose HMAC then fails.
         for at in MAGIC.len()..sealed.len() {
             let mut changed = sealed.to_vec();
             changed[at] ^= 1;

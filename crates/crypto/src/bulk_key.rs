@@ -17,6 +17,7 @@ impl BulkKey {
         hkdf.derive_init()?;
         hkdf.set_hkdf_md(Md::sha256())?;
         hkdf.set_hkdf_key(secret)?;
+        // No salt is needed: the session key is uniformly random.
         hkdf.set_hkdf_salt(&[])?;
         hkdf.add_hkdf_info(INFO)?;
         hkdf.derive(Some(&mut key))?;

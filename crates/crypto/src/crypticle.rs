@@ -104,6 +104,7 @@ impl Crypticle {
     /// Returns what precedes the HMAC if the HMAC is valid.
     fn authenticated<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (body, hmac) = sealed.split_at(sealed.len().checked_sub(HMAC_LEN)?);
+        // In constant time: the time of a comparison must not tell how many bytes of a forged tag are right.
         memcmp::eq(&self.hmac.tag(body), hmac).then_some(body)
     }
 
@@ -124,6 +125,8 @@ impl Crypticle {
     }
 
     fn decrypt(&self, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        // The HMAC first: an error that depends on the padding of unauthenticated bytes would be an oracle for
+        // decrypting messages.
         let body = self.authenticated(sealed).ok_or(OpenError::Authentication)?;
         let (iv, ciphertext) = body.split_at_checked(IV_LEN).ok_or(OpenError::Padding)?;
         self.decrypt_body(iv, ciphertext).map_err(|_| OpenError::Padding)
@@ -149,6 +152,7 @@ impl std::fmt::Debug for Crypticle {
 
 impl Drop for Crypticle {
     fn drop(&mut self) {
+        // The black box keeps the compiler from removing a write that nobody reads.
         self.aes.fill(0);
         std::hint::black_box(&self.aes);
     }
@@ -172,6 +176,7 @@ pub fn open_tls_optimised(message: &Bytes, nonce: Option<&str>, mode: Decode) ->
 fn open_content(content: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
     let Some(nonce) = nonce else { return Ok(msgpack::unpack_bytes(content, mode)?) };
     let found = content.get(..NONCE_LEN).ok_or(OpenError::Nonce)?;
+    // memcmp::eq panics for slices of different lengths.
     if nonce.len() != NONCE_LEN || !memcmp::eq(found, nonce.as_bytes()) {
         return Err(OpenError::Nonce);
     }
@@ -210,7 +215,9 @@ impl SerialMemory {
         let Some(serial) = message.as_map_mut().and_then(|map| map.remove("serial")) else {
             return Serialised::Fresh(message);
         };
+        // Zero is never greater than the last one.
         let serial = serial.as_i64().unwrap_or(0);
+        // Equal counts as a repetition, too: one encrypted publication must not run a job twice.
         if serial <= self.last {
             return Serialised::Replayed { serial, last: self.last };
         }
@@ -299,6 +306,7 @@ mod tests {
     fn any_changed_byte_is_detected() {
         let key = Crypticle::new(&KeyString::generate()).unwrap();
         let sealed = key.seal(&"secret".into(), None);
+        // Every byte, of IV, ciphertext and HMAC alike, and every truncation.
         for at in 0..sealed.len() {
             let mut changed = sealed.to_vec();
             changed[at] ^= 1;
@@ -315,6 +323,7 @@ mod tests {
         let nonce = "0123456789abcdef0123456789abcdef";
         let sealed = key.seal(&true.into(), Some(nonce));
         assert_eq!(key.open(&sealed, Some(nonce), Decode::Default), Ok(true.into()));
+        // A nonce of another length, or of other bytes than characters, must be refused and not panic.
         for wrong in ["", "1123456789abcdef0123456789abcdef", "é123456789abcdef0123456789abcde"] {
             assert_eq!(key.open(&sealed, Some(wrong), Decode::Default), Err(OpenError::Nonce));
         }

@@ -48,6 +48,7 @@ impl HashType {
     /// Guesses the type of a digest from its number of hex digits, as `source_hash` does.
     pub fn from_hex_len(digits: usize) -> Option<Self> {
         let all = Self::NAMES.iter().map(|(kind, _)| *kind);
+        // The six lengths all differ, so that the first match is the only one.
         all.into_iter().find(|kind| kind.message_digest().size() * 2 == digits)
     }
 

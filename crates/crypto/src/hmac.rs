@@ -20,11 +20,13 @@ pub(crate) struct HmacKey {
 impl HmacKey {
     /// Creates a key of at most 64 bytes; `None` for longer ones, which SHA-256 would have to shorten.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
+        // RFC 2104: the key, padded with zeros to a block, XOR the pad byte.
         let begun = |pad: u8| {
             let mut block = [pad; BLOCK];
             block.get_mut(..key.len())?.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
             let mut digest = Sha256::new();
             digest.update(&block);
+            // The padded block contains the key.
             block.fill(0);
             std::hint::black_box(&block);
             Some(digest)

@@ -39,6 +39,7 @@ fn python_space(character: char) -> bool {
 /// colons. A line feed at the end of the file makes no difference.
 pub fn pem_finger(pem: &[u8], kind: HashType) -> String {
     let lines: Vec<&[u8]> =
+        // Salt skips blank lines before it removes the first and the last.
         pem.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
     let body = lines.get(1..lines.len().saturating_sub(1)).unwrap_or_default().concat();
     fingerprint(&without_carriage_returns(&body), kind)
@@ -52,6 +53,7 @@ pub fn fingerprint(bytes: &[u8], kind: HashType) -> String {
 }
 
 fn without_carriage_returns(body: &[u8]) -> Vec<u8> {
+    // As in Salt, only `\r\n` is replaced; a lone `\r` stays.
     let before_line_feed = |(place, byte): &(usize, &u8)| **byte == b'\r' && body.get(place + 1) == Some(&b'\n');
     body.iter().enumerate().filter(|item| !before_line_feed(item)).map(|(_, byte)| *byte).collect()
 }

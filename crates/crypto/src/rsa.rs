@@ -149,6 +149,7 @@ impl PrivateKey {
         let mut decrypter = Decrypter::new(&self.0)?;
         decrypter.set_rsa_padding(Padding::PKCS1_OAEP)?;
         decrypter.set_rsa_oaep_md(digest)?;
+        // Salt uses the same digest in both places; OpenSSL would default to SHA-1 for the mask.
         decrypter.set_rsa_mgf1_md(digest)?;
         let mut plaintext = vec![0; decrypter.decrypt_len(ciphertext)?];
         let len = decrypter.decrypt(ciphertext, &mut plaintext)?;
@@ -178,12 +179,13 @@ impl PrivateKey {
     }
 }
 
-/// Returns the smaller of `s` and `n - s`, padded on the left.
+/// Signs a padded block: returns the smaller of `s` and `n - s`, padded on the left with zeros.
 fn sign_block(rsa: &Rsa<Private>, block: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     let mut signature = vec![0; rsa.size() as usize];
     rsa.private_encrypt(block, &mut signature, Padding::NONE)?;
     let s = BigNum::from_slice(&signature)?;
     let other = difference(rsa.n(), &s)?;
+    // X9.31 sends the smaller of the two roots. It may have leading zeros, which must be kept.
     if other < s { other.to_vec_padded(rsa.size() as i32) } else { Ok(signature) }
 }
 
@@ -205,6 +207,7 @@ impl PublicKey {
     /// Parses a key text: SubjectPublicKeyInfo or PKCS #1, with any line ends.
     pub fn from_pem(pem: &[u8]) -> Result<Self, RsaError> {
         let pem = pem.trim_ascii();
+        // The first error is reported: it belongs to the usual form.
         let rsa = Rsa::public_key_from_pem(pem).or_else(|first| Rsa::public_key_from_pem_pkcs1(pem).map_err(|_| first));
         let rsa = rsa.map_err(RsaError::PublicKey)?;
         check_size(rsa.n())?;
@@ -227,6 +230,7 @@ impl PublicKey {
         let digest = algorithm.hash().message_digest();
         let checked =
             Verifier::new(digest, &self.0).and_then(|mut verifier| verifier.verify_oneshot(signature, message));
+        // A malformed signature is an error in OpenSSL. For the caller it is simply not valid.
         checked.unwrap_or(false)
     }
 
@@ -269,6 +273,7 @@ fn recover_block(rsa: &Rsa<Public>, signature: &[u8]) -> Result<Vec<u8>, ErrorSt
     let size = rsa.size() as usize;
     let mut block = vec![0; size];
     rsa.public_decrypt(signature, &mut block, Padding::NONE)?;
+    // The trailer tells the two roots apart: a block ends in the nibble C, and `n` is odd.
     if block.last().is_some_and(|byte| byte & 0x0f == 0x0c) {
         return Ok(block);
     }

@@ -23,9 +23,11 @@ pub fn unpad(block: &[u8]) -> Option<&[u8]> {
     let (inner, trailer) = block.split_at_checked(block.len().checked_sub(1)?)?;
     let (header, rest) = inner.split_first()?;
     match (header, trailer) {
+        // The header without padding: the message fills the block.
         (0x6a, [0xcc]) => Some(rest),
         (0x6b, [0xcc]) => {
             let end = rest.iter().position(|byte| *byte != 0xbb)?;
+            // The byte after the run must be the separator, even if the message begins with padding bytes.
             (rest[end] == 0xba).then(|| &rest[end + 1..])
         }
         _ => None,

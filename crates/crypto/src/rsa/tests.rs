@@ -32,6 +32,7 @@ fn every_form_of_key_file_is_read() {
     ] {
         let read = PrivateKey::from_pem(&pem, passphrase).unwrap();
         assert_eq!(read.public(), public);
+        // A missing passphrase must fail instead of waiting for one on the terminal.
         if passphrase.is_some() {
             assert!(matches!(PrivateKey::from_pem(&pem, Some("wrong")), Err(RsaError::PrivateKey(_))));
             assert!(matches!(PrivateKey::from_pem(&pem, None), Err(RsaError::PrivateKey(_))));
@@ -51,6 +52,7 @@ fn other_texts_than_rsa_keys_are_refused() {
         assert!(matches!(PublicKey::from_pem(&pem), Err(RsaError::PublicKey(_))));
         assert!(matches!(PrivateKey::from_pem(&pem, None), Err(RsaError::PrivateKey(_))));
     }
+    // 512 bits can be factored on one machine.
     let short = Rsa::generate(512).unwrap();
     assert!(matches!(PublicKey::from_pem(&short.public_key_to_pem().unwrap()), Err(RsaError::Size(512))));
     assert!(matches!(PrivateKey::generate(1), Err(RsaError::Size(1))));
@@ -69,6 +71,7 @@ fn x931_vectors() {
         let mut changed = signature.to_vec();
         changed[100] ^= 1;
         assert_eq!(public.recover_x931(&changed), None);
+        // Wrong lengths and numbers above the modulus must fail without a panic.
         assert_eq!(public.recover_x931(&signature[1..]), None);
         assert_eq!(public.recover_x931(&[0xff; 256]), None);
     }
@@ -81,6 +84,7 @@ fn x931_vectors() {
 #[test]
 fn x931_recovers_messages_of_any_length() {
     let (private, public) = pair("minion");
+    // At and around the longest message, where the padding shrinks to nothing. The bytes equal the padding's.
     for len in [0, 1, 20, 100, 252, 253, 254] {
         let message = vec![0xbb; len];
         assert_eq!(public.recover_x931(&private.sign_x931(&message).unwrap()).unwrap(), message);
