@@ -1,6 +1,6 @@
-//! What can go wrong, in the words Salt prints.
+//! Errors of rendering, in Salt's words.
 
-/// What marks the line of an error among the lines around it.
+/// The mark at the end of the faulty line in an error's context.
 pub(crate) const MARKER: &str = "    <======================";
 
 /// Lines shown before and after the line of an error.
@@ -37,7 +37,8 @@ impl Error {
         self.line
     }
 
-    /// Says whether nothing is wrong with the text: it wants something that is missing here. Such an error tells nothing of
+    /// Returns whether the text is valid but needs something that Saltern does not have. Such an error reveals nothing
+    /// of
     /// the content.
     pub fn is_unsupported(&self) -> bool {
         self.unsupported
@@ -55,6 +56,7 @@ impl std::error::Error for Error {}
 /// Returns the lines around a line, from one, which is marked. A line beyond the end shows the whole text.
 pub fn around(text: &str, line: usize) -> String {
     let lines = crate::python::splitlines(text);
+    // A line that is not there comes from an error inside generated text; Salt then shows everything.
     if line > lines.len() || line == 0 {
         return text.to_owned();
     }

@@ -25,7 +25,7 @@ use session::Session;
 pub(crate) use filters::integer;
 pub(crate) use session::Names;
 
-/// A text with what it is rendered with.
+/// A text and the names it is rendered with.
 struct Job<'a> {
     text: &'a str,
     path: Option<&'a Path>,
@@ -46,6 +46,7 @@ pub(crate) fn sls(renderer: &Renderer, text: &str, request: &Request) -> Result<
 pub(crate) fn file(renderer: &Renderer, template: &Template) -> Result<String, Error> {
     let Template { text, path, saltenv, context, .. } = *template;
     let text = match path {
+        // Salt opens template files in text mode, but takes text from other sources as it is.
         Some(_) => python::universal_newlines(text),
         None => text.into(),
     };
@@ -54,6 +55,7 @@ pub(crate) fn file(renderer: &Renderer, template: &Template) -> Result<String, E
 }
 
 fn render(renderer: &Renderer, job: &Job) -> Result<String, Error> {
+    // Salt also asks whether the name is empty: a file that is rendered without an SLS gets the options for files.
     let kind = if job.sls.is_some_and(|sls| !sls.is_empty()) { Kind::Sls } else { Kind::File };
     let opts = &renderer.ctx.opts;
     let (header, body) = environment::header(job.text);
@@ -67,12 +69,13 @@ fn render(renderer: &Renderer, job: &Job) -> Result<String, Error> {
     let rendered = env.template(None, &body).and_then(|template| template.render_with(vars, options));
     let mut output = rendered.map_err(|error| failure::in_salts_words(&error, &body, job.sls, &session))?;
     if job.text.ends_with('\n') {
+        // Jinja drops the last newline; Salt puts it back.
         output.push('\n');
     }
     Ok(output)
 }
 
-/// All names a template finds.
+/// Returns all names that a template sees.
 fn variables(renderer: &Renderer, job: &Job, session: &Arc<Session>) -> Vars {
     let mut vars = Vars::default();
     let mut add = |name: &str, value: Value| drop(vars.insert(Str::from(name), value));
@@ -86,15 +89,18 @@ fn variables(renderer: &Renderer, job: &Job, session: &Arc<Session>) -> Vars {
     if let Some(sls) = job.sls {
         add("sls", Value::str(sls));
     }
+    // After Salt's own names: an explicit context hides them.
     for (name, value) in job.context.into_iter().flatten() {
         add(&name.to_string(), convert::seen(value));
     }
+    // Only the external pillar `stack` passes this, and only its templates see the two names.
     if let Some(path) = job.context.and_then(|context| context.get("__stack__")?.get("cfg_path")?.as_str()) {
         vars.insert(Str::from("__salt__"), Value::object(salt::Functions::new(session)));
         vars.insert(Str::from("__stack__"), Value::object(stack::Stack::new(path)));
     }
     if let Some(sls) = job.sls {
         for (name, value) in names::of(job.path, sls) {
+            // The caller's values win over those derived from the name of the SLS.
             vars.entry(Str::from(name)).or_insert_with(|| Value::from(value));
         }
     }

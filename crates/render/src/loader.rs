@@ -1,27 +1,27 @@
-//! Where the texts come from that templates import and include.
+//! The sources of templates that others import or include.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that a template asked for.
+/// A file that a template includes or imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Its content.
     pub text: Arc<str>,
-    /// Where it lies on this machine: error messages name it.
+    /// Its path on this machine, for error messages.
     pub path: PathBuf,
 }
 
-/// Gives files to templates: on a minion those of the master's file server, on a master its own.
+/// Loads files for templates: on a minion from the master's file server, on a master from its own.
 pub trait Loader: Send + Sync {
     /// Returns a file by its path below the roots of an environment; `None` when there is none. The path has no `..` parts.
     ///
     /// # Errors
-    /// When it is there, or may be there, but cannot be had; in words.
+    /// A message, if the file exists or may exist but cannot be read.
     fn load(&self, path: &str, saltenv: &str) -> Result<Option<Source>, String>;
 }
 
-/// No files at all.
+/// A loader without files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
@@ -57,6 +57,8 @@ impl<F: Fn(&str) -> Vec<PathBuf> + Send + Sync> Loader for Roots<F> {
 pub(crate) fn file(path: &Path) -> Result<Option<Source>, String> {
     match std::fs::read(path) {
         Ok(bytes) => read(bytes, path.to_owned()).map(Some),
+        // Any other error is reported: a file that cannot be read must not look like one that is missing, or `ignore
+        // missing` would hide it.
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(format!("failed to read {}: {error}", path.display())),
     }
@@ -76,9 +78,10 @@ fn read(bytes: Vec<u8>, path: PathBuf) -> Result<Source, String> {
     }
 }
 
-/// Returns a path that stays below its root, without the slash at its beginning.
+/// Returns the path without leading slashes; `None` if it could leave its root.
 pub(crate) fn plain(path: &str) -> Option<&Path> {
     let path = path.trim_start_matches('/');
+    // Checked before anything touches the disk: names come from templates, which may take them from grains.
     (!path.is_empty() && !path.contains('\0') && path.split('/').all(|part| part != "..")).then(|| Path::new(path))
 }
 

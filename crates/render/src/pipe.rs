@@ -1,4 +1,4 @@
-//! Which renderers a text goes through.
+//! Determines the renderers of a text.
 
 use value::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::Error;
 pub struct Step {
     /// Its name, such as `jinja`.
     pub name: String,
-    /// What follows the name in the line; empty when nothing does.
+    /// The rest of the line after the name; may be empty.
     pub argline: String,
 }
 
@@ -18,7 +18,7 @@ pub struct Step {
 pub struct Limits {
     /// Only these, if there are any.
     pub only: Vec<String>,
-    /// Not these.
+    /// Never these.
     pub never: Vec<String>,
 }
 
@@ -38,10 +38,10 @@ impl Limits {
     }
 }
 
-/// Renderers that are here.
+/// The supported renderers.
 const OURS: [&str; 5] = ["gpg", "jinja", "json", "stateconf", "yaml"];
 
-/// Renderers that are written in Python, or need it.
+/// Salt's renderers that are not supported: they are written in Python or need it.
 const PYTHONS: [&str; 14] = [
     "cheetah",
     "dson",
@@ -59,15 +59,16 @@ const PYTHONS: [&str; 14] = [
     "wempy",
 ];
 
-/// Extensions of YAML that are not there.
+/// Other renderers of Salt that are not supported.
 const OTHERS: [&str; 2] = ["yamlex", "aws_kms"];
 
 /// Returns the renderers named in the first line of a text (`#!…`), or else in the default. Those that are not allowed are
-/// left out, with a warning. No renderer at all means that the text stands for nothing.
+/// left out, with a warning. If none is left, the text renders to nothing.
 ///
 /// # Errors
 /// For renderers of Salt that are not here. A name that Salt does not know either is logged, and then there is no renderer.
 pub fn pipeline(first_line: &str, default: &str, limits: &Limits) -> Result<Vec<Step>, Error> {
+    // A path such as `#!/bin/sh` belongs to the file that is rendered, not to Salt.
     let named = first_line.strip_prefix("#!").filter(|pipe| !pipe.starts_with('/')).map(str::trim);
     let pipe = named.unwrap_or(default);
     let pipe = old_style(pipe).unwrap_or_else(|| pipe.to_owned());
@@ -82,18 +83,20 @@ pub fn pipeline(first_line: &str, default: &str, limits: &Limits) -> Result<Vec<
             return Err(Error::unsupported(format!("the renderer '{name}'")));
         } else {
             tracing::error!("The renderer \"{pipe}\" is not available");
+            // Salt then renders to an empty map. Falling back to the default renderer could run a template that was
+            // meant as plain text.
             return Ok(Vec::new());
         }
     }
     Ok(steps)
 }
 
-/// Says why a default pipe cannot be used, if so.
+/// Returns why a default pipe cannot be used, if it cannot.
 pub fn unsupported(pipe: &str) -> Option<String> {
     pipeline("", pipe, &Limits::default()).err().map(|error| error.to_string())
 }
 
-/// Names such as `yaml_jinja`, from before there were pipes.
+/// Translates old names such as `yaml_jinja`, from before there were pipes.
 fn old_style(pipe: &str) -> Option<String> {
     let (format, template) = pipe.split_once('_')?;
     let known = matches!(format, "yaml" | "json" | "yamlex") && matches!(template, "jinja" | "mako" | "wempy");

@@ -7,7 +7,7 @@ pub mod random;
 pub mod regex;
 pub mod time;
 
-/// Cuts a text into lines as `str.splitlines()` does, which knows more than `\n`.
+/// Splits a text into lines as `str.splitlines()` does, which accepts more separators than `\n`.
 pub fn splitlines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -29,12 +29,12 @@ pub fn splitlines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Says whether a character ends a line for `str.splitlines()`.
+/// Returns whether a character ends a line for `str.splitlines()`.
 fn ends_line(letter: char) -> bool {
     matches!(letter, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Says whether `str.isspace()` is true for a character.
+/// Returns whether `str.isspace()` is true for a character.
 pub fn is_space(letter: char) -> bool {
     letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
 }

@@ -1,4 +1,4 @@
-//! What runs the renderers.
+//! Runs the renderers of a text.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -77,10 +77,10 @@ impl Renderer {
         self.names.get_or_init(|| Names::shared(&self.ctx))
     }
 
-    /// Runs a text through its renderers. The result is data, or text when no renderer made data of it.
+    /// Runs a text through its renderers. Returns data, or text if no renderer produced data.
     ///
     /// # Errors
-    /// What is wrong with the text, as Salt words it.
+    /// The error in the text, in Salt's words.
     pub fn render(&self, request: &Request) -> Result<Value, Error> {
         let text = match request.path {
             Some(_) => python::universal_newlines(request.text),
@@ -101,6 +101,7 @@ impl Renderer {
         };
         let default = request.default.or_else(|| self.ctx.opt_str("renderer")).unwrap_or("jinja|yaml");
         let pipe = pipeline(first_line, default, &self.limits)?;
+        // Asked before the first renderer, because most of them normalize line ends.
         let windows = text.contains("\r\n");
         let mut data = match pipe.is_empty() {
             true => Map::new().into(),
@@ -127,6 +128,7 @@ impl Renderer {
 
     pub(crate) fn step(&self, step: &Step, data: Value, request: &Request) -> Result<Value, Error> {
         let refuse_argument = || match step.argline.as_str() {
+            // `-s` says that the input is text instead of a path. Here it always is.
             "" | "-s" => Ok(()),
             other => Err(Error::new(format!("Unknown renderer option: {other}"))),
         };
@@ -154,7 +156,7 @@ impl Renderer {
     /// Runs a text through a template engine.
     ///
     /// # Errors
-    /// What is wrong with the text, as Salt words it.
+    /// The error in the text, in Salt's words.
     pub fn template(&self, template: &Template) -> Result<String, Error> {
         match template.engine {
             "jinja" => crate::jinja::file(self, template),

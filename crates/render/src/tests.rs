@@ -40,6 +40,7 @@ fn a_text_goes_through_the_renderers_it_names() {
         ("#!yaml|gpg\na: b", "{'a': 'b'}"),
         (" \n", "{}"),
         ("# nothing", "{}"),
+        // An unknown renderer must not fall back to the default.
         ("#!unheard|of\na: 1", "{}"),
         ("#!yaml|json\na: 1", "ERROR 'dict' object has no attribute 'read'"),
         ("#!json\n{]", "ERROR Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),

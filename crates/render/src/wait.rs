@@ -24,8 +24,10 @@ where
             Err(error) => panic!("failed to start a runtime: {error}"),
         };
     };
+    // One poll without a waker: most functions are done already. A pending one is polled again by whoever waits below.
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
+        // There is no other thread that could drive the future.
         Poll::Pending if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => handle.block_on(future),
         Poll::Pending => {
             let apart = || handle.block_on(future);

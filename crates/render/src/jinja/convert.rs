@@ -1,4 +1,4 @@
-//! Values of the program and values of templates.
+//! Converts between Saltern's values and the template engine's.
 
 use jinja::{CallArgs, Dict, Error, ErrorKind, Key, State, Value as Seen};
 use value::{Map, Value};
@@ -6,7 +6,7 @@ use value::{Map, Value};
 /// Containers nested deeper are refused: they would contain themselves.
 const MAX_DEPTH: usize = 400;
 
-/// Makes a value that templates see. Every call makes new lists and dictionaries.
+/// Converts a value for templates. Every call makes new lists and dictionaries.
 pub fn seen(value: &Value) -> Seen {
     match value {
         Value::Null => Seen::None,
@@ -18,12 +18,13 @@ pub fn seen(value: &Value) -> Seen {
         Value::Bytes(bytes) => Seen::Bytes(bytes[..].into()),
         Value::List(items) => Seen::list(items.iter().map(seen).collect()),
         Value::Map(map) => Seen::Dict(seen_map(map)),
+        // Templates have no type for dates; they print them or compare them as text.
         Value::DateTime(time) => Seen::str(time.to_string()),
         Value::Constant(constant) => seen(&constant.1),
     }
 }
 
-/// Makes a dictionary that templates see.
+/// Converts a map for templates.
 pub fn seen_map(map: &Map) -> Dict {
     let dict = if map.is_ordered() { Dict::ordered() } else { Dict::with_capacity(map.len()) };
     for (key, value) in map {
@@ -32,7 +33,7 @@ pub fn seen_map(map: &Map) -> Dict {
     dict
 }
 
-/// Keys of maps are hashable, except that a list stands for a tuple.
+/// Converts a key, which must be hashable: a list becomes a tuple.
 fn seen_key(key: &Value) -> Key {
     let seen = match key {
         Value::List(items) => Seen::tuple(items.iter().map(|item| seen_key(item).into_value()).collect()),
@@ -42,10 +43,10 @@ fn seen_key(key: &Value) -> Key {
     Key::new(seen).unwrap_or_else(|_| Key::str(key.to_string()))
 }
 
-/// Makes a value of the program. Tuples, sets and whatever else can be walked become lists, safe text becomes text.
+/// Converts a template's value. Tuples, sets and other iterables become lists, markup becomes text.
 ///
 /// # Errors
-/// When something undefined is in it, or it contains itself.
+/// If it contains an undefined value or itself.
 pub fn plain(state: &mut State, value: &Seen) -> Result<Value, Error> {
     below(state, value, 0)
 }
@@ -65,7 +66,9 @@ fn below(state: &mut State, value: &Seen, depth: usize) -> Result<Value, Error> 
         Seen::List(items) => list(state, &items.to_vec(), depth)?,
         Seen::Tuple(items) => list(state, items, depth)?,
         Seen::Dict(dict) => map(state, dict, depth)?.into(),
+        // The error must be raised here, in the template, and not in the function that would get a made-up value.
         Seen::Undefined(undefined) => return Err(undefined.fail()),
+        // An iterator is consumed by this, as by passing it to a function in Python.
         Seen::Set(_) | Seen::Range(_) | Seen::View(_) | Seen::Iter(_) => {
             let items = jinja::python::to_vec(state, value)?;
             list(state, &items, depth)?
@@ -88,7 +91,7 @@ fn map(state: &mut State, dict: &Dict, depth: usize) -> Result<Map, Error> {
     Ok(if dict.is_ordered() { map.ordered() } else { map })
 }
 
-/// Makes the arguments of an execution function of those of a call in a template.
+/// Converts the arguments of a call in a template to those of an execution function.
 ///
 /// # Errors
 /// As [`plain`].

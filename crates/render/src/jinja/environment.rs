@@ -1,5 +1,5 @@
-//! Environments of the engine: one for each set of options, kept as long as the program runs, with the templates compiled
-//! in it.
+//! The template environments: one for each set of options. Each keeps its compiled templates as long as the program
+//! runs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use value::Map;
 use super::{filters, globals, session};
 use crate::python;
 
-/// Which options count.
+/// Which of the two sets of options applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `jinja_sls_env`.
@@ -19,7 +19,7 @@ pub enum Kind {
     File,
 }
 
-/// What makes environments differ.
+/// The options by which environments differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     syntax: Syntax,
@@ -38,10 +38,11 @@ struct Templates {
     bytes: usize,
 }
 
-/// Texts of templates that are kept compiled; beyond, all are forgotten and those in use compiled again.
+/// The size of the templates kept compiled, in bytes of text. Beyond it all are dropped, and those in use are compiled
+/// again.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Environments that are kept; nobody has more than a handful of sets of options.
+/// The number of environments kept; real configurations use a handful.
 const MAX_ENVIRONMENTS: usize = 64;
 
 impl Compiled {
@@ -52,8 +53,10 @@ impl Compiled {
         if let Some(known) = lock().by_text.get(&key) {
             return Ok(known.clone());
         }
+        // Compiled without the lock. Two threads may compile the same text, which is cheaper than making all wait.
         let template = Template::compile(&self.env, name, text)?;
         let mut all = lock();
+        // Forgetting everything is crude, but needs no order of use: what is in use is back after one rendering.
         if all.bytes + text.len() > MAX_BYTES {
             *all = Templates::default();
         }
@@ -72,6 +75,7 @@ static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 pub fn get(opts: &Map, kind: Kind, header: Option<&Map>) -> Arc<Compiled> {
     let options = options(opts, kind, header);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A linear search: comparing a handful of options is faster than hashing them.
     if let Some((_, compiled)) = known.iter().find(|(known, _)| *known == options) {
         return Arc::clone(compiled);
     }
@@ -87,6 +91,7 @@ pub fn get(opts: &Map, kind: Kind, header: Option<&Map>) -> Arc<Compiled> {
 pub fn compiled(env: &Arc<Environment>, name: &str, text: &str) -> Result<Source, Error> {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known.iter().find(|(_, compiled)| Arc::ptr_eq(&compiled.env, env)).map(|(_, found)| Arc::clone(found));
+    // Compiling below must not hold up every other rendering.
     drop(known);
     match found {
         Some(compiled) => compiled.template(Some(name), text).map(Source::Compiled),
@@ -100,6 +105,8 @@ fn make(options: &Options) -> Environment {
     env.undefined = if options.strict { UndefinedKind::Strict } else { UndefinedKind::Lenient };
     env.sandbox = true;
     env.finalize = Some(Arc::new(|state, value| match value {
+        // Salt prints these so that `{{ dict }}` in an SLS file is YAML: an `OrderedDict` prints like a plain one, and
+        // line breaks survive.
         Value::Dict(_) | Value::List(_) | Value::Tuple(_) => {
             jinja::python::str_of(state, value, Some(&quoted)).map(Some)
         }
@@ -117,7 +124,7 @@ fn make(options: &Options) -> Environment {
     env
 }
 
-/// Texts in dictionaries print so that YAML reads them back: with line breaks inside they get double quotes.
+/// Quotes text in dictionaries so that YAML reads it back: text with line breaks gets double quotes.
 fn quoted(text: &str) -> Option<String> {
     text.contains(['\n', '\r', '\t']).then(|| filters::double_quoted(text, true))
 }
@@ -129,6 +136,7 @@ fn options(opts: &Map, kind: Kind, header: Option<&Map>) -> Options {
     for (name, value) in opts.get(named).and_then(value::Value::as_map).into_iter().flatten() {
         set(&mut syntax, &name.to_string(), value, named);
     }
+    // The old options set the new ones, for both environments.
     for name in ["trim_blocks", "lstrip_blocks"] {
         if truthy(&format!("jinja_{name}")) {
             set(&mut syntax, name, &true.into(), named);
@@ -156,14 +164,17 @@ fn set(syntax: &mut Syntax, name: &str, value: &value::Value, option: &str) {
         "lstrip_blocks" => syntax.lstrip_blocks = value.truthy(),
         "keep_trailing_newline" => syntax.keep_trailing_newline = value.truthy(),
         "newline_sequence" => syntax.newline_sequence = text(),
+        // A misspelt option must not keep every state of a minion from rendering.
         other => tracing::warn!("Jinja2 environment {other} is not recognized ({option})"),
     }
 }
 
-/// Takes the options of a line `#jinja2: {…}` at the beginning, or behind a line of renderers, and the text without that line.
+/// Returns the options of a line `#jinja2: {…}`, the first or the one after the line of renderers, and the text without
+/// it.
 pub fn header(text: &str) -> (Option<Map>, std::borrow::Cow<'_, str>) {
     const MARK: &str = "#jinja2:";
     let none = (None, text.into());
+    // Nearly all templates stop here.
     if !text.contains(MARK) {
         return none;
     }

@@ -5,8 +5,8 @@ use jinja::{Error as Failure, ErrorKind, Place};
 use super::session::Session;
 use crate::{Error, around};
 
-/// Words an error of the engine as Salt does: the kind, the text, and the lines around the place in the template that was
-/// asked for; for a place in an imported file, its name and the lines there instead.
+/// Converts an error of the engine to Salt's: the kind, the text, and the lines around the place in the requested
+/// template; for a place in an imported file, its name and the lines there instead.
 pub(super) fn in_salts_words(failure: &Failure, text: &str, sls: Option<&str>, session: &Session) -> Error {
     let message = failure.message();
     if let Some(what) = message.strip_prefix("not supported: ") {
@@ -23,6 +23,7 @@ pub(super) fn in_salts_words(failure: &Failure, text: &str, sls: Option<&str>, s
 
 fn beginning(kind: &ErrorKind) -> &'static str {
     match kind {
+        // The four beginnings of Salt, by the class of the exception.
         ErrorKind::Undefined => "Jinja variable",
         ErrorKind::Other(class) if matches!(&**class, "CommandExecutionError" | "SaltInvocationError") => {
             "Problem running salt function in Jinja template:"
@@ -32,13 +33,15 @@ fn beginning(kind: &ErrorKind) -> &'static str {
     }
 }
 
-/// The innermost place that Salt looks at; blocks it passes over.
+/// Returns the innermost place that Salt considers; it skips blocks.
 fn place(failure: &Failure) -> Option<&Place> {
+    // Salt's filter on the traceback: the location of a block is named after it and does not count.
     let counts = |place: &&Place| matches!(&*place.location, "top-level template code" | "template");
     failure.places().iter().find(counts)
 }
 
-/// The name of the imported file the place is in, with the lines around; `None` for the template itself.
+/// Returns the name of the imported file that contains the place, with the lines around; `None` for the template
+/// itself.
 fn imported(place: &Place, sls: Option<&str>, session: &Session) -> Option<String> {
     let source = session.source(place.template.as_deref()?)?;
     let path = source.path.to_string_lossy();

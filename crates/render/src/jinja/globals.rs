@@ -10,10 +10,12 @@ pub(super) fn install(env: &mut Environment) {
         let [text] = call.bind("jinja_raise", [("msg", None)])?;
         Err(Error::other("TemplateError", call.state.str(&text)?))
     });
+    // Fails in Salt 3008.5 with a NameError; COMPATIBILITY.md lists it.
     env.add_function("ifelse", |call| super::salt::call(call, "match.ifelse"));
     env.add_function("show_full_context", |call| {
         let shown = Dict::new();
         let mut names = call.state.variables();
+        // The session is none of the template's business.
         names.retain(|(name, _)| &**name != super::session::NAME);
         names.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, value) in names {
@@ -53,7 +55,7 @@ pub(super) fn install(env: &mut Environment) {
     env.add_global("odict", Value::Function(Arc::new(ordered)));
 }
 
-/// Data stays, of anything else there is what it prints.
+/// Returns data unchanged, and the `repr()` of everything else.
 fn simple(state: &mut State, value: &Value, depth: usize) -> Result<Value, Error> {
     if depth > 100 {
         return Err(Error::new(jinja::ErrorKind::Recursion, "maximum recursion depth exceeded"));

@@ -5,6 +5,8 @@ use std::path::Path;
 /// Returns `tplpath`, `tplfile`, `tpldir`, `tpldot`, `slspath`, `slsdotpath`, `slscolonpath` and `sls_path`, as far as they
 /// follow from the path of the file and the name of the SLS.
 pub fn of(path: Option<&Path>, sls: &str) -> Vec<(&'static str, String)> {
+    // The steps and the order are those of Salt's generate_sls_context(), oddities included: a name is compared with
+    // the end of the path only.
     let mut slspath = sls.replace('.', "/").trim_end_matches('/').to_owned();
     let mut names = Vec::new();
     if let Some(path) = path {

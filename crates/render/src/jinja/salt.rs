@@ -41,6 +41,7 @@ impl Functions {
 
 fn function(session: &Arc<Session>, name: &str) -> Option<Value> {
     let registry = session.ctx.agent.registry();
+    // The whitelist of modules holds in templates as well: `salt['cmd.run']` must not escape it.
     if registry.find_permitted(name).is_err() {
         let hint = registry.python_hint(name);
         if !hint.is_empty() {
@@ -62,12 +63,14 @@ impl Object for Functions {
 
     fn get_attr(&self, _state: &mut State, name: &str) -> Result<Option<Value>, Error> {
         let registry = self.0.ctx.agent.registry();
+        // The same for `salt.cmd.run`: attributes of the loader are a second way to the same functions.
         if registry.permits(name) && registry.modules().any(|module| module.name == name) {
             let module = Module { session: Arc::clone(&self.0), name: name.to_owned() };
             return Ok(Some(Value::object(module)));
         }
         let session = Arc::clone(&self.0);
         Ok(match name {
+            // After the modules: a module called `get` would hide the method, as in Python.
             "get" => Some(Value::function("get", move |call| {
                 let [key, default] = call.bind("get", [("key", None), ("default", Some(Value::None))])?;
                 Ok(key.as_str().and_then(|name| function(&session, name)).unwrap_or(default))
@@ -156,7 +159,7 @@ pub(crate) fn call(args: &mut CallArgs, name: &str) -> Result<Value, Error> {
 /// Functions that change the map they are given and return it.
 const IN_PLACE: [&str; 3] = ["defaults.merge", "defaults.update", "slsutil.update"];
 
-/// Returns the dictionary that the function is to change.
+/// Returns the dictionary that the function changes in place, if it does.
 fn changed(name: &str, args: &CallArgs) -> Option<Dict> {
     if !IN_PLACE.contains(&name) {
         return None;
@@ -164,26 +167,29 @@ fn changed(name: &str, args: &CallArgs) -> Option<Dict> {
     let named = |wanted: &str| args.kwargs.iter().find(|(name, _)| &**name == wanted).map(|(_, value)| value);
     // Both functions of `defaults` have `in_place` in the fourth place.
     let in_place = args.args.get(3).filter(|_| name != "slsutil.update").or_else(|| named("in_place"));
+    // Only `false` itself; all three functions change in place by default.
     if matches!(in_place, Some(Value::Bool(false))) {
         return None;
     }
     args.args.first().or_else(|| named("dest")).and_then(Value::as_dict).cloned()
 }
 
-/// Templates see the pillar as it is: a function that hides its values unless asked not to is asked.
+/// Adds `unmask=True` to calls of functions that would otherwise mask the pillar: templates see its real values.
 fn seeing_pillar(session: &Session, name: &str, mut call: exec::Call) -> exec::Call {
     let registry = session.ctx.agent.registry();
     let place = registry.find(name).ok().and_then(|function| {
         let place = function.params.iter().position(|param| param.name == "unmask")?;
         Some(if function.params[place].keyword_only { usize::MAX } else { place })
     });
+    // An argument by position already decides it.
     if place.is_some_and(|place| place >= call.args.len()) && !call.kwargs.contains_key("unmask") {
         call.kwargs.insert("unmask", true);
     }
     call
 }
 
-/// What `pillar.get` finds of the pillar itself: a template that changes it changes it for the templates after it too.
+/// Returns what a plain `pillar.get` finds, as the shared object: a template that changes it changes it for later
+/// templates.
 fn of_pillar(session: &Session, name: &str, args: &CallArgs) -> Option<Value> {
     let plain =
         name == "pillar.get" && args.args.len() <= 2 && args.kwargs.iter().all(|(name, _)| &**name == "default");
@@ -192,13 +198,13 @@ fn of_pillar(session: &Session, name: &str, args: &CallArgs) -> Option<Value> {
     matches!(found, Value::Dict(_) | Value::List(_)).then_some(found)
 }
 
-/// Functions that hand their default back as they got it, even when it is undefined.
+/// Functions that return their default unchanged, even when it is undefined.
 const LOOK_UPS: [&str; 4] = ["config.get", "config.option", "environ.get", "grains.get"];
 
-/// What stands for an undefined default on the way through a look-up.
+/// The placeholder for an undefined default during such a call.
 const UNDEFINED: &str = "\0undefined";
 
-/// Takes an undefined default out of the arguments of a look-up and leaves a mark in its place.
+/// Replaces an undefined default by the placeholder and returns it.
 fn undefined_default(name: &str, args: &mut CallArgs) -> Option<Value> {
     if !LOOK_UPS.contains(&name) {
         return None;
@@ -211,6 +217,7 @@ fn undefined_default(name: &str, args: &mut CallArgs) -> Option<Value> {
 }
 
 fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Error> {
+    // A template that loops over calls ends here when its job is killed.
     if session.ctx.job.cancel.is_cancelled() {
         return Err(Error::other("SaltSystemExit", "the job was terminated"));
     }
@@ -220,12 +227,14 @@ fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Erro
     let changed = changed(name, args);
     let undefined = undefined_default(name, args);
     let call = seeing_pillar(session, name, convert::arguments(args)?);
+    // Deep templates run on threads of the engine, which belong to no runtime.
     let _inside = session.runtime.as_ref().map(tokio::runtime::Handle::enter);
     let result = crate::wait(session.ctx.call_permitted(name, call));
     match (result, changed) {
         (Ok(value), _) if value.as_str() == Some(UNDEFINED) => Ok(undefined.unwrap_or_else(|| convert::seen(&value))),
         (Ok(value::Value::Map(map)), Some(dict)) => {
             let new = convert::seen_map(&map).entries();
+            // The very dictionary of the template is refilled, because other variables may refer to it.
             dict.lock().clear();
             for (key, value) in new {
                 dict.insert(jinja::Key::new(key)?, value);
@@ -237,7 +246,7 @@ fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Erro
     }
 }
 
-/// A failure of a function as the exception it is in Salt.
+/// Converts an error of a function to the exception that Salt raises.
 fn failure(error: &exec::Error) -> Error {
     let text = error.to_string();
     match error {

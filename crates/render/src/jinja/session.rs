@@ -1,4 +1,4 @@
-//! What belongs to one rendering.
+//! The state of one rendering.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use value::Map;
 /// The name, which no template can write, under which a rendering keeps its session.
 pub(super) const NAME: &str = "\0session";
 
-/// Values that all renderings of a run see; a template that changes one of them changes it for those after it.
+/// Values shared by all renderings of a run; a template that changes one changes it for later ones.
 pub(crate) struct Names {
     pub grains: Value,
     pub pillar: Value,
     pub opts: Value,
-    /// What they were made of. A run that looks at other data, such as a new pillar, gets other names.
+    /// The data they were made from. A run that uses other data, such as a new pillar, gets other names.
     made_of: [Arc<Map>; 3],
 }
 
-/// The names of a run: one for each of the few sets of data it looks at.
+/// The names of a run, one entry for each of the few sets of data it uses.
 #[derive(Default)]
 struct OfRun(Mutex<Vec<Arc<Names>>>);
 
-/// Sets of data whose names are kept: with those of a state that has options of its own, and of what calls what.
+/// The number of entries kept: enough for states with options of their own and for nested calls.
 const MAX_NAMES: usize = 8;
 
 impl Names {
@@ -36,10 +36,12 @@ impl Names {
     pub fn shared(ctx: &Context) -> Arc<Self> {
         let of_run = ctx.memo.get::<OfRun>();
         let mut known = of_run.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // By identity of the maps: comparing a whole pillar for each template would cost more than converting it.
         if let Some(names) = known.iter().find(|names| names.fit(ctx)) {
             return Arc::clone(names);
         }
         if known.len() >= MAX_NAMES {
+            // The oldest goes first; those in use live on in their renderers.
             known.remove(0);
         }
         let names = Arc::new(Names::new(ctx));
@@ -58,7 +60,7 @@ impl Names {
     }
 }
 
-/// One rendering: what it may call, and where it finds files.
+/// One rendering: the functions it may call and the files it can load.
 pub(super) struct Session {
     pub ctx: Context,
     loader: Arc<dyn Loader>,
@@ -88,6 +90,7 @@ impl Session {
             ctx: renderer.ctx.clone(),
             loader: Arc::clone(&renderer.loader),
             saltenv: saltenv.to_owned(),
+            // Salt falls back to the template's own directory when there is no environment.
             beside: path.filter(|_| saltenv.is_empty()).and_then(Path::parent).map(Path::to_owned),
             pillar: renderer.names().pillar.clone(),
             runtime: tokio::runtime::Handle::try_current().ok(),
@@ -125,16 +128,18 @@ impl Session {
     }
 }
 
-/// Finds templates for whatever rendering asks.
+/// The engine's loader, which delegates to the session of the current rendering.
 pub(super) struct FromSession;
 
 impl jinja::Loader for FromSession {
     fn load(&self, state: &mut State, name: &str, _parent: Option<&str>) -> Result<Loaded, Error> {
         let session = Session::of(state).ok_or_else(|| Error::not_found(name))?;
+        // Salt's rule: only a leading `.` or `..` makes a path relative to the importing file.
         let relative = matches!(name.split('/').next(), Some("." | ".."));
         let here = state.global("tpldir").and_then(|value| value.as_shared_str().cloned());
         let path = match (relative, &here) {
             (false, _) => name.to_owned(),
+            // As in Salt, a path that leaves the roots counts as missing.
             (true, Some(here)) => below(here, name).ok_or_else(|| {
                 tracing::warn!("Discarded template path \"{name}\": attempts to ascend outside of salt://");
                 Error::not_found(name)
@@ -148,6 +153,7 @@ impl jinja::Loader for FromSession {
         let source = source.ok_or_else(|| Error::not_found(name))?;
         let directory = path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default();
         let (file, directory) = match (relative, &here) {
+            // Salt leaves `tpldir` as it was for a relative import.
             (true, Some(here)) => (name, &**here),
             _ => (path.as_str(), directory),
         };
@@ -156,13 +162,15 @@ impl jinja::Loader for FromSession {
             [("tplfile", file.to_owned()), ("tpldir", shown.to_owned()), ("tpldot", directory.replace('/', "."))]
                 .map(|(name, value)| (Str::from(name), Value::from(value)));
         let text = source.text.to_string();
+        // Before compiling: an error in the file must show its lines.
         session.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), source);
         let compiled = super::environment::compiled(state.env(), name, &text)?;
         Ok(Loaded { source: compiled, globals: globals.into() })
     }
 }
 
-/// Resolves a path that begins with dots; `None` when it leads out of the roots. Beside a file of this machine it is one, too.
+/// Resolves a path that begins with dots; `None` if it leaves the roots. For a template outside the file server, the
+/// result is absolute.
 fn below(directory: &str, name: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in directory.split('/').chain(name.split('/')) {

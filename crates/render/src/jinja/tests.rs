@@ -41,7 +41,7 @@ fn get(key: String, default: Value) -> Result<Value> {
 static ENVIRON: Module = Module::new("environ", "Knows no variable.", &[&GET]);
 static TEST: Module = Module::new("test", "For tests.", &[&ECHO, &EXCEPTION, &FAIL, &KWARG]);
 
-/// What `record.py` wrote: another file than the committed one if `RENDER_RECORDED` names it.
+/// Returns the recorded results of `record.py`, from the file that `RENDER_RECORDED` names or else the committed one.
 fn recorded() -> Map {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/jinja.json");
     let text = std::fs::read_to_string(std::env::var_os("RENDER_RECORDED").unwrap_or(path.into())).unwrap();
@@ -52,7 +52,7 @@ fn context(grains: Map, pillar: Map, opts: Map) -> Context {
     exec::testing::context(&[&ENVIRON, &TEST], opts, grains, pillar).0
 }
 
-/// What differs on purpose, with the reason.
+/// Returns whether a template differs on purpose; each has its reason.
 fn is_different(template: &str) -> bool {
     const KNOWN: [&str; 5] = [
         // The texts of errors about patterns are those of our engine.
@@ -111,6 +111,7 @@ fn templates_become_the_recorded_texts_and_errors() {
             ));
         }
     }
+    // A truncated recording must not pass as success.
     assert!(cases.len() > 1_300, "only {} cases", cases.len());
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), cases.len(), differences.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! What an expression finds in a value.
+//! Evaluates an expression against a value.
 
 use jinja::python::{CmpOp, compare, equal, slice, truthy};
 use jinja::{Dict, Error, Key, Object, State, Value};
@@ -20,7 +20,7 @@ impl Object for Expression {
     }
 }
 
-/// Does what a tree says with a value.
+/// Evaluates a tree against a value.
 pub(super) fn visit(state: &mut State, tree: &Tree, value: &Value) -> Result<Value, Error> {
     state.spend(1)?;
     Ok(match &*tree.node {
@@ -48,6 +48,7 @@ pub(super) fn visit(state: &mut State, tree: &Tree, value: &Value) -> Result<Val
         Node::And(trees) => first(state, trees, value, false)?,
         Node::Not(tree) => {
             let found = visit(state, tree, value)?;
+            // Numbers are always true in JMESPath, even 0.
             Value::Bool(!is_number(&found) && !truthy(state, &found)?)
         }
         Node::List(trees) => multi_list(state, trees, value)?,
@@ -79,6 +80,7 @@ fn index(value: &Value, at: &Value) -> Value {
 }
 
 fn cut(value: &Value, parts: &[Option<Value>; 3]) -> Result<Value, Error> {
+    // Only lists: in JMESPath a string cannot be sliced.
     let Value::List(_) = value else { return Ok(Value::None) };
     let [start, stop, step] = parts.clone().map(Option::unwrap_or_default);
     slice(value, &start, &stop, &step)
@@ -102,6 +104,7 @@ fn project(
         }
         found.push(visit(state, each, &item)?);
     }
+    // A projection drops nulls.
     found.retain(|item| !item.is_none());
     Ok(Value::list(found))
 }
@@ -134,7 +137,7 @@ fn flatten(state: &mut State, base: &Tree, value: &Value) -> Result<Value, Error
     Ok(Value::list(items))
 }
 
-/// The first that counts as wanted, or the last one.
+/// Returns the first result whose truth is `wanted`, or the last one.
 fn first(state: &mut State, trees: &[Tree], value: &Value, wanted: bool) -> Result<Value, Error> {
     let mut found = Value::None;
     for (place, tree) in trees.iter().enumerate() {
@@ -191,6 +194,7 @@ fn compared(state: &mut State, kind: Kind, left: &Value, right: &Value) -> Resul
         _ => CmpOp::Ge,
     };
     let comparable = |value: &Value| is_number(value) || value.as_str().is_some();
+    // Ordering anything but numbers gives null; the Python library also orders text.
     if !comparable(left) || !comparable(right) {
         return Ok(Value::None);
     }

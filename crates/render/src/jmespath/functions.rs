@@ -87,7 +87,7 @@ pub(super) fn call(state: &mut State, name: &Value, args: Vec<Value>) -> Result<
     (spec.function)(state, &args)
 }
 
-/// The type in the language; none for objects of other kinds.
+/// Returns the JMESPath type; `None` for objects of other kinds.
 fn kind(value: &Value) -> Option<&'static str> {
     Some(match value {
         Value::None => "null",
@@ -100,9 +100,10 @@ fn kind(value: &Value) -> Option<&'static str> {
     })
 }
 
-/// The same where safe text is something else than text, and expressions count.
+/// Like [`kind`], but markup is unknown, as in the library, and expressions have a type.
 fn exact_kind(value: &Value) -> &'static str {
     match value {
+        // The library looks the class's name up in a table, where Python's subclasses of str are missing.
         Value::Markup(_) => "unknown",
         value if value.downcast::<Expression>().is_some() => "expref",
         other => kind(other).unwrap_or("unknown"),
@@ -135,6 +136,7 @@ fn check(state: &mut State, name: &str, types: &[&str], value: &Value) -> Result
     let allowed = if inner.len() == 1 { inner[0] } else { exact_kind(first) };
     for item in &items {
         if exact_kind(item) != allowed || !inner.contains(&allowed) {
+            // For items the library reports Python's name of the type instead of its own.
             let class = item.type_name().to_owned();
             return Err(refused(state, name, item, types, &class));
         }
@@ -195,7 +197,7 @@ fn map(state: &mut State, args: Args) -> Result<Value, Error> {
     items.iter().map(|item| inner(state, &args[0], item)).collect::<Result<_, _>>().map(Value::list)
 }
 
-/// The keys by which items are compared; only the items themselves without an expression.
+/// Returns the keys by which items are compared: the items themselves without an expression.
 fn keys(
     state: &mut State,
     items: &[Value],
@@ -241,9 +243,11 @@ fn sort(state: &mut State, list: &Value, expression: Option<&Value>) -> Result<V
         let key = inner(state, expression, first)?;
         let found = exact_kind(&key);
         if !matches!(found, "number" | "string") {
+            // The first key decides the type of all others.
             return Err(refused(state, "sort_by", first, &["string", "number"], found));
         }
         allowed.push(found);
+    // An empty list is returned as it is, the same object.
     } else if expression.is_some() {
         return Ok(list.clone());
     }
@@ -284,6 +288,7 @@ fn to_string(state: &mut State, args: Args) -> Result<Value, Error> {
     }
     let style = json::Style {
         ensure_ascii: true,
+        // The library writes compact JSON.
         separators: Some((",".to_owned(), ":".to_owned())),
         ..json::Style::default()
     };

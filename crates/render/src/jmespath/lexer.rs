@@ -4,7 +4,7 @@ use jinja::{Error, State, Value};
 
 use crate::python::json;
 
-/// What a token is, under the names error messages give it.
+/// The kinds of tokens, named as in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     And,
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// How strongly the token binds what stands before it.
+    /// Returns the binding power: how strongly the token binds its left operand.
     pub(super) fn power(self) -> u8 {
         match self {
             Kind::Pipe => 1,
@@ -97,7 +97,7 @@ impl Kind {
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) value: Value,
-    /// Where it begins, in characters.
+    /// The position of the first character, counted in characters.
     pub(super) start: usize,
 }
 
@@ -212,6 +212,7 @@ impl Lexer<'_> {
         let start = self.at;
         let end = self.end_of(|letter| letter.is_ascii_digit());
         let text = self.text(start, end);
+        // A lone minus sign.
         let Ok(number) = text.parse::<value::BigInt>() else {
             return Err(self.failure(&format!("Unknown token '{text}'"), start));
         };
@@ -255,6 +256,7 @@ impl Lexer<'_> {
         let text = format!("\"{}\"", self.until('"')?);
         match json::loads(&text) {
             Ok(value) => self.push(Kind::QuotedIdentifier, crate::jinja::convert::seen(&value), start),
+            // The library shows only the first part of Python's JSON error.
             Err(why) => return Err(self.failure(why.split(':').next().unwrap_or_default(), start)),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! From tokens to what they mean, by precedence.
+//! Parses tokens by precedence.
 
 use jinja::{Error, ErrorKind, State, Value};
 
@@ -100,6 +100,7 @@ impl Parser<'_> {
         while power < self.kind().power() {
             let token = self.step();
             left = self.go_on(left, &token)?;
+            // A chain of operators grows to the left without recursion here, but is visited recursively later.
             if left.depth > MAX_DEPTH {
                 return Err(too_deep());
             }
@@ -108,13 +109,14 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// What a token means at the beginning of an expression.
+    /// Parses an expression that begins with the token.
     fn begin(&mut self, token: &Token) -> Parsed {
         Ok(match token.kind {
             Kind::Literal => Tree::new(Node::Literal(token.value.clone())),
             Kind::UnquotedIdentifier => Tree::shaped(Node::Field(token.value.clone()), Shape::Name),
             Kind::QuotedIdentifier => {
                 if self.kind() == Kind::Lparen {
+                    // The library reports column 0 here.
                     let paren = Token { start: 0, ..self.token(0) };
                     return Err(self.failure(&paren, "Quoted identifier not allowed for function names."));
                 }
@@ -139,7 +141,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What a token means behind an expression.
+    /// Parses what follows an expression, beginning with the token.
     fn go_on(&mut self, left: Tree, token: &Token) -> Parsed {
         let power = token.kind.power();
         Ok(match token.kind {
@@ -165,7 +167,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What is done with each item of a projection.
+    /// Parses the part that is applied to each item of a projection.
     fn projected(&mut self, power: u8) -> Parsed {
         match self.kind() {
             kind if kind.power() < PROJECTION_STOP => Ok(Tree::current()),
@@ -224,7 +226,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A bracket behind an expression: an index, a slice or `[*]`.
+    /// Parses a bracket after an expression: an index, a slice or `[*]`.
     fn indexed(&mut self, left: Tree) -> Parsed {
         if !matches!(self.kind(), Kind::Number | Kind::Colon) {
             self.expect(Kind::Star)?;
@@ -306,6 +308,7 @@ impl Parser<'_> {
 
     fn call(&mut self, left: Tree) -> Parsed {
         let Node::Field(name) = &*left.node else {
+            // The token before the parenthesis.
             let before = self.tokens[self.at.saturating_sub(2)].clone();
             let text = shown(self.state, &before)?;
             return Err(self.failure(&before, &format!("Invalid function name '{text}'")));

@@ -48,6 +48,7 @@ fn expressions_that_would_take_too_much_are_refused() {
     for open in ["(", "[", "!", "foo(", "{a: ", "a.[", "[?"] {
         assert!(run(&open.repeat(100_000), &data).is_err(), "{open}");
     }
+    // Each step doubles the list: 2^60 items, unless a limit ends it.
     let doubled = run(&"[@,@][]|".repeat(60), &data).unwrap_err();
     assert!(!doubled.message().is_empty());
     let grown = run(&format!("{}@", "[@,@][]|".repeat(60)), &data).unwrap_err();

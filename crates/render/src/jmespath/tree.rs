@@ -1,4 +1,4 @@
-//! What an expression means.
+//! The syntax tree of an expression.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use jinja::Value;
 
 use super::lexer::Kind;
 
-/// A part of an expression that is done with a value.
+/// A part of an expression, applied to a value.
 #[derive(Debug)]
 pub(super) enum Node {
     /// The value itself.
@@ -15,13 +15,13 @@ pub(super) enum Node {
     Literal(Value),
     Index(Value),
     Slice([Option<Value>; 3]),
-    /// One after the other, each with what the one before it found.
+    /// Evaluated in order, each on the result of the one before.
     Chain(Vec<Tree>),
-    /// The second is done with each item the first finds.
+    /// The second is evaluated on each item of the first.
     Projection(Tree, Tree),
-    /// The same with the values of a map.
+    /// Like `Projection`, on the values of a map.
     Values(Tree, Tree),
-    /// The same with those items for which the third is true.
+    /// Like `Projection`, on the items for which the third is true.
     Filter(Tree, Tree, Tree),
     Flatten(Tree),
     Compare(Kind, Tree, Tree),
@@ -37,7 +37,7 @@ pub(super) enum Node {
     Expression(Tree),
 }
 
-/// A node, how the grammar sees it, and how deep it is.
+/// A node with its shape for the grammar and its depth.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) node: Arc<Node>,
@@ -45,13 +45,13 @@ pub(super) struct Tree {
     pub(super) depth: u32,
 }
 
-/// What the grammar asks of a node that stands at the left.
+/// The shape of a left operand, on which the grammar depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Name,
-    /// Names behind each other: a further one joins them.
+    /// Names joined by dots: a further one is appended.
     Path,
-    /// Something with indexes behind it: a further index or slice joins them.
+    /// An expression with indexes: a further index or slice is appended.
     Indexed,
     Piped,
     Either,
@@ -73,7 +73,7 @@ impl Tree {
         Tree::new(Node::Current)
     }
 
-    /// Puts a part behind this one; parts of the same shape become one node.
+    /// Appends a part; parts of the same shape become one node.
     pub(super) fn join(self, next: Tree, shape: Shape) -> Self {
         let mut parts = if self.shape == shape { self.parts() } else { vec![self] };
         parts.push(next);

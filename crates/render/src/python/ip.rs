@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub enum Address {
     /// Version 4.
     V4(Ipv4Addr),
-    /// Version 6, with the scope behind its `%`.
+    /// Version 6, with the scope that follows `%`.
     V6(Ipv6Addr, Option<String>),
 }
 
@@ -23,6 +23,7 @@ pub struct Interface {
     shown: bool,
 }
 
+// Python's own lists, which differ from those of Rust's standard library.
 const PRIVATE4: [(u32, u32); 14] = [
     (0x0000_0000, 8),
     (0x0a00_0000, 8),
@@ -207,7 +208,7 @@ impl Interface {
         all & !(u128::MAX.checked_shr(128 - (bits - self.prefix)).unwrap_or(0))
     }
 
-    /// Says whether an address belongs to the network.
+    /// Returns whether an address belongs to the network.
     pub fn contains(&self, address: &Address) -> bool {
         let same = address.version() == self.address.version();
         same && address.number() & self.mask() == self.address.number() & self.mask()
@@ -219,9 +220,12 @@ impl Interface {
         let first = self.address.number() & self.mask();
         let span = u128::MAX.checked_shr(128 - (bits - self.prefix)).unwrap_or(0);
         match bits - self.prefix {
+            // A single address, or a link of two (RFC 3021, RFC 6164), has no network and broadcast addresses to leave
+            // out.
             0 => (first, first),
             1 => (first, first + 1),
             _ if bits == 32 => (first + 1, first + span - 1),
+            // Version 6 has no broadcast address.
             _ => (first + 1, first + span),
         }
     }
@@ -239,6 +243,7 @@ impl fmt::Display for Interface {
 /// # Errors
 /// The text of Python's error.
 pub fn address(text: &str) -> Result<Address, String> {
+    // Both parsers refuse leading zeros, which other programs read as octal.
     if let Ok(four) = text.parse() {
         return Ok(Address::V4(four));
     }

@@ -88,6 +88,7 @@ impl Reader<'_> {
         match self.bytes.get(at) {
             Some(b'0') => at += 1,
             Some(b'1'..=b'9') => at = self.digits(at),
+            // `-Infinity` also begins with a minus sign.
             _ => return self.word(),
         }
         let whole_end = at;
@@ -193,6 +194,7 @@ impl Reader<'_> {
                     return Ok(out);
                 }
                 '\\' => out.push(self.escape(start)?),
+                // Python's strict mode; JSON allows no raw control characters in strings.
                 _ => return Err(self.failure("Invalid control character at", self.at)),
             }
         }
@@ -238,16 +240,16 @@ impl Reader<'_> {
     }
 }
 
-/// How to write: the arguments of `json.dumps()`.
+/// The arguments of `json.dumps()` that control the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// What stands before an entry at each level; `None` writes all on one line.
+    /// The indentation of each level; `None` writes all on one line.
     pub indent: Option<String>,
     /// Whether maps are sorted by key.
     pub sort_keys: bool,
     /// Whether letters outside of ASCII are written as escapes.
     pub ensure_ascii: bool,
-    /// What stands between entries, and between a key and its value; `None` is Python's default.
+    /// The separators between entries, and between a key and its value; `None` is Python's default.
     pub separators: Option<(String, String)>,
 }
 
@@ -258,6 +260,7 @@ pub struct Style {
 pub fn dumps(value: &Value, style: &Style) -> Result<String, String> {
     let (item, key) = match &style.separators {
         Some((item, key)) => (item.as_str(), key.as_str()),
+        // Python leaves out the space where a line break follows.
         None => (if style.indent.is_some() { "," } else { ", " }, ": "),
     };
     let mut writer = Writer { out: String::new(), style, item, key };
@@ -383,6 +386,7 @@ fn key_text(key: &Value) -> Result<String, String> {
         Value::Bool(flag) => flag.to_string(),
         Value::Int(_) | Value::BigInt(_) => key.to_string(),
         Value::Float(number) => float(*number),
+        // A list as a key was a tuple in Python.
         Value::List(_) => return Err("keys must be str, int, float, bool or None, not tuple".to_owned()),
         other => return Err(format!("keys must be str, int, float, bool or None, not {}", other.type_name())),
     })

@@ -28,6 +28,7 @@ impl Printer<'_> {
         if level > MAX_DEPTH {
             return Err(Error::new(jinja::ErrorKind::Recursion, "maximum recursion depth exceeded"));
         }
+        // Tried at every level, which takes quadratic time in the depth. MAX_DEPTH bounds it.
         let line = self.line(value, level)?;
         if width(&line) <= WIDTH.saturating_sub(indent + allowance) {
             self.out.push_str(&line);
@@ -172,7 +173,7 @@ impl Printer<'_> {
     }
 }
 
-/// Words with the white space behind each.
+/// Splits into words, each with the white space that follows it.
 fn words(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;

@@ -10,6 +10,7 @@ pub struct Random(Mt);
 impl Random {
     /// Seeded as by `random.seed(number)`.
     pub fn of_number(number: i64) -> Self {
+        // Python ignores the sign of a seed.
         Self::of_bytes(&number.unsigned_abs().to_be_bytes())
     }
 
@@ -24,10 +25,11 @@ impl Random {
         Self::of_text(&digits)
     }
 
-    /// Seeded with a number of any size, its highest byte first.
+    /// Seeds with a number of any size, given as big-endian bytes.
     fn of_bytes(bytes: &[u8]) -> Self {
         let mut key: Vec<u32> =
             bytes.rchunks(4).map(|word| word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte))).collect();
+        // The generator depends on the length of the key, and Python's has no leading zero words.
         while key.len() > 1 && key.last() == Some(&0) {
             key.pop();
         }
@@ -44,8 +46,9 @@ impl Random {
         found
     }
 
-    /// Returns a number from 0 on that is smaller than the limit, which is not 0 (`random.randrange(limit)`).
+    /// Returns a number below `limit`, which must not be 0 (`random.randrange(limit)`).
     pub fn below(&mut self, limit: u64) -> u64 {
+        // Python draws just enough bits and rejects what is too large. Any other way would give other numbers.
         let count = u64::BITS - limit.leading_zeros();
         loop {
             let found = self.bits(count);
@@ -55,7 +58,7 @@ impl Random {
         }
     }
 
-    /// Returns so many of the items, at most all, in the order of `random.sample(items, size)`.
+    /// Returns `size` of the items, at most all, in the order of `random.sample(items, size)`.
     pub fn sample<T: Clone>(&mut self, items: &[T], size: usize) -> Vec<T> {
         let size = size.min(items.len());
         // Where a set of those chosen takes less room than a list of all, as Python reckons.

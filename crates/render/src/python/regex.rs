@@ -8,7 +8,7 @@ const BACKTRACKS: usize = 10_000_000;
 /// Compiles a pattern; `ignore_case` and `multi_line` are Python's flags of these names.
 ///
 /// # Errors
-/// What is wrong with the pattern.
+/// The error in the pattern.
 pub fn compile(pattern: &str, ignore_case: bool, multi_line: bool) -> Result<Regex, String> {
     let flags = match (ignore_case, multi_line) {
         (true, true) => "(?im)",
@@ -20,7 +20,7 @@ pub fn compile(pattern: &str, ignore_case: bool, multi_line: bool) -> Result<Reg
     RegexBuilder::new(&translated).backtrack_limit(BACKTRACKS).build().map_err(|error| error.to_string())
 }
 
-/// What a match found: the groups, or the whole when the pattern has no groups.
+/// Returns the groups of a match, or the whole match if the pattern has no groups.
 pub fn groups<'t>(regex: &Regex, found: &Captures<'t, str>) -> Vec<Option<&'t str>> {
     let text = |number: usize| found.get(number).map(|part| part.as_str());
     if regex.captures_len() <= 1 {
@@ -35,6 +35,7 @@ pub fn groups<'t>(regex: &Regex, found: &Captures<'t, str>) -> Vec<Option<&'t st
 /// When the pattern takes too many steps.
 pub fn find<'t>(regex: &Regex, text: &'t str, at_start: bool) -> Result<Option<Captures<'t, str>>, String> {
     let found = regex.captures(text).map_err(|error| error.to_string())?;
+    // If the leftmost match starts later, none starts at the beginning.
     Ok(found.filter(|found| !at_start || found.get(0).is_some_and(|whole| whole.start() == 0)))
 }
 
@@ -48,7 +49,7 @@ enum Part {
 /// Replaces all matches, with `\1`, `\g<1>`, `\g<name>` and `\n` in the replacement, as `re.sub()` does.
 ///
 /// # Errors
-/// What is wrong with the replacement, or that the pattern takes too many steps.
+/// The error in the replacement, or that the pattern takes too many steps.
 pub fn replace(regex: &Regex, text: &str, replacement: &str) -> Result<String, String> {
     let parts = template(regex, replacement)?;
     let mut out = String::with_capacity(text.len());
@@ -96,6 +97,7 @@ fn template(regex: &Regex, replacement: &str) -> Result<Vec<Part>, String> {
                 literal.push('\0');
                 None
             }
+            // Python keeps unknown escapes of signs and refuses those of letters, to be able to give them a meaning.
             sign if !sign.is_ascii_alphabetic() && sign != '\\' => {
                 literal.extend(['\\', sign]);
                 None

@@ -2,7 +2,7 @@
 
 use nix::libc;
 
-/// A point in time in the local zone, without saying which.
+/// A local time without its zone: Python's naive `datetime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {
     /// The year, all digits of it.
@@ -22,14 +22,16 @@ pub struct Local {
 }
 
 impl Local {
-    /// Returns what clocks here show so many seconds after the beginning of 1970; `None` for times beyond all calendars.
+    /// Returns the local time at a number of seconds since 1970; `None` outside the years that calendars cover.
     pub fn at(seconds: f64) -> Option<Local> {
         let whole = seconds.floor();
+        // About the years 70 to 10,200; Python ends at 9999. NaN is outside, too.
         if !(-6e10..2.6e11).contains(&whole) {
             return None;
         }
         let mut micros = ((seconds - whole) * 1e6).round_ties_even() as u32;
         let mut unix = whole as i64;
+        // Rounding up to a full second.
         if micros == 1_000_000 {
             (micros, unix) = (0, unix + 1);
         }
@@ -54,7 +56,7 @@ impl Local {
         })
     }
 
-    /// Reads a date, with or without a time behind it: `2002-12-25`, `2002/12/25 10:30`, `2002-12-25T10:30:00`; and the words
+    /// Parses a date with an optional time (`2002-12-25`, `2002/12/25 10:30`, `2002-12-25T10:30:00`), and the words
     /// `now`, `today`, `tomorrow` and `yesterday`.
     pub fn read(text: &str) -> Option<Local> {
         let text = text.trim();
@@ -81,7 +83,7 @@ impl Local {
         (fits && year > 999 && day <= days_in(read.year, month)).then_some(read)
     }
 
-    /// Returns what clocks here show now.
+    /// Returns the current local time.
     pub fn now() -> Option<Local> {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
         Local::at(since.as_secs_f64())
@@ -97,7 +99,7 @@ impl Local {
         era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
     }
 
-    /// 0 is Sunday.
+    /// Returns the weekday; 0 is Sunday.
     fn weekday(&self) -> i64 {
         (self.days() + 4).rem_euclid(7)
     }
@@ -109,6 +111,7 @@ impl Local {
     /// The year and week of ISO 8601.
     fn iso_week(&self) -> (i64, i64) {
         let weekday = (self.weekday() + 6) % 7;
+        // An ISO week belongs to the year of its Thursday.
         let thursday = self.days() - weekday + 3;
         let year = [self.year - 1, self.year, self.year + 1]
             .into_iter()
@@ -118,7 +121,7 @@ impl Local {
         (year, (thursday - first) / 7 + 1)
     }
 
-    /// Writes it by a format.
+    /// Formats it as the C library's `strftime()` does.
     pub fn format(&self, format: &str) -> String {
         let mut out = String::new();
         let mut letters = format.chars();
@@ -138,6 +141,7 @@ impl Local {
             }
             match self.field(sign) {
                 Some(text) => out.push_str(&padded(text, pad)),
+                // An unknown field stays as written, as in the C library.
                 None => out.extend(['%', sign]),
             }
         }

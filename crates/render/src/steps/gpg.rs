@@ -14,18 +14,18 @@ use crate::Error;
 const BEGIN: &str = "-----BEGIN PGP MESSAGE-----";
 const END: &str = "-----END PGP MESSAGE-----";
 
-/// How to decrypt: options of the master or minion.
+/// The options of the master or minion for decryption.
 #[derive(Clone, Debug)]
 pub struct Gpg {
     /// The directory of the keys (`gpg_keydir`, or `gpgkeys` beside the configuration).
     pub keydir: PathBuf,
     /// Whether a part that cannot be decrypted is an error (`gpg_decrypt_must_succeed`). Else it stays as it is.
     pub must_succeed: bool,
-    /// How long plain texts are remembered (`gpg_cache`, `gpg_cache_ttl`).
+    /// The time for which decrypted texts are cached (`gpg_cache`, `gpg_cache_ttl`).
     pub keep: Option<Duration>,
 }
 
-/// Plain texts by what they were decrypted from.
+/// Decrypted texts by ciphertext.
 static REMEMBERED: LazyLock<Mutex<HashMap<String, (Instant, Bytes)>>> = LazyLock::new(Mutex::default);
 
 impl Gpg {
@@ -50,7 +50,7 @@ impl Gpg {
     /// characters `\n` count as a line break everywhere, as on a command line.
     ///
     /// # Errors
-    /// When gpg is missing, or a part cannot be decrypted and must be.
+    /// If gpg is missing, or a part cannot be decrypted and `must_succeed` is set.
     pub fn render(&self, value: Value, translate_newlines: bool) -> Result<Value, Error> {
         let one = |value| self.render(value, translate_newlines);
         match value {
@@ -79,6 +79,8 @@ impl Gpg {
             return Ok(translated.into());
         }
         out.extend_from_slice(rest.as_bytes());
+        // A message in a YAML block ends with a newline that is not part of the secret. Without a message nothing is
+        // stripped.
         while out.last() == Some(&b'\n') {
             out.pop();
         }
@@ -90,12 +92,14 @@ impl Gpg {
 
     /// Decrypts one message.
     fn message(&self, cipher: &str) -> Result<Bytes, Error> {
+        // A message on one line, as environment variables and command lines hold it.
         let cipher = cipher.replace("\\n", "\n");
         if let Some(plain) = self.remembered(&cipher) {
             return Ok(plain);
         }
         self.remove_stale_locks();
         let (plain, told) = self.run(&cipher)?;
+        // Like Salt, an empty plaintext counts as a failure.
         if !plain.is_empty() {
             let plain = Bytes::from(plain);
             if self.keep.is_some() {
@@ -108,17 +112,19 @@ impl Gpg {
         let shown = value::python::repr(&Value::bytes(cipher.clone().into_bytes()));
         let text = format!("Could not decrypt cipher {shown}, received: {told}");
         tracing::warn!("{text}");
+        // On by default since 3007, off in 3006.
         if self.must_succeed { Err(Error::new(text)) } else { Ok(cipher.into_bytes().into()) }
     }
 
     fn remembered(&self, cipher: &str) -> Option<Bytes> {
         let keep = self.keep?;
         let mut all = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
+        // Expired secrets are dropped from memory on every look-up, not only when they are asked for.
         all.retain(|_, (since, _)| since.elapsed() <= keep);
         all.get(cipher).map(|(_, plain)| plain.clone())
     }
 
-    /// Runs gpg; the message goes to its standard input. Returns what it decrypted, and what it said.
+    /// Runs gpg with the message on its standard input. Returns its standard output and its standard error.
     fn run(&self, cipher: &str) -> Result<(Vec<u8>, Vec<u8>), Error> {
         let failed = |error: &std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::new("GPG unavailable"),
@@ -127,6 +133,7 @@ impl Gpg {
         let mut child = Command::new("gpg")
             .arg("--homedir")
             .arg(&self.keydir)
+            // `--no-tty` keeps gpg from asking for a passphrase on the terminal of `salt-call`.
             .args(["--status-fd", "2", "--no-tty", "-d"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -143,13 +150,14 @@ impl Gpg {
         Ok((output.stdout, output.stderr))
     }
 
-    /// Removes lock files of gpg processes that are gone: one that was killed leaves its file behind.
+    /// Removes lock files of gpg processes that no longer run: one that was killed leaves its file.
     fn remove_stale_locks(&self) {
         let Ok(entries) = std::fs::read_dir(&self.keydir) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let pid = name.to_str().filter(|name| name.starts_with(".#lk")).and_then(|name| name.rsplit('.').next());
             let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+            // A pid that was used again makes a stale lock look alive. Then gpg waits, but nobody's lock is stolen.
             if !std::path::Path::new(&format!("/proc/{pid}")).exists()
                 && let Err(error) = std::fs::remove_file(entry.path())
             {

@@ -4,7 +4,7 @@ use value::{Map, Value};
 
 use crate::{Error, python};
 
-/// Reads JSON behind a line of renderers. Nothing is an empty map.
+/// Parses JSON after an optional line of renderers. An empty text is an empty map.
 pub fn render(text: &str) -> Result<Value, Error> {
     let text = match text.starts_with("#!") {
         // Without a line break Salt goes on with the whole text.

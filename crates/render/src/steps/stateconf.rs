@@ -1,7 +1,7 @@
-//! `stateconf`: SLS data with ids of its own, settings that templates read, and a state that stands for the whole file.
+//! `stateconf`: SLS data with local ids, settings for templates, and a state that represents the whole file.
 //!
 //! Ids that begin with a dot belong to their file: `.web` in `site.front` is `site.front::web`, and requisites of the file may
-//! name it with the dot. What a state `stateconf.set` lists is known to the templates of this and later files by the id. A
+//! name it with the dot. Templates of this and later files read the settings of a state `stateconf.set` by its id. A
 //! state `.goal` is added, which requires all others.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -16,11 +16,11 @@ use crate::{Error, Renderer, Request};
 /// The state that holds settings.
 pub(super) const SET: &str = "stateconf.set";
 
-/// What ends the part of a text that is read for its settings first.
+/// The line that ends the part that is rendered first, for its settings.
 static END_MARK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"#\s*-+\s*end of state config\s*-+").expect("it is valid"));
 
-/// What separates the renderer of data from the one of templates: a dot between blanks.
+/// The separator between the renderer of data and that of templates: a dot between spaces.
 static DOT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\s+(?<!\\)\.\s+").expect("it is valid"));
 
 const USAGE: &str = "Invalid use of stateconf renderer!\nUsage: #!stateconf [-GoSp] [<data_renderer> [options] . \
@@ -34,7 +34,7 @@ struct Settings {
     added: Map,
 }
 
-/// What the argument of the renderer asks for.
+/// The options in the argument of the renderer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     no_goal: bool,
@@ -85,6 +85,8 @@ pub(crate) fn render(renderer: &Renderer, data: Value, argline: &str, request: &
         return Err(Error::new("Implicit ordering is only supported if the yaml renderer is used!"));
     }
     let text = super::text(data)?;
+    // The settings must be known before the rest of the file is rendered, which uses them. So the head is rendered
+    // twice.
     if let Ok(Some(mark)) = END_MARK.find(&text) {
         let head = pass(renderer, &text[..mark.start()], &options, request, Map::new())?;
         let only_settings = Options { no_goal: true, start: options.start, ..Options::default() };
@@ -105,7 +107,7 @@ fn pass(renderer: &Renderer, text: &str, options: &Options, request: &Request, k
     renderer.step(&options.renderers[0], text, &request)
 }
 
-/// The folder of an SLS file, as templates know it.
+/// Returns the directory of an SLS file, as templates know it.
 fn folder(sls: &str) -> String {
     match sls.rsplit_once('.') {
         Some((folder, _)) => folder.replace('.', "/"),
@@ -114,7 +116,7 @@ fn folder(sls: &str) -> String {
     }
 }
 
-/// The settings by the names a file knows them by: those of its own without its name.
+/// Returns the settings by the names that a file uses: its own without its name.
 fn names(settings: &Mutex<Settings>, sls: &str) -> Map {
     let settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
     let prefix = format!("{sls}::");
@@ -122,7 +124,7 @@ fn names(settings: &Mutex<Settings>, sls: &str) -> Map {
     settings.own.iter().map(|(key, value)| (short(key), value.clone())).collect()
 }
 
-/// Makes high data of what the file says.
+/// Turns the file's data into high data.
 fn finish(data: Value, request: &Request, options: &Options, settings: &Mutex<Settings>) -> Result<Value, Error> {
     let Value::Map(mut data) = data else {
         return Err(Error::new("High data is not a dictionary and is invalid"));
@@ -199,6 +201,7 @@ impl Settings {
                     list.extend(theirs);
                 }
             }
+            // What other files extend wins over the file's own settings, but requisites add up.
             own.update(more.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! What `stateconf` does with the ids of a file: those with a dot become whole, and states may be put in order.
+//! The ids of a `stateconf` file: expands those with a dot, and puts states in order.
 
 use value::{Map, Value, list, map};
 
@@ -21,10 +21,10 @@ const REQUISITES: [&str; 12] = [
     "onfail_in",
 ];
 
-/// Requisites that must name what stands before a state.
+/// Requisites that may only name states declared before this one.
 const BEFORE: [&str; 5] = ["require", "watch", "listen", "onchanges", "onfail"];
 
-/// Requisites that must name what stands behind a state.
+/// Requisites that may only name states declared after this one.
 const BEHIND: [&str; 5] = ["require_in", "watch_in", "listen_in", "onchanges_in", "onfail_in"];
 
 /// Keys of an SLS file that declare no state.
@@ -72,7 +72,7 @@ fn absolute(relative: &str, sls: &str) -> Result<String, Error> {
     Ok(parts.join("."))
 }
 
-/// Returns the whole id of one with a dot.
+/// Returns the full id for one with a dot.
 fn whole_id(id: &str, sls: &str) -> Result<String, Error> {
     if id.contains("::") {
         return absolute(id, sls);
@@ -112,7 +112,8 @@ pub(super) fn make_absolute(data: &mut Map, sls: &str, saltenv: &str) -> Result<
     Ok(())
 }
 
-/// Gives the ids with a dot their whole names, in declarations and in requisites. The renamed ones stand behind the others.
+/// Replaces ids with a dot by their full names, in declarations and in requisites. Renamed declarations move to the
+/// end.
 pub(super) fn rename(data: &mut Map, sls: &str) -> Result<(), Error> {
     if let Some(Value::Map(extended)) = data.get_mut("extend") {
         rename(extended, sls)?;
@@ -137,6 +138,7 @@ pub(super) fn rename(data: &mut Map, sls: &str) -> Result<(), Error> {
         for (state, args) in states.as_map_mut().into_iter().flat_map(Map::iter_mut) {
             let holds_settings = state.as_str().is_some_and(|state| module(state) == module(SET));
             let Some(args) = list_of(args).filter(|_| !holds_settings) else { continue };
+            // Otherwise the state's name would become the long id with the file's name in it.
             if !args.iter().filter_map(pair).any(|(name, _)| name.as_str() == Some("name")) {
                 args.insert(0, map! { "name" => &id[1..] }.into());
             }
@@ -146,7 +148,7 @@ pub(super) fn rename(data: &mut Map, sls: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives the ids in an argument their whole names, if it is a requisite.
+/// Replaces ids in an argument by their full names, if it is a requisite.
 fn rename_in(argument: &mut Value, sls: &str) -> Result<(), Error> {
     let Some((name, listed)) = argument.as_map_mut().and_then(|map| map.iter_mut().next()) else { return Ok(()) };
     let is_requisite = name.as_str().is_some_and(|name| REQUISITES.contains(&name));
@@ -159,7 +161,7 @@ fn rename_in(argument: &mut Value, sls: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The states that the requisites of these names in a list of arguments lead to, as `id:module`.
+/// Returns the states that requisites of these names refer to, as `id:module`.
 fn required(args: &[Value], names: &[&str]) -> Vec<String> {
     let of = |value: &Value| match pair(value) {
         Some((name, Value::List(listed))) if name.as_str().is_some_and(|name| names.contains(&name)) => listed.clone(),
@@ -169,7 +171,7 @@ fn required(args: &[Value], names: &[&str]) -> Vec<String> {
     all.iter().filter_map(pair).map(|(state, id)| format!("{id}:{}", module(&state.to_string()))).collect()
 }
 
-/// Lets each state require the one before it.
+/// Makes each state require the one before it.
 pub(super) fn require_in_order(data: &mut Map) -> Result<(), Error> {
     let mut behind: Vec<String> =
         declarations(data, false).iter().map(|(id, module)| format!("{id}:{module}")).collect();
@@ -216,7 +218,7 @@ fn check_order(tag: &str, args: &[Value], before: &[String], behind: &[String]) 
     Ok(())
 }
 
-/// Puts a state first among those that are required.
+/// Inserts a state before the others that are required.
 fn require(args: &mut Vec<Value>, state: Value) {
     for arg in args.iter_mut().filter_map(Value::as_map_mut) {
         if let Some(Value::List(listed)) = arg.get_mut("require") {

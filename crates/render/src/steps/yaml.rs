@@ -10,6 +10,7 @@ pub fn render(text: &str) -> Result<Value, Error> {
     if !value.truthy() {
         return Ok(Map::new().into());
     }
+    // `{{ x }}` that Jinja did not render is, to YAML, a map as the key of a map.
     if has_map_for_key(&value) {
         return Err(Error::new("Invalid YAML, possible double curly-brace"));
     }

@@ -1,4 +1,4 @@
-//! Filters for dictionaries and what is in them.
+//! Filters for dictionaries.
 
 use jinja::python::equal;
 use jinja::{CallArgs, Dict, Error, ErrorKind, Key, State, Value};
@@ -74,6 +74,7 @@ fn step(state: &mut State, value: &Value, key: &Value) -> Result<Option<Value>, 
             // Keys that are numbers are found by their text.
             let Some(text) = key.as_str() else { return Ok(None) };
             let loaded = crate::jinja::convert::seen(&yaml::args::parse_cli_arg(text));
+            // Loading did not change it, so that a second look finds nothing more.
             if equal(state, &loaded, key)? {
                 return Ok(None);
             }
@@ -132,9 +133,10 @@ fn change(call: &mut CallArgs, name: &str) -> Result<Change, Error> {
 }
 
 impl Change {
-    /// The value under the last key, made when there is none.
+    /// Returns the value under the last key; inserts a new one if there is none.
     fn current(&self, make: impl FnOnce() -> Value) -> Value {
         match self.holder.get(&self.last) {
+            // A null under the last key counts as missing, as in Salt.
             Some(Value::None) | None => {
                 let new = make();
                 self.holder.insert(self.last.clone(), new.clone());
@@ -167,6 +169,7 @@ pub fn append(call: &mut CallArgs) -> Result<Value, Error> {
 pub fn extend(call: &mut CallArgs) -> Result<Value, Error> {
     let change = change(call, "extend_dict_key_value")?;
     match change.current(|| Value::list(Vec::new())) {
+        // The items are collected before the list is locked: they may come from the same list.
         current @ Value::List(_) => match jinja::python::to_vec(call.state, &change.value) {
             Ok(items) => current.as_list().into_iter().for_each(|list| list.lock().extend(items.iter().cloned())),
             Err(_) => {
@@ -194,7 +197,7 @@ pub fn update(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(change.dict)
 }
 
-/// What `dict.update()` takes: a dictionary, or a list of pairs.
+/// Returns the pairs of a dictionary or of a list of pairs; `None` for anything that `dict.update()` refuses.
 fn pairs(state: &mut State, value: &Value) -> Option<Vec<(Key, Value)>> {
     if let Value::Dict(dict) = value {
         return dict.entries().into_iter().map(|(key, value)| Some((Key::new(key).ok()?, value))).collect();
@@ -285,11 +288,14 @@ pub fn mysql_to_dict(call: &mut CallArgs) -> Result<Value, Error> {
             continue;
         }
         let cells: Vec<String> = line.split('|').map(|cell| crate::python::strip(cell).to_owned()).collect();
+        // Salt takes the first line with more than one cell for the header; earlier ones, such as a title, are
+        // overwritten.
         if headers.len() <= 1 {
             headers = cells;
             continue;
         }
         let row = Dict::new();
+        // The cells before the first and after the last `|` are empty.
         for (header, cell) in headers.iter().zip(&cells).take(headers.len() - 1).skip(1) {
             let mut inner = CallArgs::new(call.state, vec![Value::str(cell.as_str())]);
             row.insert_str(header.as_str(), super::text::to_num(&mut inner)?);
@@ -310,6 +316,7 @@ pub fn method_call(call: &mut CallArgs) -> Result<Value, Error> {
     let [object, name] = <[Value; 2]>::try_from(std::mem::take(&mut call.args)).unwrap_or_default();
     let kwargs = std::mem::take(&mut call.kwargs);
     let name = Value::Str(text(&name)?);
+    // Through the filter `attr`, so that the sandbox decides here, too.
     let method = call.state.call_filter(&Value::str("attr"), vec![object, name], Vec::new())?;
     if method.is_undefined() {
         return Ok(Value::None);

@@ -5,12 +5,12 @@ use jinja::{CallArgs, Error, Key, Set, State, Value};
 
 use super::{flag, text, whole};
 
-/// Says whether Python can hash a value, as Salt asks to tell texts from lists.
+/// Returns whether Python can hash a value, as Salt asks to tell texts from lists.
 fn hashable(value: &Value) -> bool {
     !matches!(value, Value::List(_) | Value::Dict(_) | Value::Set(_) | Value::View(_))
 }
 
-/// Says whether a value can be walked.
+/// Returns whether a value can be walked.
 fn is_iterable(state: &mut State, value: &Value) -> Result<bool, Error> {
     match value {
         Value::Undefined(undefined) => undefined.lenient().map(|()| true),
@@ -63,15 +63,17 @@ fn holds(state: &mut State, list: &[Value], value: &Value) -> Result<bool, Error
 pub fn unique(call: &mut CallArgs) -> Result<Value, Error> {
     let [values] = call.bind("unique", [("values", None)])?;
     let found = items(call.state, &values)?;
+    // Salt's odd rule: something hashable, such as a string or a tuple, gives a set; a list gives a list.
     if hashable(&values) { Ok(Value::Set(set(found)?)) } else { distinct(call.state, found) }
 }
 
-/// Picks from two lists.
+/// Selects items from two lists.
 type Pick = fn(&mut State, &[Value], &[Value]) -> Result<Vec<Value>, Error>;
 
-/// Does one thing to sets and another to lists.
+/// Combines two values: to a set if both are hashable, otherwise to a list without duplicates.
 fn combined(call: &mut CallArgs, name: &str, pick: Pick) -> Result<Value, Error> {
     let [first, second] = call.bind(name, [("lst1", None), ("lst2", None)])?;
+    // As in `unique`: only two hashable arguments give a set.
     let sets = hashable(&first) && hashable(&second);
     let (a, b) = (items(call.state, &first)?, items(call.state, &second)?);
     let picked = pick(call.state, &a, &b)?;
@@ -98,7 +100,7 @@ pub fn symmetric_difference(call: &mut CallArgs) -> Result<Value, Error> {
     })
 }
 
-/// The items of the first list that are, or are not, in the second.
+/// Returns the items of the first list that are in the second or, without `present`, are not.
 fn kept(state: &mut State, a: &[Value], b: &[Value], present: bool) -> Result<Vec<Value>, Error> {
     let mut found = Vec::new();
     for item in a {
@@ -148,6 +150,7 @@ pub fn avg(call: &mut CallArgs) -> Result<Value, Error> {
         }
     };
     if hashable(&value) {
+        // Salt passes a hashable argument to `float()`.
         if let Some(text) = value.as_str() {
             let bad = || Error::value_error(format!("could not convert string to float: {}", value_repr(text)));
             return text.trim().parse().map(Value::Float).map_err(|_| bad());
@@ -228,12 +231,15 @@ fn flat(
     open: &mut Vec<Value>,
     out: &mut Vec<Value>,
 ) -> Result<(), Error> {
+    // Salt remembers every list it has seen, so that a list that occurs twice is a cycle to it. Here only a real cycle
+    // is one.
     if open.len() > 300 || open.iter().any(|known| known.is_same(data)) {
         let text = "Reference cycle detected. Check input list.";
         return Err(Error::new(jinja::ErrorKind::Recursion, text));
     }
     open.push(data.clone());
     for item in items(state, data)? {
+        // Salt also drops these two words, as they are left over from printing and YAML.
         let null = item.is_none() || matches!(item.as_str(), Some("None" | "null"));
         if null && !nulls {
             continue;
@@ -255,6 +261,7 @@ pub fn is_list(call: &mut CallArgs) -> Result<Value, Error> {
 }
 
 pub fn is_iter(call: &mut CallArgs) -> Result<Value, Error> {
+    // Salt's parameter for types to ignore; templates cannot name a type.
     let [thing, _ignore] = call.bind("is_iter", [("thing", None), ("ignore", Some(Value::None))])?;
     if thing.as_str().is_some() {
         return Ok(Value::Bool(false));

@@ -66,6 +66,7 @@ const FILTERS: &[(&str, Filter)] = &[
     ("is_list", lists::is_list),
     ("is_text_file", system::is_text_file),
     ("json", serial::json),
+    // The names are Salt's, although the filters encode.
     ("json_decode_dict", serial::encode_dict),
     ("json_decode_list", serial::encode_list),
     ("json_encode_dict", serial::encode_dict),
@@ -184,12 +185,12 @@ fn salt_error(class: &str, text: impl Into<String>) -> Error {
     Error::other(class, text)
 }
 
-/// What Python's `re` raises.
+/// Returns the error that Python's `re` raises.
 fn re_error(text: String) -> Error {
     Error::other("error", text)
 }
 
-/// A text where a whole number is wanted.
+/// Returns an integer argument, or Python's TypeError with the parameter's name.
 fn whole(value: &Value, name: &str) -> Result<i64, Error> {
     value.as_i64().ok_or_else(|| {
         Error::type_error(format!("'{}' object cannot be interpreted as an integer ({name})", value.type_name()))

@@ -6,13 +6,15 @@ use jinja::{CallArgs, Error, Value};
 use super::{class, shown};
 use crate::python::ip::{Address, Interface, address, interface, network};
 
-/// More addresses of one network than any template lists.
+/// The largest network whose hosts are listed.
 const MAX_HOSTS: u128 = 1 << 20;
 
-/// Returns the canonical text of an address, or of an address with a network, when it is of the version and the options say
-/// yes to it.
+/// Returns the canonical text of an address, or of an address with a network, if it has the version and the options
+/// accept
+/// it.
 fn checked(value: &Value, version: u8, options: Option<&str>) -> Option<String> {
     let found = match value {
+        // Python's `ip_address()` takes numbers and packed bytes, too.
         Value::Int(number) => Interface::plain(Address::of_number(*number)?),
         Value::Bytes(bytes) => Interface::plain(Address::of_bytes(bytes)?),
         other => {
@@ -37,6 +39,7 @@ fn allowed(found: &Interface, options: &str) -> bool {
         "reserved" => address.is_reserved(),
         "site-local" | "sl" | "site_local" => address.is_site_local(),
         "unspecified" => address.is_unspecified(),
+        // Salt ignores options that it does not know.
         _ => true,
     })
 }
@@ -51,7 +54,7 @@ fn options_of(value: &Value) -> Result<Option<&str>, Error> {
     }
 }
 
-/// One address, or those of a list; `None` for anything else.
+/// Returns the address, or those of a list, that are of the version and pass the options; `None` for anything else.
 fn of_version(value: &Value, version: u8, options: Option<&str>) -> Result<Value, Error> {
     let list = |items: &[Value]| {
         Value::list(items.iter().filter_map(|item| checked(item, version, options)).map(Value::from).collect())
@@ -70,6 +73,7 @@ fn of_version(value: &Value, version: u8, options: Option<&str>) -> Result<Value
 fn either(value: &Value, options: Option<&str>) -> Result<Value, Error> {
     let (four, six) = (of_version(value, 4, options)?, of_version(value, 6, options)?);
     Ok(match (four, six) {
+        // Addresses of version 4 first, whatever their order in the list: Salt runs the filters one after the other.
         (Value::List(four), Value::List(six)) => Value::list([four.to_vec(), six.to_vec()].concat()),
         (Value::None, six) => six,
         (four, _) => four,
@@ -134,7 +138,7 @@ fn bracketed(text: &str) -> String {
     format!("[{}]", bare.strip_suffix(']').unwrap_or(bare))
 }
 
-/// Does something with each address that passes; `None` when none does.
+/// Applies `make` to each address that passes; `None` when none does.
 fn each(call: &mut CallArgs, name: &str, make: fn(&str) -> Result<Value, Error>) -> Result<Value, Error> {
     let params = [("value", None), ("options", Some(Value::None)), ("version", Some(Value::None))];
     let [value, options, version] = call.bind(name, params)?;
@@ -174,6 +178,7 @@ pub fn network_hosts(call: &mut CallArgs) -> Result<Value, Error> {
     each(call, "network_hosts", |text| {
         let network = network(text, false).map_err(Error::value_error)?;
         let (first, last) = network.hosts();
+        // A network of version 6 has more hosts than memory.
         if last - first >= MAX_HOSTS {
             return Err(super::too_many());
         }
@@ -196,6 +201,7 @@ pub fn filter_by_networks(call: &mut CallArgs) -> Result<Value, Error> {
         for item in jinja::python::to_vec(call.state, list)? {
             let text = shown(call.state, &item)?;
             let address = address(&text).map_err(Error::value_error)?;
+            // An address in two of the networks is listed twice, as in Salt.
             let hits = known.iter().filter(|network| network.contains(&address)).count();
             found.extend(std::iter::repeat_n(item, hits));
         }

@@ -5,14 +5,15 @@ use jinja::{CallArgs, Error, Iter, State, Value, ValueIter};
 
 use super::{too_many, undefined_in, whole};
 
-/// More results than any template wants.
+/// The most results of one filter.
 const MAX_RESULTS: usize = 1 << 20;
 
-/// Takes the results up to the limit.
+/// The results so far, at most [`MAX_RESULTS`].
 struct Results(Vec<Value>);
 
 impl Results {
     fn push(&mut self, items: Vec<Value>) -> Result<(), Error> {
+        // Python's iterators are lazy; here all results exist at once and need a bound.
         if self.0.len() >= MAX_RESULTS {
             return Err(too_many());
         }
@@ -20,13 +21,13 @@ impl Results {
         Ok(())
     }
 
-    /// What Python returns is walked once.
+    /// Returns an iterator that can be consumed once, like Python's.
     fn done(self) -> Result<Value, Error> {
         Ok(walk("itertools object", self.0))
     }
 }
 
-/// Gives values one after the other.
+/// An iterator over owned values.
 struct Walk(std::vec::IntoIter<Value>);
 
 impl ValueIter for Walk {
@@ -39,7 +40,7 @@ fn walk(class: &'static str, items: Vec<Value>) -> Value {
     Value::Iter(Iter::new(class, Walk(items.into_iter())))
 }
 
-/// Goes on only when there is nothing undefined in the filtered value; else that is the result.
+/// Returns early with the undefined value if the filtered value contains one.
 macro_rules! defined {
     ($call:expr) => {
         if let Some(first) = $call.args.first().cloned()
@@ -71,6 +72,8 @@ pub fn combinations(call: &mut CallArgs) -> Result<Value, Error> {
     let mut places: Vec<usize> = (0..size).collect();
     loop {
         results.push(chosen(&items, &places))?;
+        // The rightmost place that can still move: the algorithm of Python's documentation, which fixes the order of
+        // the results.
         let Some(at) = (0..size).rev().find(|at| places[*at] != at + items.len() - size) else {
             return results.done();
         };
@@ -141,6 +144,7 @@ pub fn product(call: &mut CallArgs) -> Result<Value, Error> {
     call.no_kwargs("product")?;
     let args = std::mem::take(&mut call.args);
     let lists = all(call.state, &args)?;
+    // Each row has one item per list. Rows must stay short even when their number is one.
     if repeat.saturating_mul(lists.len()) > 10_000 {
         return Err(too_many());
     }
@@ -178,6 +182,7 @@ pub fn zip(call: &mut CallArgs) -> Result<Value, Error> {
     let args = std::mem::take(&mut call.args);
     let lists = all(call.state, &args)?;
     let shortest = lists.iter().map(Vec::len).min().unwrap_or(0);
+    // Python names the first argument whose length differs.
     if strict && let Some(other) = lists.iter().position(|list| list.len() != lists[0].len()) {
         let word = if lists[other].len() < lists[0].len() { "shorter" } else { "longer" };
         let (than, plural) = if other == 1 { ("1".to_owned(), "") } else { (format!("1-{other}"), "s") };

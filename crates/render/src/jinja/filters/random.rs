@@ -1,4 +1,4 @@
-//! Filters that make something up.
+//! Filters that return something random.
 
 use base64::Engine as _;
 use jinja::{CallArgs, Error, Value};
@@ -21,6 +21,7 @@ pub fn random_hash(call: &mut CallArgs) -> Result<Value, Error> {
     if size < 0 {
         return Err(Error::value_error(format!("empty range for randrange() (0, {}, {})", size + 1, size + 1)));
     }
+    // As in Salt, the hash of a random number. It hides nothing, because the number is small.
     let number = rand::rng().random_range(0..=size);
     let bytes = hash(digest, number.to_string().as_bytes()).map_err(|error| Error::value_error(error.to_string()))?;
     Ok(Value::from(super::text::hex(&bytes)))
@@ -36,6 +37,7 @@ pub fn random_str(call: &mut CallArgs) -> Result<Value, Error> {
     let mut bytes = vec![0; size];
     rand::rng().fill(bytes.as_mut_slice());
     let mut text = base64::engine::general_purpose::STANDARD.encode(bytes);
+    // Base64 is longer than its input, so that enough characters remain.
     text.truncate(size);
     Ok(Value::from(text))
 }
@@ -68,6 +70,7 @@ fn sample(call: &mut CallArgs, values: &Value, size: Option<i64>, seed: &Value) 
     let Some(size) = size.filter(|size| *size <= items.len()) else {
         return Err(Error::value_error("Sample larger than population or is negative"));
     };
+    // A seed, usually the minion's id, must give the same result as Salt's: such templates spread jobs over time.
     if let Some(mut random) = seeded(seed)? {
         return Ok(Value::list(random.sample(&items, size)));
     }
@@ -76,7 +79,7 @@ fn sample(call: &mut CallArgs, values: &Value, size: Option<i64>, seed: &Value) 
     Ok(Value::list(items))
 }
 
-/// The generator of a seed; none without one.
+/// Returns the generator of a seed; `None` without a seed.
 fn seeded(seed: &Value) -> Result<Option<Random>, Error> {
     if seed.is_none() {
         return Ok(None);

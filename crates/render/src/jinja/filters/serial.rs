@@ -7,7 +7,7 @@ use super::{bytes_of, class, flag, shown, undefined_in};
 use crate::jinja::convert::{plain, seen};
 use crate::python::{json as pyjson, pprint, strip};
 
-/// Goes on only when there is nothing undefined in the value; else that is the result.
+/// Returns early with the undefined value if the value contains one.
 macro_rules! defined {
     ($call:expr, $value:expr) => {
         if let Some(undefined) = undefined_in($call.state, &$value) {
@@ -26,6 +26,7 @@ fn written(call: &mut CallArgs, value: &Value, flow: &Value) -> Result<Value, Er
     let text = yaml::dump_with(&value, Style::from(flow))
         .map_err(|error| Error::new(ErrorKind::Recursion, error.to_string()))?;
     let text = strip(&text);
+    // PyYAML ends a bare scalar with an end-of-document marker, which Salt removes.
     Ok(Value::markup(text.strip_suffix("\n...").unwrap_or(text)))
 }
 
@@ -52,11 +53,12 @@ pub fn dict_to_sls_yaml_params(call: &mut CallArgs) -> Result<Value, Error> {
     written(call, &Value::list(items), &flow)
 }
 
-/// What stands before an entry at each level: so many blanks, or a text.
+/// Returns the indentation of one level: a number of spaces, or a text.
 fn indent_of(value: &Value) -> Option<String> {
     match value {
         Value::None => None,
         other => Some(match other.as_i64() {
+            // The indent multiplies with the number of lines.
             Some(blanks) => " ".repeat(blanks.clamp(0, 1000) as usize),
             None => other.as_str().unwrap_or_default().to_owned(),
         }),
@@ -86,6 +88,7 @@ fn refuse_sets(value: &Value) -> Result<(), Error> {
 }
 
 pub fn tojson(call: &mut CallArgs) -> Result<Value, Error> {
+    // Salt replaces Jinja's own filter, which sorts keys; this one keeps their order.
     let mut style = pyjson::Style { ensure_ascii: true, ..pyjson::Style::default() };
     if let Some(sort) = call.take_kwarg("sort_keys") {
         style.sort_keys = flag(call.state, &sort)?;
@@ -105,6 +108,7 @@ pub fn tojson(call: &mut CallArgs) -> Result<Value, Error> {
     refuse_sets(&value)?;
     let value = plain(call.state, &value)?;
     let text = pyjson::dumps(&value, &style).map_err(Error::type_error)?;
+    // As in Jinja, so that the JSON is safe inside HTML.
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026").replace('\'', "\\u0027");
     Ok(Value::from(text))
 }
@@ -116,7 +120,7 @@ pub fn python(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::markup(strip(&text)))
 }
 
-/// The text of an imported template, and of anything else that is not text itself when it is printed.
+/// Returns the text to parse: of an imported template its output; `None` for values that are no text.
 fn loaded_text(call: &mut CallArgs, value: &Value) -> Result<Option<String>, Error> {
     match value {
         Value::Object(_) => shown(call.state, value).map(Some),
@@ -143,6 +147,7 @@ pub fn load_json(call: &mut CallArgs) -> Result<Value, Error> {
     let text = loaded_text(call, &value)?;
     match text.as_deref().map(pyjson::loads) {
         Some(Ok(value)) => Ok(seen(&value)),
+        // Salt's message does not say what is wrong with the JSON.
         Some(Err(_)) | None => Err(Error::runtime(format!("Unable to load json from {}", shown(call.state, &value)?))),
     }
 }
@@ -156,7 +161,7 @@ pub fn load_text(call: &mut CallArgs) -> Result<Value, Error> {
     }
 }
 
-/// Texts in lists and dictionaries become bytes.
+/// Converts all text in lists and dictionaries to bytes.
 fn encoded(value: &Value, depth: usize) -> Result<Value, Error> {
     if depth > 300 {
         return Err(Error::new(ErrorKind::Recursion, "maximum recursion depth exceeded"));
@@ -197,7 +202,7 @@ pub fn encode_list(call: &mut CallArgs) -> Result<Value, Error> {
     encoded_list(&items, 0)
 }
 
-/// A text in double quotes as PyYAML writes it; `unicode` says whether letters outside of ASCII stay as they are.
+/// Returns the text in double quotes as PyYAML writes it; `unicode` keeps characters outside ASCII.
 pub(in crate::jinja) fn double_quoted(text: &str, unicode: bool) -> String {
     let mut out = String::from('"');
     for letter in text.chars() {
@@ -221,6 +226,8 @@ pub(in crate::jinja) fn double_quoted(text: &str, unicode: bool) -> String {
                 out.push(letter);
                 continue;
             }
+            // The ranges that PyYAML considers printable. U+FEFF is not among them: it would be read as a byte order
+            // mark.
             '\u{a1}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' if unicode => {
                 out.push(letter);
                 continue;
@@ -241,7 +248,9 @@ pub(in crate::jinja) fn double_quoted(text: &str, unicode: bool) -> String {
     out
 }
 
-/// A text in single quotes as PyYAML writes it: line breaks are doubled, since a single one would be read as a blank.
+/// Returns the text in single quotes as PyYAML writes it: line breaks are doubled, because a single one would be read
+/// as
+/// a space.
 fn single_quoted(text: &str) -> String {
     let ends = |letter: char| matches!(letter, '\n' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let mut out = String::from('\'');

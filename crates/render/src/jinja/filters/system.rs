@@ -1,4 +1,4 @@
-//! Filters that look at this machine, or beyond.
+//! Filters that read files, users and the network.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn is_empty(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::Bool(std::fs::metadata(path).is_ok_and(|state| state.len() == 0)))
 }
 
-/// The first bytes of a file; `None` when it cannot be read.
+/// Returns the first bytes of a file; `None` when it cannot be read.
 fn head(path: &str, length: u64) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
@@ -25,7 +25,8 @@ fn head(path: &str, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Salt's guess whether bytes are no text: a zero, or more than three tenths that are neither letters nor signs.
+/// Returns whether bytes look binary, by Salt's rule: a zero byte, or more than 30 % that are neither text nor line
+/// ends.
 fn is_binary(bytes: &[u8]) -> bool {
     if bytes.is_empty() {
         return false;
@@ -37,6 +38,7 @@ fn is_binary(bytes: &[u8]) -> bool {
         return false;
     }
     let plain = |byte: &&u8| (32..127).contains(*byte) || b"\n\r\t\x0c\x08".contains(byte);
+    // Reached only by text in another encoding, where some bytes beyond ASCII are normal.
     let odd = bytes.len() - bytes.iter().filter(plain).count();
     odd as f64 / bytes.len() as f64 > 0.30
 }
@@ -70,7 +72,7 @@ pub fn file_hashsum(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::from(super::text::hex(&digest)))
 }
 
-/// An error of the system as Python prints it.
+/// Formats a system error as Python prints it.
 fn python_os_error(error: &std::io::Error, path: &str) -> String {
     match error.raw_os_error() {
         Some(code) => {
@@ -81,7 +83,7 @@ fn python_os_error(error: &std::io::Error, path: &str) -> String {
     }
 }
 
-/// More files than any template lists.
+/// The most files that are listed.
 const MAX_FILES: usize = 1 << 20;
 
 pub fn list_files(call: &mut CallArgs) -> Result<Value, Error> {
@@ -127,6 +129,7 @@ pub fn which(call: &mut CallArgs) -> Result<Value, Error> {
         return Ok(Value::None);
     }
     let exe = text(&exe)?;
+    // An absolute path is checked but not searched.
     if exe.starts_with('/') {
         return Ok(if is_program(Path::new(&*exe)) { Value::Str(exe) } else { Value::None });
     }
@@ -134,6 +137,7 @@ pub fn which(call: &mut CallArgs) -> Result<Value, Error> {
         return Ok(Value::None);
     }
     let paths = std::env::var("PATH").unwrap_or_default();
+    // Salt searches these even if a stripped environment has no PATH.
     let usual = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin"];
     let directories = paths.split(':').filter(|path| !path.is_empty()).chain(usual);
     let found = directories.map(|directory| Path::new(directory).join(&*exe)).find(|path| is_program(path));
@@ -146,6 +150,7 @@ fn normal(path: &str) -> String {
         return ".".to_owned();
     }
     let slashes = match path.bytes().take_while(|byte| *byte == b'/').count() {
+        // POSIX leaves the meaning of exactly two leading slashes open, so that Python keeps them.
         2 => "//",
         0 => "",
         _ => "/",
@@ -180,6 +185,7 @@ pub fn path_join(call: &mut CallArgs) -> Result<Value, Error> {
     let mut parts = parts.into_iter();
     let Some(mut joined) = parts.next() else { return Ok(Value::str("")) };
     for part in parts {
+        // Unlike Python's join, Salt's does not let a later absolute path discard the earlier parts.
         let part = part.trim_start_matches('/');
         if !joined.ends_with('/') {
             joined.push('/');
@@ -199,12 +205,14 @@ pub fn dns_check(call: &mut CallArgs) -> Result<Value, Error> {
     let six = if six.is_none() { None } else { Some(flag(call.state, &six)?) };
     let found: Vec<_> = (&*address, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
     let fits = |found: &&std::net::SocketAddr| match six {
+        // Salt falls back to version 4 if the lookup of version 6 finds nothing.
         Some(true) => true,
         Some(false) => found.is_ipv4(),
         None => true,
     };
     // One that answers is taken, else the first.
     let usable: Vec<_> = found.iter().filter(fits).collect();
+    // Salt's own timeout for this connection.
     let patience = std::time::Duration::from_secs(2);
     let answers = usable.iter().find(|found| TcpStream::connect_timeout(found, patience).is_ok());
     match answers.or(usable.first()) {

@@ -21,6 +21,7 @@ pub fn quote(call: &mut CallArgs) -> Result<Value, Error> {
     let text = text(&txt)?;
     let safe = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
     Ok(Value::from(match text.is_empty() || !text.chars().all(safe) {
+        // Python's shlex.quote(): a quote is closed, quoted in the other kind, and opened again.
         true => format!("'{}'", text.replace('\'', "'\"'\"'")),
         false => text.to_string(),
     }))
@@ -28,6 +29,7 @@ pub fn quote(call: &mut CallArgs) -> Result<Value, Error> {
 
 pub fn uuid(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("uuid_", [("val", None)])?;
+    // The namespace in Salt's code: the same input must give the same id on every minion and in Salt.
     const NAMESPACE: [u8; 16] =
         [0x91, 0x63, 0x3e, 0xbf, 0x1c, 0x86, 0x5e, 0x33, 0x93, 0x5a, 0x28, 0x06, 0x1f, 0x4b, 0x48, 0x0e];
     let mut input = NAMESPACE.to_vec();
@@ -35,6 +37,7 @@ pub fn uuid(call: &mut CallArgs) -> Result<Value, Error> {
     let digest = digest(MessageDigest::sha1(), &input)?;
     let mut id = [0; 16];
     id.copy_from_slice(&digest[..16]);
+    // Version 5 and the variant of RFC 4122.
     id[6] = id[6] & 0x0f | 0x50;
     id[8] = id[8] & 0x3f | 0x80;
     let hex = hex(&id);
@@ -104,6 +107,7 @@ pub fn hmac(call: &mut CallArgs) -> Result<Value, Error> {
     let params = [("string", None), ("shared_secret", None), ("challenge_hmac", None)];
     let [string, secret, challenge] = call.bind("hmac_signature", params)?;
     let valid = STANDARD.encode(hmac_of(&string, &secret)?);
+    // As in Salt, not in constant time: the template's author chooses all three inputs.
     Ok(Value::Bool(valid.as_bytes() == &*bytes_of(&challenge)?))
 }
 
@@ -154,6 +158,7 @@ pub(crate) fn integer(text: &str, base: u32) -> Option<BigInt> {
         Some("0x" | "0X") if base == 16 => digits[2..].strip_prefix('_').unwrap_or(&digits[2..]),
         _ => digits,
     };
+    // Python allows single underscores between digits only.
     let lonely = digits.starts_with('_') || digits.ends_with('_') || digits.contains("__");
     let digits: String = digits.chars().filter(|letter| *letter != '_').collect();
     if lonely || digits.is_empty() || !digits.chars().all(|letter| letter.is_digit(base)) {
@@ -179,6 +184,7 @@ fn float(text: &str) -> Option<f64> {
 pub fn to_num(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("to_num", [("text", None)])?;
     Ok(match &value {
+        // Salt tries `int()` first, which cuts a float.
         Value::Float(number) if number.is_finite() => Value::Int(number.trunc() as i64),
         Value::Bool(flag) => Value::Int(i64::from(*flag)),
         Value::Int(_) | Value::Big(_) => value,
@@ -230,6 +236,7 @@ pub fn to_snake_case(call: &mut CallArgs) -> Result<Value, Error> {
     }
     let mut out: String = letters[0].to_lowercase().collect();
     for (at, letter) in letters.iter().enumerate().skip(1) {
+        // The last capital of a run begins the next word: `HTTPServer` is `http_server`.
         let behind = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
         if letter.is_uppercase() && (letters[at - 1].is_lowercase() || behind) {
             out.push('_');
@@ -253,6 +260,7 @@ pub fn human_to_bytes(call: &mut CallArgs) -> Result<Value, Error> {
         Some(power) => power as u32,
         None => return Ok(Value::Int(0)),
     };
+    // `MB` is a power of two unless `handle_metric` is set; `MiB` always is.
     let decimal = match &unit[1..] {
         "b" if power > 0 => metric,
         "" => false,
@@ -335,6 +343,7 @@ pub fn mac_str_to_bytes(call: &mut CallArgs) -> Result<Value, Error> {
     let letters: Vec<char> = text.chars().collect();
     let digits: String = match letters.len() {
         12 => text.to_string(),
+        // Salt takes the third character for the separator, whichever it is.
         17 => letters.iter().filter(|letter| **letter != letters[2]).collect(),
         _ => return Err(Error::value_error("Invalid MAC address")),
     };

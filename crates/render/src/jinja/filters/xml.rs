@@ -19,7 +19,7 @@ fn no_tree() -> Error {
     Error::runtime("Value is not a dict or list. Cannot render as XML")
 }
 
-/// The pairs of tag and content that a value stands for.
+/// Returns the pairs of tag and content in a value.
 fn pairs(value: &Value) -> Result<Vec<(Value, Value)>, Error> {
     let of_list = |items: Vec<Value>| match items.first() {
         Some(Value::Str(_) | Value::Markup(_)) if items.len() == 2 => {
@@ -37,12 +37,13 @@ fn pairs(value: &Value) -> Result<Vec<(Value, Value)>, Error> {
     }
 }
 
-/// Adds elements to a parent. The last one made is what Salt goes on with.
+/// Appends elements to a parent. Salt continues with the last one it made.
 fn grow(state: &mut State, pairs: Vec<(Value, Value)>, into: &mut Vec<Element>, depth: usize) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(Error::new(jinja::ErrorKind::Recursion, "maximum recursion depth exceeded"));
     }
     for (tag, content) in pairs {
+        // A list repeats its tag for each item.
         if let Value::List(items) = &content {
             for item in items.to_vec() {
                 grow(state, vec![(tag.clone(), item)], into, depth + 1)?;
@@ -110,6 +111,7 @@ pub fn xml(call: &mut CallArgs) -> Result<Value, Error> {
     }
     let mut roots = Vec::new();
     grow(call.state, pairs(&value)?, &mut roots, 0)?;
+    // Salt overwrites its root with each element it makes, so that only the last one is printed.
     let Some(root) = roots.last() else {
         return Err(Error::type_error("a bytes-like object is required, not 'NoneType'"));
     };
