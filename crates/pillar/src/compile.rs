@@ -30,6 +30,8 @@ impl<'a> Compilation<'a> {
         let settings = &compiler.settings;
         let own = |text: &str| text.to_owned();
         let saltenv = request.saltenv.map(own).or_else(|| compiler.saltenv.clone());
+        // An environment in the request always wins. The option `pillarenv_from_saltenv` only fills a missing one, and
+        // then hides the master's own `pillarenv`, even if there is no saltenv.
         let configured = if settings.pillarenv_from_saltenv && request.pillarenv.is_none() {
             request.saltenv.map(own)
         } else {
@@ -59,18 +61,21 @@ impl<'a> Compilation<'a> {
         let from_caller = self.request.pillar_override.unwrap_or(&empty);
         let first = self.compiler.settings.ext_pillar_first;
         let mut errors = Vec::new();
+        // With `ext_pillar_first` the external data is already there when files are rendered and matched, so templates
+        // and targets may use it. Otherwise external pillars see the data of the files.
         let before =
             if first { self.external(from_caller.clone(), &mut errors).unwrap_or_default() } else { Map::new() };
         let mut pillar = self.files(&before, first, &mut errors);
         if first {
             pillar = self.merged(before, &pillar);
         } else if let Some(with_external) = self.external(pillar.clone(), &mut errors) {
+            // `external()` has merged the data of the files in already: replacing whole entries is enough.
             pillar.update(with_external);
         }
         self.finish(pillar, errors, from_caller)
     }
 
-    /// Compiles only the part from files.
+    /// Compiles the pillar from files only, without external pillars.
     pub fn run_files(&self) -> Map {
         let mut errors = Vec::new();
         let pillar = self.files(&Map::new(), false, &mut errors);
@@ -78,11 +83,12 @@ impl<'a> Compilation<'a> {
         self.finish(pillar, errors, self.request.pillar_override.unwrap_or(&empty))
     }
 
-    /// Compiles the part from files. Templates, and targets by pillar, see what was compiled before.
+    /// Compiles the part from files. Templates, and targets that match on pillar, see the data compiled `before`.
     fn files(&self, before: &Map, external_first: bool, errors: &mut Vec<String>) -> Map {
         let mut files = Files::new(self.compiler, self.roots.clone());
         let wanted = RequestedEnvs { saltenv: self.request.saltenv, pillarenv: self.pillarenv.as_deref() };
         let mut top_errors = Vec::new();
+        // As in Salt, the templates of top files see no pillar, even with `ext_pillar_first`; only the targets do.
         let nothing = self.reader(Map::new());
         let top = Top::gather(self.compiler, &files, &nothing, &wanted, &mut top_errors);
         let facts = Facts { id: self.request.id, grains: &self.grains, pillar: before };
@@ -96,7 +102,7 @@ impl<'a> Compilation<'a> {
         pillar
     }
 
-    /// Reads only the top files.
+    /// Reads the top files without rendering the files they name.
     pub fn top(&self, files: &Files, wanted: &RequestedEnvs, errors: &mut Vec<String>) -> Top {
         Top::gather(self.compiler, files, &self.reader(Map::new()), wanted, errors)
     }
@@ -112,6 +118,7 @@ impl<'a> Compilation<'a> {
     }
 
     fn finish(&self, mut pillar: Map, errors: Vec<String>, from_caller: &Map) -> Map {
+        // Off by default: this sends the whole configuration of the master, with its passwords, to every minion.
         if self.compiler.settings.pillar_opts {
             let mut options = self.options();
             options.insert("saltversion", exec::VERSION);
@@ -121,6 +128,8 @@ impl<'a> Compilation<'a> {
             for error in &errors {
                 tracing::error!(minion = self.request.id, "Pillar render error: {error}");
             }
+            // A minion refuses to apply states while this entry exists. Otherwise it would configure itself from half a
+            // pillar.
             pillar.insert("_errors", errors);
         }
         if !from_caller.is_empty() {
@@ -129,11 +138,12 @@ impl<'a> Compilation<'a> {
         self.decrypted(pillar)
     }
 
-    /// Decrypts what the option `decrypt_pillar` names.
+    /// Decrypts the values that the option `decrypt_pillar` lists.
     fn decrypted(&self, mut pillar: Map) -> Map {
         let Some(wanted) = self.compiler.options.get("decrypt_pillar").filter(|wanted| wanted.truthy()) else {
             return pillar;
         };
+        // After everything else, so that values from external pillars and from the command line are decrypted too.
         let gpg = render::Gpg::of(&self.compiler.options, &self.grains, &pillar);
         let errors = decrypt::decrypt(&mut pillar, wanted, &self.compiler.options, &gpg);
         if errors.is_empty() {
@@ -159,6 +169,7 @@ impl<'a> Compilation<'a> {
                 errors.push("The \"ext_pillar\" option is malformed".into());
                 return None;
             };
+            // As in Salt, only the first name in an entry can be excluded.
             let first = entry.keys().next().map(Value::to_string).unwrap_or_default();
             if self.compiler.excluded.contains(&first) {
                 continue;
@@ -169,6 +180,8 @@ impl<'a> Compilation<'a> {
                 match self.one_external(&name, arguments, &pillar) {
                     Ok(Some(more)) => found = Some(more),
                     Ok(None) => {}
+                    // One source that fails does not take the data of the others away, but the minion has to learn that
+                    // data is missing.
                     Err(why) => errors.push(format!("Failed to load ext_pillar {name}: {why}")),
                 }
             }
@@ -195,7 +208,7 @@ impl<'a> Compilation<'a> {
         ext::load(name, &call)
     }
 
-    /// Returns the external pillars that the minion requests, if all of them are allowed.
+    /// Returns the external pillars that the minion requests; `None` if there are none or one of them is not allowed.
     fn on_demand(&self) -> Option<Map> {
         let asked = self.request.ext.filter(|asked| !asked.is_empty())?;
         let allowed = &self.compiler.settings.on_demand_ext_pillar;
@@ -204,6 +217,7 @@ impl<'a> Compilation<'a> {
         if refused.is_empty() {
             return Some(asked.clone());
         }
+        // One refused name rejects the whole request, as in Salt: part of the data could mislead the minion's states.
         refused.sort();
         tracing::error!(
             "The following ext_pillar modules are not allowed for on-demand pillar data: {}. Valid on-demand ext_pillar \
@@ -226,6 +240,7 @@ impl<'a> Compilation<'a> {
         options.insert("grains", (*self.grains).clone());
         options.insert("saltenv", self.saltenv.clone());
         options.insert("pillarenv", self.pillarenv.clone());
+        // Templates are rendered on the master, which reads included files from its own directories.
         options.insert("file_client", "local");
         options.insert("state_top", top_address(&self.compiler.state_top));
         options
@@ -240,6 +255,7 @@ fn top_address(top: &str) -> String {
 impl ExternalCall<'_> {
     /// Compiles a pillar from the files in other directories, with their own top files, and without external pillars.
     pub fn compile(&self, roots: Roots, pillarenv: Option<&str>) -> Map {
+        // Values from the command line are merged once, by the compilation around this one.
         let request = Request { pillarenv, pillar_override: None, ext: None, ..*self.request };
         Compilation::new(self.compiler, &request).of_roots(roots).run_files()
     }

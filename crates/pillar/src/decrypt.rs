@@ -13,11 +13,14 @@ pub(crate) fn decrypt(pillar: &mut Map, wanted: &Value, options: &Map, gpg: &Gpg
     let default = options.get_str("decrypt_pillar_default").unwrap_or("gpg");
     let allowed: Vec<String> = match options.get("decrypt_pillar_renderers") {
         Some(Value::List(names)) => names.iter().map(Value::to_string).collect(),
+        // Renderers such as `py` run code, and pillar values may come from sources that others control. Only decryption
+        // is allowed unless the option says otherwise.
         _ => vec!["gpg".to_owned()],
     };
     let mut errors = Vec::new();
     for (key, renderer) in entries {
         let Some(found) = find(pillar, &key, delimiter) else {
+            // The option lists the keys of all minions, so each minion lacks most of them. This is no error.
             tracing::debug!("Pillar key {key} not present");
             continue;
         };
@@ -38,7 +41,7 @@ pub(crate) fn decrypt(pillar: &mut Map, wanted: &Value, options: &Map, gpg: &Gpg
     errors
 }
 
-/// Returns the keys with their renderers, from a map or from a list of keys and maps.
+/// Returns the keys with their renderers. The option is a map of them, or a list of keys and such maps.
 fn entries(wanted: &Value) -> Vec<(String, Option<String>)> {
     let pair = |(key, renderer): (&Value, &Value)| {
         (key.to_string(), Some(renderer).filter(|renderer| renderer.truthy()).map(Value::to_string))
@@ -78,6 +81,7 @@ mod tests {
         let mut pillar = map! { "a" => map! { "b" => "plain" }, "c" => list!["x"] };
         let before = pillar.clone();
         let errors = decrypt(&mut pillar, &wanted, &options, &gpg);
+        // Values without ciphertext, and those that could not be decrypted, stay as they were.
         assert_eq!(pillar, before);
         errors
     }

@@ -58,7 +58,7 @@ impl ExternalCall<'_> {
         options
     }
 
-    /// Merges the data of one source into the earlier data.
+    /// Merges the data of a further source into `first`, as the options configure it.
     pub(crate) fn merged(&self, first: Map, second: &Map) -> Map {
         let settings = &self.compiler.settings;
         let strategy = Strategy::from_name(&settings.pillar_source_merging_strategy, &self.compiler.renderer);
@@ -73,6 +73,7 @@ impl ExternalCall<'_> {
                 None => Ok(map.clone()),
             },
             Value::List(items) if items.len() > names.len() => {
+                // Python counts the minion id and the pillar too, which Salt passes first.
                 let takes = names.len() + 2;
                 Err(format!("ext_pillar() takes {takes} positional arguments but {} were given", items.len() + 2))
             }
@@ -95,12 +96,14 @@ impl ExternalCall<'_> {
     }
 }
 
-/// Salt's external pillars that Saltern does not have, or that nobody has added. Omitting them silently would remove data from
+/// Salt's external pillars that Saltern does not have, or that the program did not add. Omitting them silently would
+/// remove data from
 /// minions.
 const MISSING: [&str; 8] = ["git", "libvirt", "mysql", "pillar_ldap", "postgres", "reclass", "saltclass", "vault"];
 
 /// Loads one external pillar; `None` if its name is unknown.
 pub(crate) fn load(name: &str, call: &ExternalCall) -> Result<Option<Map>, String> {
+    // Before the built-in names: an external pillar that was added, such as `git`, is no longer missing.
     if let Some(external) = call.compiler.externals.iter().find(|external| external.name() == name) {
         return external.load(call).map(Some);
     }
@@ -147,6 +150,7 @@ fn extra_minion_data(call: &ExternalCall) -> Result<Map, String> {
     for key in include.as_list().unwrap_or_default().iter().map(Value::to_string) {
         let value = Value::Map(data.clone());
         if let Some(value) = value.traverse(&key, ":") {
+            // As in Salt, a nested value keeps its path in the pillar.
             let below = key.split(':').rev().fold(value.clone(), |inner, part| map! { part => inner }.into());
             found.update(below.into_map().unwrap_or_default());
         }

@@ -39,6 +39,8 @@ impl<'a> Files<'a> {
     /// Returns a file by its path in an environment.
     pub fn find(&self, path: &str, env: &str) -> Option<PathBuf> {
         let path = path.trim_start_matches('/');
+        // Names in top files and includes may be built from grains, which the minion controls. They must not lead out
+        // of the roots.
         if path.split('/').any(|part| part == "..") || path.contains('\0') {
             return None;
         }
@@ -67,10 +69,11 @@ impl<'a> Files<'a> {
         names
     }
 
-    /// Collects names. Links are followed, but not circular ones.
+    /// Collects the names of SLS files below a directory. Follows symbolic links, except circular ones.
     fn collect(&self, directory: &Path, prefix: &str, open: &mut Vec<(u64, u64)>, names: &mut BTreeSet<String>) {
         let Ok(state) = std::fs::metadata(directory) else { return };
         let identity = (state.dev(), state.ino());
+        // Compared by device and inode, because the path of a circular link is different in every round.
         if open.contains(&identity) {
             return;
         }

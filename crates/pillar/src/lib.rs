@@ -44,14 +44,14 @@ pub struct Compiler {
     excluded: Vec<String>,
     options: Map,
     limits: render::Limits,
-    /// Whether templates may use other delimiters than Jinja's default ones.
+    /// Whether the options change Jinja's delimiters, so that a template cannot be recognised by the default ones.
     own_marks: bool,
     known: read::Known,
     world: Arc<dyn World>,
     externals: Vec<Arc<dyn External>>,
 }
 
-/// The minion whose pillar is compiled, and how.
+/// A request for the pillar of one minion.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// The minion's id.
@@ -114,7 +114,7 @@ impl Compiler {
         })
     }
 
-    /// Adds functions for templates.
+    /// Sets the functions that templates and external pillars may call.
     pub fn with_world(mut self, world: Arc<dyn World>) -> Self {
         self.world = world;
         self
@@ -157,6 +157,7 @@ impl Compiler {
         const ANY: &str = "__env__";
         let Some(template) = self.settings.pillar_roots.get(ANY) else { return self.settings.pillar_roots.clone() };
         let env = env.unwrap_or("base");
+        // The minion names the environment, and it becomes part of a path on the master.
         let plain = env.split('/').all(|part| !matches!(part, "" | "." | "..")) && !env.contains('\0');
         let mut roots = Vec::new();
         for (name, directories) in self.settings.pillar_roots.iter().filter(|(name, _)| *name != ANY) {

@@ -34,6 +34,7 @@ impl Strategy {
             }
             "" | "smart" => Strategy::Recurse,
             other => {
+                // As in Salt, this fallback ignores `pillar_merge_lists`, unlike the real `recurse`.
                 tracing::warn!("Unknown merging strategy '{other}', fallback to recurse");
                 Strategy::None
             }

@@ -13,7 +13,7 @@ use value::{Map, Value};
 
 use crate::Compiler;
 
-/// Cached files, with the state that tells whether they have changed.
+/// Cached files, with the file status by which a change is noticed.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<HashMap<PathBuf, (Stamp, Cached)>>);
 
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Returns the renderer, with the minion's grains and the pillar as it is before its files.
+    /// Returns the renderer. Its templates see the minion's grains, and the pillar from before the files.
     pub fn renderer(&self) -> &Renderer {
         self.renderer.get_or_init(|| {
             let roots = self.roots.clone();
@@ -110,12 +110,15 @@ impl<'a> Reader<'a> {
 
 impl Known {
     fn get(&self, path: &Path, read: impl FnOnce() -> Result<Cached, Error>) -> Result<Cached, Error> {
+        // Before the content is read: a file that changes in between has an outdated stamp and is read again next time.
         let state = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
         let stamp = Stamp { modified: state.modified().ok(), inode: state.ino(), len: state.len() };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, kept)) = lock().get(path).filter(|(known, _)| *known == stamp) {
             return Ok(kept.clone());
         }
+        // Without the lock, which would make all minions wait for one file. Two requests may thus read the same file;
+        // either result is right.
         let kept = read()?;
         lock().insert(path.to_owned(), (stamp, kept.clone()));
         Ok(kept)
@@ -130,11 +133,13 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 /// `#jinja2:` may define delimiters of the file's own.
 pub(crate) fn is_static(text: &str, default: &str, limits: &Limits) -> bool {
     let first = text.lines().next().unwrap_or_default();
+    // A line that names an invalid renderer fails in the same way for every minion.
     let Ok(steps) = render::pipeline(first, default, limits) else { return true };
     let marked = ["{{", "{%", "{#", "#jinja2:"].iter().any(|mark| text.contains(mark));
     steps.iter().all(|step| match step.name.as_str() {
         "jinja" => !marked,
         "yaml" | "json" => true,
+        // Other renderers may run code, or decrypt: plaintext of secrets is not kept in memory.
         _ => false,
     })
 }

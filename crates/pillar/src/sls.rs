@@ -18,7 +18,7 @@ pub(crate) struct Renderer<'a, 'f> {
     pub strategy: Strategy,
     pub may_be_missing: &'f HashMap<String, HashSet<String>>,
     pub errors: Vec<String>,
-    /// Files that were rendered for the environment, without their includes.
+    /// The data of files that were rendered for the current environment, without their includes.
     read: HashMap<String, Value>,
     /// The current depth of includes.
     depth: usize,
@@ -43,6 +43,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
     pub fn render(&mut self, start: Map, matches: Vec<(String, Vec<String>)>) -> Map {
         let mut pillar = start;
         for (env, wanted) in self.in_order(matches) {
+            // The same name is another file in the next environment.
             self.read.clear();
             for name in self.expand(&wanted, &env) {
                 let mut errors = Vec::new();
@@ -58,10 +59,11 @@ impl<'a, 'f> Renderer<'a, 'f> {
         pillar
     }
 
-    /// Environments in `env_order` come first, in that order, so that later ones win.
+    /// Sorts the environments: first those in `env_order`, then the others as they were. Later ones win when merged.
     fn in_order(&self, mut matches: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
         let order = &self.compiler.env_order;
         let place = |env: &String| order.iter().position(|known| known == env).unwrap_or(usize::MAX);
+        // The sort is stable, so environments outside `env_order` keep their order.
         matches.sort_by_key(|(env, _)| place(env));
         matches
     }
@@ -117,6 +119,8 @@ impl<'a, 'f> Renderer<'a, 'f> {
             }
             None => Vec::new(),
         };
+        // Before the includes are read, so that a file that includes itself, directly or not, finds this entry and
+        // stops.
         self.read.insert(name.to_owned(), Value::Map(content.clone()));
         if includes.is_empty() || self.depth >= DEPTH_LIMIT {
             return Some(content.into());
@@ -215,6 +219,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
             let glob = Glob::new(pattern);
             known.iter().filter(|name| glob.matches(name)).cloned().collect::<Vec<_>>()
         };
+        // A pattern is matched before and after it is resolved, as in Salt, so a relative name may include two files.
         let mut names = matching(&name.trim_start_matches('.').replace('/', "."));
         let full = match name.strip_prefix('.') {
             Some(rest) => package.iter().copied().chain([rest]).collect::<Vec<_>>().join("."),

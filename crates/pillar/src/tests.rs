@@ -123,6 +123,7 @@ fn trees_become_the_recorded_pillar() {
             differences.push(format!("{name}:\n  {found:?}\n  recorded {expected:?}"));
         }
     }
+    // A truncated recording must not pass.
     assert!(cases.len() > 100, "only {} cases", cases.len());
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), cases.len(), differences.join("\n"));
 }

@@ -115,6 +115,8 @@ impl Top {
                         self.add_target(env, target, entries)?;
                     }
                 }
+                // Python loops over an empty list or string without an error, but fails to look up targets in other
+                // ones.
                 Value::List(targets) if targets.is_empty() => {}
                 Value::Str(targets) if targets.is_empty() => {}
                 _ => return None,
@@ -258,7 +260,7 @@ fn read_included(
     }
 }
 
-/// Returns the environments whose top files count.
+/// Returns the environments whose top files are read.
 fn envs(compiler: &Compiler, files: &Files, wanted: &RequestedEnvs) -> Vec<String> {
     if let Some(env) = wanted.pillarenv {
         return if has(&files.roots, env) { vec![env.to_owned()] } else { Vec::new() };

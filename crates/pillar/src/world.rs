@@ -1,4 +1,4 @@
-//! What pillar files and external pillars may use beside their own text.
+//! The environment of templates and external pillars: functions, options, grains.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use exec::{Agent, Context, Error, Job, MasterStatus, Refresh, Registry, Result, 
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
-/// The program around a compiler: it knows which execution functions there are.
+/// The program that embeds a compiler, and provides its execution functions.
 pub trait World: Send + Sync {
-    /// Makes the context that templates and external pillars of one minion run in.
+    /// Returns the context in which templates and external pillars of one minion run.
     fn context(&self, opts: Arc<Map>, grains: Arc<Map>, pillar: Arc<Map>) -> Context;
 }
 
-/// Any agent is a world: its functions are those of the pillar.
+/// A closure that returns an agent is a world with the functions of that agent.
 impl<T: Fn(&Map) -> Arc<dyn Agent> + Send + Sync> World for T {
     fn context(&self, opts: Arc<Map>, grains: Arc<Map>, pillar: Arc<Map>) -> Context {
         let agent = self(&grains);
@@ -20,12 +20,12 @@ impl<T: Fn(&Map) -> Arc<dyn Agent> + Send + Sync> World for T {
     }
 }
 
-/// A world without functions.
+/// Returns an agent without functions.
 pub(crate) fn bare(_grains: &Map) -> Arc<dyn Agent> {
     Arc::new(Bare::default())
 }
 
-/// An agent with functions, but without anybody to talk to.
+/// An agent with functions, but without a master: requests fail.
 #[derive(Default)]
 pub struct Bare {
     registry: Registry,
@@ -33,7 +33,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// An agent with these functions.
+    /// Returns an agent with these functions.
     pub fn new(registry: Registry) -> Self {
         Bare { registry, states: Registry::default() }
     }

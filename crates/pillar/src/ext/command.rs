@@ -12,6 +12,7 @@ pub fn json(call: &ExternalCall) -> Result<Map, String> {
         tracing::error!("JSON data from {command} failed to parse: {why}");
         Ok(Map::new())
     };
+    // `cmd.run` uses no shell by default, so pipes and variables in the command are not interpreted.
     match run(call, "cmd.run", &command, map! {}) {
         Ok(output) => match render::python::json::loads(&output) {
             Ok(value) => as_map(value),

@@ -27,7 +27,7 @@ struct Tree<'a> {
     call: &'a ExternalCall<'a>,
     follow: bool,
     keep_newline: KeepNewline,
-    /// The renderer of files, if they are rendered.
+    /// The renderer and the default pipeline, if files are rendered.
     templates: Option<(render::Renderer, Option<String>)>,
 }
 
@@ -66,6 +66,8 @@ fn merged(first: Map, second: &Map) -> Map {
 /// Returns a renderer with the arguments' lists of allowed renderers in place of the options'.
 fn renderer(call: &ExternalCall, arguments: &Map) -> (render::Renderer, Option<String>) {
     let mut ctx = call.ctx.clone();
+    // The master's lists are replaced even by empty ones: an administrator may allow other renderers here than for SLS
+    // files.
     let mut opts = (*ctx.opts).clone();
     for name in ["renderer_blacklist", "renderer_whitelist"] {
         opts.insert(name, arguments.get(name).cloned().unwrap_or_default());
@@ -75,7 +77,7 @@ fn renderer(call: &ExternalCall, arguments: &Map) -> (render::Renderer, Option<S
     (render::Renderer::new(ctx, std::sync::Arc::new(render::NoFiles)), default)
 }
 
-/// A relative directory is looked up in all directories of the pillar's environment.
+/// Returns the directories to read. A relative one is looked up in each directory of the pillar environment.
 fn directories(call: &ExternalCall, root: &Path) -> Vec<PathBuf> {
     if root.is_absolute() {
         return vec![root.to_owned()];
@@ -126,6 +128,7 @@ impl Tree<'_> {
             }
         }
         let id = self.call.id;
+        // The minion chooses its id, which becomes part of a path here: it must not read the files of other minions.
         if id.contains('/') || matches!(id, "" | "." | "..") {
             return Ok(pillar);
         }
@@ -148,6 +151,7 @@ impl Tree<'_> {
         let inner = |name: &str| if prefix == "." { name.to_owned() } else { format!("{prefix}/{name}") };
         for name in directories {
             let full = directory.join(&name);
+            // A directory that is not entered still appears, as an empty map.
             let enter = depth < MAX_DEPTH && (self.follow || !full.is_symlink());
             let content = if enter { self.directory(&full, &inner(&name), depth + 1)? } else { Map::new() };
             map.insert(name, content);
@@ -171,6 +175,7 @@ impl Tree<'_> {
         if content.last() == Some(&b'\n') && !self.keep_newline.keeps(path) {
             content.pop();
         }
+        // Without rendering, the content stays bytes: these may be keys or archives instead of text.
         let Some((renderer, default)) = &self.templates else { return Ok(Value::bytes(content)) };
         let text = String::from_utf8(content).map_err(|_| format!("{} is not valid UTF-8", full.display()))?;
         let request = Request {
@@ -187,6 +192,7 @@ impl Tree<'_> {
 fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    // `read_dir` returns names in no particular order, but the order of the pillar should not change between runs.
     names.sort();
     names
 }

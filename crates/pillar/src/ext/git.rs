@@ -11,14 +11,14 @@ use value::{Map, Value};
 
 use super::{External, ExternalCall};
 
-/// All `git` entries in `ext_pillar`, with their remotes.
+/// The remotes of all `git` entries in `ext_pillar`.
 pub struct GitExternal {
     options: Map,
     cachedir: PathBuf,
     /// Whether to fetch a remote when it is first needed, because on a minion without a master nobody else does.
     fetches: bool,
     known: Mutex<Vec<(Value, Arc<GitPillar>)>>,
-    /// When a remote was last fetched on demand.
+    /// The time at which each remote was last fetched on demand, by its id.
     fetched: Mutex<HashMap<String, Instant>>,
 }
 
@@ -66,7 +66,7 @@ impl GitExternal {
         }
     }
 
-    /// Like `of_master`, and fetches remotes when they are first needed.
+    /// Makes this external pillar fetch remotes when they are needed, for programs without a background task that does.
     pub fn fetching(self) -> Self {
         GitExternal { fetches: true, ..self }
     }
@@ -106,6 +106,8 @@ impl GitExternal {
     /// Fetches a remote that is needed now. Others that need it wait too, instead of compiling without it.
     fn fetch_needed(&self, source: &GitPillar, repository: &Repository) {
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        // Checked again under the lock: whoever waited for it finds that another request has just fetched the remote,
+        // or failed to.
         let lately = fetched.get(repository.id()).is_some_and(|at| at.elapsed() < PAUSE);
         if lately || !(self.fetches || is_empty(repository)) {
             return;
@@ -139,6 +141,7 @@ impl External for GitExternal {
         let directories = source.directories(&RequestedEnvs { pillarenv: call.pillarenv, saltenv: call.saltenv });
         let mut pillar = Map::new();
         for (number, directory) in directories.iter().enumerate() {
+            // Directories that are mounted elsewhere only serve as includes of others.
             let other = call.pillarenv.is_some_and(|env| !env.is_empty() && env != directory.env);
             if directory.mounted || other {
                 continue;

@@ -10,6 +10,7 @@ const PARAMETERS: [&str; 7] = ["url", "with_grains", "header_dict", "auth", "use
 pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
     let mut arguments = call.named(&PARAMETERS)?;
     let url = arguments.remove("url").ok_or("ext_pillar() missing 1 required positional argument: 'url'")?;
+    // Quoted, because minions choose their ids: one with `?` or `#` could request another resource.
     let mut url = url.to_string().replace("%s", &quote(call.id));
     if arguments.get("with_grains").is_some_and(Value::truthy) {
         let Some(filled) = with_grains(&url, call) else { return Ok(Map::new()) };
@@ -26,6 +27,7 @@ pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
     let mut answer = answer.into_map().unwrap_or_default();
     let Some(found) = answer.remove("dict") else {
         tracing::error!("Error on minion '{}' http query: {}", call.id, without_secrets(&url));
+        // The body may contain secrets even if it could not be parsed, so it is not logged.
         for (key, value) in answer.iter().filter(|(key, _)| key.as_str() != Some("body")) {
             tracing::error!("{key}: {value}");
         }
@@ -55,6 +57,7 @@ fn with_grains(url: &str, call: &ExternalCall) -> Option<String> {
             return None;
         };
         filled.push_str(before);
+        // Grains come from the minion and are as untrusted as its id.
         filled.push_str(&quote(&value.to_string()));
         rest = behind;
     }

@@ -11,9 +11,12 @@ pub fn with_id(command: &str, id: &str) -> Result<String, String> {
     if id.starts_with('-') {
         return Err(format!("the command is not run for the minion id {id:?}, which it would read as an option"));
     }
+    // Most ids need no quotes anywhere, so commands of any form work for them.
     if id.chars().all(is_plain) {
         return Ok(command.replace("%s", id));
     }
+    // Inside these, quoting depends on a nesting that the scanner below does not follow. Refusing is better than
+    // guessing: a wrong guess lets a minion run commands on the master.
     if ["`", "$(", "<<", "$'"].iter().any(|nested| command.contains(nested)) {
         return Err(format!(
             "the command is not run for the minion id {id:?}: it has characters that a shell reads, and cannot be quoted \
@@ -30,6 +33,7 @@ pub fn with_id(command: &str, id: &str) -> Result<String, String> {
         }
         line.push(letter);
         rest = &rest[letter.len_utf8()..];
+        // An escaped quote opens and closes nothing. Between single quotes, a backslash is an ordinary character.
         if letter == '\\' && quoted != Quoted::Single {
             let next = rest.chars().next();
             line.extend(next);
@@ -87,6 +91,7 @@ mod tests {
 
     #[test]
     fn a_shell_takes_any_id_literally() {
+        // A real shell is the judge: an injected command would print something else than the id.
         for id in ["web1", "a;echo hit", "$(echo hit)", "a'b", "a\"b", "a b", "`echo hit`", "a&&echo hit", "*", "a\\'b"]
         {
             for command in

@@ -133,6 +133,7 @@ impl<'a> Stack<'a> {
                 let data = yaml::load(&text, &shown)
                     .map_err(|error| format!("Stack pillar yaml parsing error in {shown}:\n{error}\n{text}"))?;
                 if let Value::Map(entry) = data {
+                    // Merged at once, because the templates of later files see the stack so far.
                     stack = merge(stack, entry, 0)?;
                 }
             }
@@ -166,7 +167,7 @@ fn items(text: &str) -> Vec<String> {
     items.into_iter().filter(|item| !item.trim().is_empty()).collect()
 }
 
-/// Removes the keys that control merging.
+/// Removes the keys that control merging, so that they do not end up in the pillar.
 fn cleaned(value: Value, depth: usize) -> Value {
     match value {
         Value::Map(mut map) if depth < MAX_DEPTH => {
@@ -199,6 +200,7 @@ fn merge(mut stack: Map, mut entry: Map, depth: usize) -> Result<Map, String> {
             continue;
         };
         let (mut below, mut above) = (std::mem::take(present), value);
+        // What is there takes precedence, so the two swap their roles.
         if strategy == Strategy::MergeFirst {
             (below, above) = (cleaned(above, 0), below);
         }
