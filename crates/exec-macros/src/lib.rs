@@ -1,6 +1,6 @@
 //! The `#[function]` attribute.
 //!
-//! It only binds arguments. From
+//! It generates the code that binds arguments, and nothing else. From
 //!
 //! ```text
 //! /// Returns the text it was given.
@@ -17,7 +17,7 @@ use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
 use syn::{FnArg, ItemFn, LitStr, Pat, PatType, Type, parse_macro_input};
 
-/// Makes a table entry of an execution function. See the crate's documentation.
+/// Generates the table entry of an execution function. See the documentation of the crate.
 #[proc_macro_attribute]
 pub fn function(attributes: TokenStream, item: TokenStream) -> TokenStream {
     let mut settings = Settings::default();
@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// What the parameters of the function come to.
+/// The generated code for the parameters.
 #[derive(Default)]
 struct Parameters {
     context: Option<Tokens>,
@@ -61,6 +61,7 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
     let doc = documentation(&item);
     let parameters = parameters(&mut item)?;
     let ident = &item.sig.ident;
+    // Functions of Salt that are named like a keyword of Rust are raw identifiers, or end in an underscore.
     let plain = ident.to_string().trim_start_matches("r#").to_owned();
     let constant = format_ident!("{}", plain.trim_end_matches('_').to_uppercase());
     let name = settings.name.as_ref().map_or_else(|| plain.trim_end_matches('_').to_owned(), LitStr::value);
@@ -68,8 +69,10 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
     let (varargs, kwargs) = (option(parameters.varargs), option(parameters.kwargs));
     let context = parameters.context.as_ref().map_or_else(|| quote!(), |context| quote!(<#context>));
     let Parameters { params, takes, names, .. } = parameters;
+    // Functions that never wait may be plain ones; `call` is a future either way.
     let wait = item.sig.asyncness.map(|_| quote!(.await));
     let summary = format!("The table entry of `{name}`.");
+    // Absolute paths only: the code must compile whatever the module imports or defines.
     Ok(quote! {
         #[allow(clippy::too_many_arguments, reason = "the signature is Salt's")]
         #item
@@ -103,6 +106,7 @@ fn documentation(item: &ItemFn) -> String {
         },
         _ => None,
     });
+    // The compiler keeps the space behind `///`, and users see this text.
     let lines: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect();
     lines.join("\n")
 }
@@ -145,14 +149,18 @@ fn add_parameter(found: &mut Parameters, argument: &mut PatType) -> syn::Result<
         }
         kind_name => {
             let take = match (&default, kind_name) {
+                // States and templates often pass null for a text that was not given to them. It means the default
+                // then.
                 (Some(default), Some("String")) => quote!(bound.take_text(#name, || ::value::Value::from(#default))),
                 _ => quote!(bound.take::<#kind>(#name)),
             };
             let default = match (default, kind_name) {
                 (Some(default), _) => quote!(Some(|| ::value::Value::from(#default))),
+                // As in Python's `name=None`: an optional parameter can always be omitted.
                 (None, Some("Option")) => quote!(Some(|| ::value::Value::Null)),
                 (None, _) => quote!(None),
             };
+            // As in Python, a parameter behind `*args` cannot be reached by position.
             let keyword_only = found.varargs.is_some();
             found.params.push(quote!(::exec::Param {
                 name: #name, default: #default, keyword_only: #keyword_only
