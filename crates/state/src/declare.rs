@@ -61,6 +61,7 @@ pub fn states(state: &mut Map, place: Place, errors: &mut Vec<String>) {
                 split_keys(name, body, body.keys().cloned().collect(), &file, errors);
                 set_place(body, place);
             }
+            // Lists that the two functions above have set aside.
             _ if matches!(name.as_str(), Some("__extend__" | "__exclude__")) => {}
             Value::Str(text) if text.contains('.') => {
                 let (module, function) = first_two(text);
@@ -91,6 +92,8 @@ pub fn template(high: &mut Map, template: &str) -> Vec<String> {
                     }
                 }
                 let mut keys: Vec<Value> = body.keys().cloned().collect();
+                // Salt sorts the keys of a single template, but not those of an SLS file. This decides which of two
+                // declarations of one module counts.
                 keys.sort_by_key(Value::to_string);
                 split_keys(name, body, keys, &format!("in template '{template}'"), &mut errors);
             }

@@ -18,7 +18,7 @@ pub use graph::Graph;
 pub use low::{Chunks, Settings};
 pub use run::{How, Run, World};
 
-/// Tells which state functions exist.
+/// A list of the state functions that exist, such as a registry.
 pub trait Known: Send + Sync {
     /// Returns whether a state function of this name exists, such as `service.mod_watch`.
     fn has(&self, fun: &str) -> bool;

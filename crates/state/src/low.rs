@@ -69,6 +69,8 @@ pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>
     let Some(high) = data.as_map_mut().filter(|_| errors.is_empty()) else {
         return Err(errors);
     };
+    // Requisites move to their targets before anything is excluded, so a reference to an excluded state is no error
+    // here.
     let errors = high::requisite_in(high, &settings.disabled_requisites);
     high::apply_exclude(high);
     if !errors.is_empty() {
@@ -78,7 +80,7 @@ pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
-/// Compiles high data that may be incomplete because of earlier errors. New errors are appended to those.
+/// Like [`compile`], for high data that may be incomplete because of earlier `errors`. New errors are appended to them.
 ///
 /// # Errors
 /// All errors, up to the step that cannot continue after them.
@@ -104,7 +106,7 @@ pub fn compile_what_there_is(
     if errors.is_empty() { Ok(chunks) } else { Err(errors) }
 }
 
-/// Compiles complete, verified high data to chunks. Returns the errors beside them.
+/// Compiles complete, verified high data to chunks. Returns the chunks and the errors.
 ///
 /// Declarations are freed as their chunks are made, so that a large tree is not held twice.
 pub fn compile_high_data(high: Map, settings: &Settings) -> (Chunks, Vec<String>) {
@@ -171,12 +173,15 @@ fn lows_of(
         match key.as_str() {
             Some("names") => {
                 for name in value.as_list().unwrap_or_default() {
+                    // A name that occurs twice would give two chunks with the same tag.
                     if !names.contains(&name) {
                         names.push(name);
                     }
                 }
             }
+            // An argument must not change the module of its own declaration.
             Some("state") => {}
+            // As in Salt, a name that is not text falls back to the id.
             Some("name") if value.as_str().is_none() => drop(chunk.insert("name", id.clone())),
             _ => drop(chunk.insert(key.clone(), value.clone())),
         }
@@ -200,6 +205,7 @@ fn lows_of(
             }
             None => drop(live.insert("name", name.clone())),
         }
+        // A fraction of the order, so that names run in the order of the list.
         live.insert("name_order", place + 1);
         live.insert("fun", function.clone());
         lows.push(live);
@@ -207,7 +213,7 @@ fn lows_of(
     lows
 }
 
-/// Applies an entry of `names` that has options of its own.
+/// Applies an entry of `names` that overrides options for this name.
 fn override_by_name(live: &mut Map, entry: &Map) -> Result<(), String> {
     let Some((name, options)) = entry.iter().next() else {
         return Err("The 'names' argument holds an empty dictionary".into());
@@ -289,10 +295,12 @@ fn order(chunks: &mut Chunks, added: &[usize], settings: &Settings) -> Vec<Strin
             continue;
         }
         match chunks.graph.chunk(*index).get("order").and_then(Value::as_i64) {
+            // 100 is Salt's number. States without an order of their own come after the highest explicit one.
             Some(order) if order > cap - 1 && order > 0 => cap = order.saturating_add(100),
             _ => {}
         }
     }
+    // Nothing looks up names from here on, and in a large tree the index takes much memory.
     chunks.graph.forget_names();
     match chunks.graph.order(cap) {
         Ok(order) => chunks.order = order,

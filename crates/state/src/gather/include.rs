@@ -29,6 +29,7 @@ impl Gatherer<'_> {
                 return (Map::new(), vec![format!("SLS '{saltenv}:{sls}' is included more than {DEEPEST} files deep")]);
             }
             let rendered = self.sources.render(sls, saltenv).await;
+            // Marked before its includes are read: two files may include each other.
             if rendered != Err(Failed::NotFound) {
                 self.rendered.insert(format!("{saltenv}:{sls}"));
             }
@@ -46,7 +47,7 @@ impl Gatherer<'_> {
         })
     }
 
-    /// Adds a rendered file and all its includes.
+    /// Processes a rendered file and all its includes. Returns the data and the errors.
     pub(super) async fn take(
         &mut self,
         file: Sls,
@@ -63,6 +64,7 @@ impl Gatherer<'_> {
             Value::Map(state) => state,
             other => {
                 errors.push(format!("SLS {sls} does not render to a dictionary"));
+                // As in Salt, the file that was asked for gets a second message; an included one does not.
                 if depth == 0 {
                     errors.push(format!("Error when rendering state with contents: {other}"));
                 }
@@ -101,6 +103,7 @@ impl Gatherer<'_> {
         state: &mut Map,
         errors: &mut Vec<String>,
     ) {
+        // The states of the file are in the high data already.
         if self.rendered.contains(&format!("{saltenv}:{sls}")) {
             return;
         }
@@ -125,6 +128,7 @@ impl Gatherer<'_> {
     ) -> Result<Vec<(String, String)>, String> {
         let Place { sls, saltenv } = place;
         let (env, include) = match &include {
+            // As with Python's `popitem`, the last entry counts and the others are ignored.
             Value::Map(map) => match map.iter().next_back() {
                 Some((env, include)) => (env.to_string(), include.clone()),
                 None => return Err(format!("Badly formatted include {{}} found in include in SLS '{saltenv}:{sls}'")),
@@ -143,6 +147,7 @@ impl Gatherer<'_> {
             wanted = absolute(&wanted, place, is_init)?;
         }
         let envs = self.envs_with(&env, &wanted, matches).await?;
+        // A file in several environments is ambiguous, unless one of them is that of the including file.
         let here = match envs.as_slice() {
             [one] => one.clone(),
             several if several.iter().any(|env| env == saltenv) => saltenv.to_owned(),
@@ -162,7 +167,10 @@ impl Gatherer<'_> {
                 ));
             }
         };
+        // As in Salt, patterns are expanded by the names in the environment of the including file, even if the file is
+        // in another one.
         let mut files = self.fitting(saltenv, &wanted).await?;
+        // A file that is not listed may still exist, so fetching it decides.
         if files.is_empty() {
             files.push(wanted);
         }
@@ -190,6 +198,7 @@ fn absolute(wanted: &str, place: Place, is_init: bool) -> Result<String, String>
     let rest = wanted.trim_start_matches('.');
     let levels = wanted.len() - rest.len();
     let mut parts: Vec<&str> = place.sls.split('.').collect();
+    // `init.sls` is named like its directory, so it lies one level deeper than its name says.
     if is_init {
         parts.push("init");
     }

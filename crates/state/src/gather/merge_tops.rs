@@ -36,6 +36,7 @@ fn is_env(env: &Value, name: &str) -> bool {
 
 fn add(top: &mut Map, env: &Value, targets: &Value) -> Result<(), String> {
     let targets = targets.as_map().ok_or(NO_TARGETS)?;
+    // An empty section does not count as a definition of the environment, so another top file may still supply it.
     if targets.is_empty() {
         return Ok(());
     }
@@ -72,6 +73,7 @@ fn merge_default(mut tops: Tops) -> Result<Map, String> {
 fn merge_same(tops: Tops, default_top: &str) -> Result<Map, String> {
     let mut top = Map::new();
     for (own, tops_here) in &tops {
+        // Included top files count too: only if all are empty does the default replace them.
         let missing = tops_here.iter().all(Map::is_empty);
         let source = if missing { tops.get(default_top) } else { Some(tops_here) };
         let mut found = false;
@@ -122,6 +124,7 @@ fn both(first: &Value, second: &Value) -> Result<Value, String> {
 /// Returns the matcher of a target and its states.
 fn parts(target: &Value) -> Result<(Option<&Value>, Vec<&Value>), String> {
     let items = target.as_list().ok_or(NO_TARGETS)?;
+    // As in Salt, the last map wins and the others are lost.
     let matcher = items.iter().rfind(|item| item.as_map().is_some());
     Ok((matcher, items.iter().filter(|item| item.as_str().is_some()).collect()))
 }

@@ -13,7 +13,8 @@ use crate::{declare, high};
 pub use sources::{Failed, Sls, Sources};
 pub use top::{Minion, TopError, only, verify};
 
-/// The first `order` of states that have none of their own.
+/// The `order` of the first state that has none of its own. As in Salt, smaller numbers are left for explicit orders,
+/// which therefore come first.
 const FIRST_ORDER: i64 = 10_000;
 
 /// The largest depth of includes.
@@ -96,6 +97,7 @@ impl<'a> Gatherer<'a> {
                 order.push(env.clone());
             }
         }
+        // `env_order` not only sorts the environments but also restricts them to those it lists.
         let envs = match (order.is_empty(), theirs.is_empty()) {
             (false, false) => order.into_iter().filter(|env| theirs.contains(env)).collect(),
             (false, true) => order,
@@ -171,6 +173,7 @@ impl<'a> Gatherer<'a> {
             files.push(pattern.to_owned());
         }
         for sls in files {
+            // An earlier file may have included this one.
             if self.rendered.contains(&format!("{saltenv}:{sls}")) {
                 continue;
             }
@@ -178,6 +181,8 @@ impl<'a> Gatherer<'a> {
             if !state.is_empty() {
                 high::merge_included_states(high, state, &mut errors);
             }
+            // Only the message about this very file is replaced; the same error about one of its includes keeps its
+            // text.
             let this = format!("SLS {pattern} in saltenv");
             for error in &mut errors {
                 if error.contains("is not available") && error.contains(&this) {
@@ -202,6 +207,7 @@ impl<'a> Gatherer<'a> {
             Some(Value::List(include)) => include,
             Some(other) => {
                 errors.push(format!("Include Declaration in SLS {} is not formed as a list", place.sls));
+                // As in Salt, a malformed list stays in the data and is then taken for an ID.
                 state.insert("include", other);
                 Vec::new()
             }

@@ -82,6 +82,7 @@ impl Gatherer<'_> {
                             Ok(file) => tops[&env].push(file.data.into_map().unwrap_or_default()),
                             Err(Failed::Render(why)) => return Err(TopError::Render(why)),
                             Err(Failed::Unreachable(why)) => return Err(TopError::Unreachable(why)),
+                            // The pattern only matched names that were listed; the file may have vanished since.
                             Err(Failed::NotFound) => {}
                         }
                     }
@@ -103,6 +104,8 @@ impl Gatherer<'_> {
                 continue;
             }
             for (target, states) in targets.as_map().into_iter().flatten() {
+                // Subfilters are targets below a target. A stack replaces recursion, because their depth comes from the
+                // file.
                 let mut waiting = vec![(target.clone(), states.clone())];
                 while let Some((target, states)) = waiting.pop() {
                     let states = match states {
@@ -135,6 +138,8 @@ impl Gatherer<'_> {
                     for (target, states) in map.get("subfilter").and_then(Value::as_map).into_iter().flatten() {
                         below.push((target.clone(), states.clone()));
                     }
+                    // As with Python's `popitem`, the last entry is an environment and its state. Matchers such as
+                    // `match: grain` look the same, but do not name an environment.
                     let last = map.iter().rfind(|(key, _)| key.as_str() != Some("subfilter"));
                     if let Some((Value::Str(other), sls)) = last
                         && self.has_env(other).await?
@@ -145,6 +150,7 @@ impl Gatherer<'_> {
                 _ => {}
             }
         }
+        // The last entry is taken from the stack first.
         below.reverse();
         Ok(below)
     }
@@ -153,6 +159,7 @@ impl Gatherer<'_> {
         for (env, states) in self.sources.master_tops().await? {
             let theirs = states.into_list().unwrap_or_default();
             let ours = matches.get_value(&env).and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();
+            // Duplicates are removed from the second list only, so the first keeps its order.
             let (mut first, second) = if self.options.master_tops_first { (theirs, ours) } else { (ours, theirs) };
             let more: Vec<Value> = second.into_iter().filter(|sls| !first.contains(sls)).collect();
             first.extend(more);
@@ -196,6 +203,7 @@ fn push(matches: &mut Matches, env: &Value, sls: &Value) {
 /// Returns whether a target of a top file matches the minion. The matcher is given among the states; the default is
 /// `compound`.
 fn is_meant(target: &Value, states: &[Value], minion: Minion) -> bool {
+    // As in Salt, the last `match` wins.
     let named = states.iter().rev().find_map(|state| state.get("match"));
     let name = named.map_or_else(|| "compound".to_owned(), Value::to_string);
     let kind = match TargetType::from_name(&name) {
@@ -215,7 +223,7 @@ fn is_meant(target: &Value, states: &[Value], minion: Minion) -> bool {
     }
 }
 
-/// Returns the errors in the top data.
+/// Returns the errors in the structure of the top data, in Salt's words.
 pub fn verify(top: &Map) -> Vec<String> {
     let mut errors = Vec::new();
     for (env, targets) in top.iter().filter(|(env, _)| env.as_str() != Some("include")) {

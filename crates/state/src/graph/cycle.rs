@@ -39,6 +39,8 @@ impl Graph {
             if seen[start] != Seen::Not {
                 continue;
             }
+            // A depth-first search with its own stack: chains of requisites may have thousands of states, too many for
+            // recursion.
             let mut way = vec![self.step(start, &mut seen)];
             while let Some(last) = way.last_mut() {
                 let Some((to, _)) = last.edges.get(last.next).copied() else {

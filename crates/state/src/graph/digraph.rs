@@ -76,6 +76,7 @@ impl Digraph {
     /// Returns whether one node can be reached from another.
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         let mut seen = vec![false; self.0.len()];
+        // An explicit stack, because chains may be thousands of nodes long.
         let mut stack = vec![from];
         while let Some(node) = stack.pop() {
             if node == to {

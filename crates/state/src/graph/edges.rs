@@ -27,6 +27,7 @@ impl Edges {
                     return false;
                 }
                 let place = row.iter().rposition(|(known, _)| *known == node).map_or(row.len(), |last| last + 1);
+                // Doubling the capacity would waste memory in thousands of nodes with one or two edges.
                 row.reserve_exact(1);
                 row.insert(place, (node, kind));
                 if row.len() > FEW {

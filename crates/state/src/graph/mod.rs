@@ -60,6 +60,8 @@ impl Graph {
         let tag = tag::of(&low);
         let text = |key: &str| low.get(key).and_then(Value::as_str).map(str::to_owned);
         let (state, name, id) = (text("state"), text("name"), text("__id__"));
+        // Results are kept by tag, so two chunks with the same tag could not be told apart: they share a node, as in
+        // Salt.
         let known = self.by_tag.get(&tag).copied();
         let node = match known {
             Some(node) => {
@@ -75,6 +77,7 @@ impl Graph {
             }
         };
         let word = Some("id".to_owned());
+        // A requisite refers to a state by its id or its name, and may omit the state module.
         for (state, name) in [(&state, &name), (&state, &id), (&word, &id), (&word, &name)] {
             if let (Some(state), Some(name)) = (state, name) {
                 self.note_name(state, name, node, known.is_none());
@@ -132,7 +135,9 @@ impl Graph {
         let (key, wanted) = match reference {
             Value::Str(id) => ("id", Some(id.as_str())),
             Value::Map(map) => match map.iter().next() {
+                // As in Salt, a reference without a value is ignored.
                 Some((Value::Str(_), Value::Null)) => return Ok(()),
+                // A reference may be written like a declaration, `pkg.installed`; only the module counts.
                 Some((Value::Str(key), wanted)) => (key.split('.').next().unwrap_or(key), wanted.as_str()),
                 _ => return Err(self.malformed(index, kind, "must name a state and an id")),
             },
@@ -159,7 +164,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The message for a malformed requisite. `why` may close the bracket itself after the key.
+    /// Returns the message for a malformed requisite. `why` may close the bracket itself after the key.
     fn malformed(&self, index: usize, kind: Kind, why: &str) -> String {
         let low = &self.chunks[index];
         let place = format!("in state [{}] in SLS [{}]", crate::high::text_of(low, "name"), sls_of(low));
@@ -175,6 +180,8 @@ impl Graph {
         match (key, pattern) {
             ("sls", true) => {
                 let files = self.by_sls.iter().filter(|(sls, _)| fnmatch(sls, wanted));
+                // As in Salt, a pattern of files counts as found even if none matches: files without states leave no
+                // trace here.
                 (true, files.flat_map(|(_, nodes)| nodes.iter().copied()).collect())
             }
             ("sls", false) => match self.by_sls.get(wanted) {
@@ -216,6 +223,7 @@ impl Graph {
         }
         let existed = self.by_tag.contains_key(&trial_tag(&self.dag[other].tag));
         let trial = self.trial_of(other);
+        // Only what is known by now. Requisites of `other` that are resolved later reach its test run through `tie`.
         if !existed {
             for (dependency, kind) in self.dag.incoming(other) {
                 if kind != Kind::Prereq {
@@ -223,6 +231,7 @@ impl Graph {
                 }
             }
         }
+        // First the test run of `other`, then the state with the `prereq`, then the real run of `other`.
         self.dag.connect(trial, node, Kind::Prereq);
         self.dag.connect(node, other, Kind::Require);
         // Chains of test runs follow their dependencies.
@@ -256,6 +265,7 @@ impl Graph {
 
     /// Returns the dependencies of a chunk that may have changed since it was added.
     pub fn dependencies_of(&self, low: &Map) -> Vec<(Kind, usize)> {
+        // While the flag is set, the chunk stands for its test run, which has dependencies of its own.
         let mut tag = tag::of(low);
         if low.get("__prereq__").is_some_and(Value::truthy) {
             tag = trial_tag(&tag);

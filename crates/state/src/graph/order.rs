@@ -14,7 +14,7 @@ const LARGEST_GROUP: usize = 500;
 /// What `order: last` adds to the highest order.
 const LAST: f64 = 1_000_000.0;
 
-/// A node whose dependencies have been placed. The smallest one is placed next.
+/// A node whose dependencies have all been placed. The one with the smallest order is placed next.
 struct Ready {
     order: f64,
     own_order: f64,
@@ -25,6 +25,8 @@ struct Ready {
 
 impl Ord for Ready {
     fn cmp(&self, other: &Self) -> Ordering {
+        // Reversed, because Rust's heap returns the largest element and Python's the smallest. Label and tag make the
+        // order of equal numbers the same as Salt's in every run.
         let numbers = other.order.total_cmp(&self.order).then(other.own_order.total_cmp(&self.own_order));
         numbers.then_with(|| other.label.cmp(&self.label)).then_with(|| other.tag.cmp(&self.tag))
     }
@@ -64,12 +66,14 @@ impl Graph {
             // Groups are created during the loop; count only the nodes that existed before.
             let next: Vec<(usize, usize)> = self.dag.next(node).filter(|(to, _)| *to < count).collect();
             for (to, edges) in next {
+                // Counted by edge, not by node: two states may be connected by several kinds of requisites.
                 waits[to] = waits[to].saturating_sub(edges);
                 if waits[to] == 0 {
                     ready.push(self.ready(to, cap));
                 }
             }
         }
+        // What is left waits for itself.
         if order.len() != count { Err(self.cycle_text()) } else { Ok(order) }
     }
 
@@ -88,6 +92,8 @@ impl Graph {
     fn first_child(&mut self, node: usize, cap: i64) -> f64 {
         let (mut weight, mut least) = (-1, f64::INFINITY);
         for (child, kind) in self.dag.outgoing(node) {
+            // As in Salt, a heavier kind does not discard the orders found so far; it only makes lighter kinds that
+            // follow irrelevant.
             if kind.weight() < weight {
                 continue;
             }
@@ -108,10 +114,13 @@ impl Graph {
         for (index, members) in groups.iter_mut().enumerate() {
             let first = members[0];
             let group = self.dag[first].aggregate;
+            // Aggregating a state with one it depends on would create a cycle.
             if members.len() >= LARGEST_GROUP || self.dag.reaches(group.unwrap_or(first), node) {
                 continue;
             }
             let group = group.unwrap_or_else(|| {
+                // The group takes over the dependencies of its members, so that the next check for a path covers them
+                // all.
                 let tag = format!("__aggregate_{state}_{index}__");
                 let group = self.dag.add(Node { state: state.clone(), members: vec![first], ..Node::new(tag) });
                 self.dag.copy_edges(first, group);
@@ -132,10 +141,12 @@ impl Graph {
 fn settle_order(low: &mut Map, cap: i64) -> f64 {
     let mut order = child_order_value(low.get("order"), cap);
     if let Some(place) = low.remove("name_order").and_then(|place| place.as_f64()).filter(|place| *place != 0.0) {
+        // The names of one declaration run in the order of the list, all before the next whole number.
         let sum = order.as_f64().unwrap_or_default() + place / 10_000.0;
         order = Value::Float(sum);
     }
     let mut number = order.as_f64().unwrap_or_default();
+    // A negative order counts from the end: -1 comes right before `order: last`.
     if number < 0.0 {
         order = match order {
             Value::Int(order) => Value::Int(order.saturating_add(cap).saturating_add(LAST as i64)),

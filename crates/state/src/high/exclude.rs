@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::is_dunder;
 
-/// Removes `__exclude__` from the high data, and everything it names.
+/// Removes `__exclude__` from the high data, and the ids and SLS files that it lists.
 pub fn apply_exclude(high: &mut Map) {
     let Some(exclude) = high.remove("__exclude__") else {
         return;

@@ -5,7 +5,7 @@ use value::{Map, Value};
 use super::{find_name, first_key, is_dunder};
 use crate::keywords::is_requisite;
 
-/// Removes `__extend__` from the high data and applies it to the entries it names. Returns errors for those that do not
+/// Removes `__extend__` from the high data and applies it. Returns errors for extensions of entries that do not
 /// exist.
 pub fn reconcile_extend(high: &mut Map, strict: bool) -> Vec<String> {
     let Some(extensions) = high.remove("__extend__") else {
@@ -19,6 +19,7 @@ pub fn reconcile_extend(high: &mut Map, strict: bool) -> Vec<String> {
                 continue;
             };
             match target(high, &name, &body, strict) {
+                // Exclusions are applied later, but an excluded file must not change what remains.
                 Some(_) if is_excluded(high, &body) => {}
                 Some(id) => extend_entry(high, &id, body),
                 None => errors.push(not_part(&name, &body)),
@@ -87,6 +88,7 @@ fn extend_args(present: &mut Vec<Value>, arg: Value) {
     for place in present.iter_mut() {
         match (&arg, &mut *place) {
             (Value::Str(_), Value::Str(_)) => {
+                // A plain string is the function of the state, which an extension may replace.
                 *place = arg.clone();
                 update = true;
             }
@@ -109,6 +111,7 @@ fn extend_option(new: &Map, old: &mut Map) -> bool {
             if let (Some(Value::List(old)), Some(Value::List(new))) =
                 (old.get_value_mut(&new_key), new.get_value(&new_key))
             {
+                // Requisites add up; any other option is replaced.
                 old.extend(new.iter().cloned());
             }
         } else {
@@ -116,6 +119,7 @@ fn extend_option(new: &Map, old: &mut Map) -> bool {
         }
         return true;
     }
+    // As in Salt: one name replaces the list of names, and is then appended a second time as an option of its own.
     if new_key.as_str() == Some("name") && old_key.as_str() == Some("names") {
         *old = new.clone();
     }

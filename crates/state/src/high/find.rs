@@ -16,6 +16,7 @@ pub fn find_name(name: &Value, state: &Value, high: &Map, strict: bool) -> Vec<(
     if state.as_str() == Some("sls") {
         return bodies
             .filter(|(_, body)| body.get("__sls__") == Some(name))
+            // As in Salt, only the first state of each id.
             .filter_map(|(id, body)| Some((id.clone(), first_key(body)?.clone())))
             .collect();
     }

@@ -16,6 +16,7 @@ pub fn merge_included_states(high: &mut Map, mut state: Map, errors: &mut Vec<St
     }
     for (id, body) in &state {
         match high.get_value(id) {
+            // The same file may arrive twice, by a top file and by an include. Only different contents are a conflict.
             Some(present) if present != body => errors.push(conflict(id, present, body)),
             _ => {}
         }

@@ -7,7 +7,7 @@ use super::{find_name, find_sls_ids, first_key, is_dunder, reconcile_extend, sin
 /// The requisites this module handles.
 const WANTED: [&str; 7] = ["require_in", "watch_in", "onfail_in", "onchanges_in", "use", "use_in", "prereq_in"];
 
-/// Arguments that `use` does not copy.
+/// Arguments that `use` does not copy: requisites and names.
 const NOT_USED: [&str; 15] = [
     "require_in",
     "watch_in",
@@ -29,6 +29,8 @@ const NOT_USED: [&str; 15] = [
 /// Moves `*_in` requisites to their targets. Returns errors for those that are malformed or whose target does not
 /// exist.
 pub fn requisite_in(high: &mut Map, disabled: &[String]) -> Vec<String> {
+    // The pass only reads. All changes are collected as extensions, so the result does not depend on the order of
+    // states.
     let view: &Map = high;
     let mut pass = Pass { high: view, extend: Map::new(), errors: Vec::new() };
     for (id, body) in view {
@@ -102,6 +104,7 @@ impl Pass<'_> {
             let Some(reference) = self.resolve(item) else { continue };
             let Some((state, name)) = reference.iter().next() else { continue };
             if state.as_str() == Some("sls") {
+                // Unlike other references, this one replaces the targets found so far, as in Salt.
                 hinges = find_sls_ids(name, self.high);
             } else {
                 hinges.push((name.clone(), state.clone()));

@@ -56,6 +56,7 @@ fn verify_args(id: &str, sls: &str, state: &str, args: &[Value], errors: &mut Ve
         match arg {
             Value::Str(fun) => {
                 functions.push(fun);
+                // `- user root`, with its colon missing, is a plain string and would otherwise count as a function.
                 if fun.trim().contains(' ') {
                     errors.push(format!(
                         "The function \"{fun}\" in state \"{id}\" in SLS \"{sls}\" has whitespace, a function with whitespace is \
@@ -94,6 +95,7 @@ fn verify_option(id: &str, sls: &str, option: &Map, errors: &mut Vec<String>) {
         }
         _ => errors.push(format!("The {first} statement in state '{id}' in SLS '{sls}' needs to be formed as a list")),
     }
+    // Two options in one list item are usually a line with a missing dash.
     if option.len() != 1 {
         errors.push(format!("Multiple dictionaries defined in argument of state '{id}' in SLS '{sls}'"));
     }

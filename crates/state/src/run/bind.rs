@@ -45,6 +45,8 @@ pub fn verify(low: &mut Map, states: &Registry) -> Vec<String> {
 
 fn octal(umask: &Value) -> Option<i64> {
     let text = umask.to_string();
+    // SLS files give the digits as text or as a number: Salt's YAML reads both 22 and 022 as the number 22. The digits
+    // are always octal.
     let digits = text.trim();
     let digits = digits.strip_prefix("0o").or_else(|| digits.strip_prefix("0O")).unwrap_or(digits);
     i64::from_str_radix(digits, 8).ok().filter(|mask| (0..=0o777).contains(mask))
@@ -60,6 +62,7 @@ pub fn arguments(function: &Function, full: &str, low: &Map) -> Result<Bound, St
         let value = low.get(param.name).cloned().or_else(|| param.default.map(|make| make()));
         bound.values.push_back(value.unwrap_or_default());
     }
+    // What the function takes itself is passed even if the engine interprets it too, such as `saltenv`.
     let is_param = |key: &str| function.params.iter().any(|param| param.name == key);
     let rest = low.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| is_param(key) || is_internal(key)));
     if function.kwargs.is_some() {

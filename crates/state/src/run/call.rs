@@ -12,9 +12,9 @@ use super::{Run, bind, checks, retry, slots, unify};
 use crate::high::text_of;
 use crate::low::full_name;
 
-/// The outcome of a single attempt.
+/// The outcome of one attempt.
 enum Attempt {
-    /// A result. `told`: the chunk was called, so it may be retried.
+    /// A result. With `told`, the function was called, so a retry may help; without, the chunk is invalid.
     Done { ret: Map, told: bool },
     /// The result of a test run for a `prereq`.
     Trial(Map),
@@ -29,6 +29,7 @@ impl Run {
                 Attempt::Trial(ret) => return ret,
                 Attempt::Done { ret, told } => (ret, told),
             };
+            // A parallel state has only been started here; it retries on its own thread.
             let Some(wanted) = low.get("retry").filter(|_| told && !low.contains_key("parallel")) else { break ret };
             let wanted = retry::Retry::read(wanted);
             if self.ctx.is_test() {
@@ -45,6 +46,7 @@ impl Run {
             }
             attempts.push((ret, seconds as f64 * 1000.0));
         };
+        // From the last to the first, because each report is put before those that follow it.
         for (number, (earlier, waited)) in attempts.into_iter().enumerate().rev() {
             retry::merge_attempt(number as i64 + 1, &earlier, &mut last, waited);
         }
@@ -78,6 +80,7 @@ impl Run {
             Err(error) => unify::unify(exception(low, &error.to_string()).into()),
         };
         if trial {
+            // The next call of this chunk is the real one.
             low.insert("__prereq__", false);
             return Attempt::Trial(ret);
         }
@@ -112,6 +115,7 @@ impl Run {
         let bound = bind::arguments(function, full, low).map_err(Error::Other)?;
         let has = |fun: &str| ctx.agent.states().find(&format!("{}.{fun}", text_of(low, "state"))).is_ok();
         let mut checked = checks::Checked::default();
+        // Some state modules evaluate these checks themselves, with options that only they know.
         if checks::has_checks(low) && !has("mod_run_check") {
             checked = checks::before(ctx, low).await?;
         }
@@ -151,6 +155,7 @@ impl Run {
         }
         let ctx = self.state_context(low.clone(), false);
         match ctx.call_state(&fun, Call { args: vec![low.clone().into()], kwargs: Map::new() }).await {
+            // As in Salt, a `mod_init` that returns false is called again for the next chunk of its module.
             Ok(done) if done.truthy() => drop(self.initialized.insert(state)),
             Ok(_) => {}
             Err(error) => tracing::error!("{fun} failed: {error}"),
@@ -162,6 +167,7 @@ impl Run {
     async fn reload(&mut self, low: &Map, ret: &Map) {
         let asks = |key: &str| low.get(key).is_some_and(Value::truthy);
         let changed = ret.get("changes").is_some_and(Value::truthy);
+        // As in Salt, `force_reload_modules` only matters without changes; with changes, the other rules decide.
         let mut modules = if changed { asks("reload_modules") || may_bring(low) } else { asks("force_reload_modules") };
         if asks("reload_grains") {
             if let Some(grains) = self.world.grains(&self.ctx).await {
@@ -210,9 +216,12 @@ pub(super) async fn call_function(
     low: &Map,
 ) -> Result<Value, Error> {
     slots::fill(ctx, &mut bound).await?;
+    // The mask belongs to the whole process, so it is set only around the call. The guard restores it even after a
+    // panic.
     let _umask = low.get("__umask__").and_then(Value::as_i64).map(Umask::set);
     match AssertUnwindSafe((function.call)(ctx, bound)).catch_unwind().await {
         Ok(done) => done,
+        // A bug in one state function must not end the run: the states after it may repair the system.
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -337,6 +346,7 @@ fn conceal_value(value: &mut Value) {
     match value {
         Value::Map(map) => map.iter_mut().for_each(|(_, value)| conceal_value(value)),
         Value::List(items) => items.iter_mut().for_each(conceal_value),
+        // Numbers and booleans stay, so that success and changes can still be seen.
         Value::Str(_) | Value::Bytes(_) => *value = "**********".into(),
         _ => {}
     }

@@ -64,6 +64,7 @@ fn shared(low: &Map, grains: &Map) -> Map {
             options.insert(key, value.clone());
         }
     }
+    // `cmd` parses its `umask` as octal digits again.
     if let Some(mask) = low.get("__umask__").and_then(Value::as_i64).filter(|_| !is_excluded("umask")) {
         options.insert("umask", format!("{mask:03o}"));
     }
@@ -112,6 +113,7 @@ async fn ask(ctx: &Context, entry: &Map) -> Result<Option<Answer>> {
     ctx.set_retcode(0);
     let answer = ctx.call_permitted(&fun, call).await;
     let code = ctx.job.retcode();
+    // A check that fails must not make the job fail.
     ctx.set_retcode(before);
     let mut answer = answer?;
     if let Some(path) = entry.get("get_return").filter(|path| path.truthy()) {
@@ -125,6 +127,7 @@ async fn onlyif(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> 
     let mut comment = String::new();
     for entry in entries(value) {
         let holding = match entry {
+            // A command that cannot be started skips the state for `onlyif` and `unless` alike, so the codes differ.
             Value::Str(command) => retcode(ctx, command, options, 100).await? == 0,
             Value::Map(map) => match ask(ctx, map).await? {
                 Some(Answer::Code(code)) => code == 0,

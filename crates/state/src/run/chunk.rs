@@ -28,7 +28,9 @@ impl Run {
                 self.join_all().await;
                 return;
             }
+            // Before the next chunk is judged, so that it sees the results of parallel states that have finished.
             self.reconcile().await;
+            // It has run already as a requisite of an earlier chunk.
             if self.running.contains_key(&self.tag_of(index)) {
                 continue;
             }
@@ -90,6 +92,7 @@ impl Run {
         let low = self.chunks.graph.chunk(index);
         let asked = low.get("failhard").or_else(|| self.ctx.opt("failhard")).is_some_and(Value::truthy);
         let result = self.running.get(&tag::of(low)).and_then(|ret| ret.get("result"));
+        // A test run shows what all states would do.
         asked && !self.ctx.is_test() && result.is_some_and(|result| !result.is_null() && !result.truthy())
     }
 
@@ -141,6 +144,7 @@ impl Run {
             .map(|(kind, others)| {
                 let results = others.iter().map(|other| {
                     let tag = self.tag_of(*other);
+                    // The results of test runs are kept apart: the target of a `prereq` has both.
                     match kind.base() {
                         Kind::Prereq => self.trials.get(&tag),
                         _ => self.running.get(&tag).and_then(Value::as_map),
@@ -152,7 +156,7 @@ impl Run {
         status(&kinds, pending)
     }
 
-    /// Acts on the verdict of the requisites.
+    /// Carries out the verdict about the requisites: calls the chunk, or records why it did not run.
     async fn act(&mut self, index: usize, tag: &str, status: Status, requisites: Requisites) {
         let trial = self.is_trial(index);
         match status {
@@ -224,6 +228,7 @@ impl Run {
             return ret;
         }
         let mut low = self.chunks.graph.chunk(index).clone();
+        // The run waits for the reaction itself, so it needs no thread of its own.
         low.remove("parallel");
         let function = low.insert("fun", "mod_watch").unwrap_or_default();
         low.insert("sfun", function);
@@ -296,6 +301,7 @@ impl Run {
             if self.running.contains_key(&self.tag_of(other)) {
                 continue;
             }
+            // Cycles are found when the chunks are ordered; this is the last resort if a run still meets one.
             if depth >= DEEPEST {
                 break;
             }
@@ -335,6 +341,8 @@ impl Run {
         }
         let mut ret = self.call_chunk(index).await;
         if status == Status::Change && !ret.get("changes").is_some_and(Value::truthy) {
+            // Salt's placeholder: the state itself would change nothing, but `mod_watch` would run, so a `prereq` on it
+            // has to act.
             ret.insert("changes", map! { "watch" => "watch" });
             ret.insert("result", Value::Null);
         }

@@ -74,6 +74,7 @@ impl Run {
 
     /// Runs the chunks of listeners and adds their results.
     async fn run_more(&mut self, lows: Vec<Map>) {
+        // As in Salt, these chunks start without the results so far: a listener must run even if its tag has one.
         let before = std::mem::take(&mut self.running);
         let agent = self.ctx.agent.clone();
         let settings = Settings::new(&self.ctx.opts, &self.ctx.grains, agent.states());
@@ -124,6 +125,7 @@ fn references(reference: &Value, lows: &[&Map]) -> Vec<(String, String)> {
         return map.iter().map(|(state, name)| (state.to_string(), name.to_string())).collect();
     }
     let named = |low: &&&Map| low.get("__id__") == Some(reference) || low.get("name") == Some(reference);
+    // As in Salt, whose loop does not stop at the first match, the last one wins.
     let low = lows.iter().rev().find(named);
     low.map(|low| (text_of(low, "state"), text_of(low, "__id__"))).into_iter().collect()
 }
@@ -142,6 +144,7 @@ fn reaction(low: &Map) -> Map {
     let function = low.insert("fun", "mod_watch").unwrap_or_default();
     low.insert("sfun", function);
     low.insert("__id__", format!("listener_{}", text_of(&low, "__id__")));
+    // The reaction runs at once: its requisites were met when the state itself ran.
     low.retain(|key, _| {
         is_dunder(key) || !key.as_str().is_some_and(|key| is_requisite(key) || key == Kind::Listen.word())
     });

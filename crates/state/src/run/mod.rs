@@ -28,7 +28,7 @@ use crate::low::{self, Chunks, Settings};
 pub use pause::{Pauses, pauses_path};
 pub use result::{failure_handlers, is_success};
 
-/// What a run needs from the minion beside its context.
+/// The services of the minion that a run needs beside its context.
 pub trait World: Send + Sync {
     /// Returns how many seconds local time is ahead of UTC now.
     fn utc_offset(&self) -> i64;
@@ -59,7 +59,7 @@ pub struct Run {
     world: Arc<dyn World>,
     how: How,
     chunks: Chunks,
-    /// What state functions can see of all chunks.
+    /// The chunks of the run as state functions see them.
     lows: Arc<Vec<Arc<Map>>>,
     /// The results of the states, by tag.
     running: Map,
@@ -86,6 +86,7 @@ enum Flow {
 impl Run {
     /// Creates a run without results.
     pub fn new(mut ctx: Context, world: Arc<dyn World>, how: How) -> Self {
+        // What functions remembered in an earlier run, such as the list of packages, may be outdated.
         ctx.memo = Arc::new(Memo::default());
         Run {
             ctx,
@@ -114,6 +115,7 @@ impl Run {
         let chunks = low::compile(high, &settings)?;
         let result = self.chunks(chunks).await;
         if let Some(jid) = &self.how.jid {
+            // Otherwise the directory would collect a file for each job that was ever paused.
             Pauses::new(self.ctx.cachedir(), jid).forget();
         }
         Ok(result)
@@ -177,6 +179,7 @@ impl Run {
 
     fn take_up(&mut self, chunks: Chunks) {
         self.lows = Arc::new(chunks.order.iter().map(|index| chunks.graph.shared(*index)).collect());
+        // The results of disabled chunks have taken the first numbers.
         self.number += chunks.disabled.len() as i64;
         self.chunks = chunks;
     }

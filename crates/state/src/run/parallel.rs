@@ -26,6 +26,7 @@ pub enum Task {
 impl Task {
     fn start(work: BoxFuture<'static, Map>) -> Self {
         let handle = tokio::runtime::Handle::current();
+        // State functions may block for minutes, which the threads of the runtime must not.
         Task::Working(tokio::task::spawn_blocking(move || handle.block_on(work)))
     }
 }
@@ -93,6 +94,7 @@ impl Run {
             tracing::error!("a state that ran beside the others ended abruptly: {error}");
             map! { "result" => false, "changes" => Map::new(), "comment" => "Parallel process failed to return" }
         });
+        // Merged into the placeholder, which has the number of the state and its place in the files.
         if let Value::Map(present) = self.running.entry_or_insert_with(tag, || Map::new().into()) {
             present.update(ret);
         }
@@ -132,6 +134,7 @@ impl Run {
             tokio::select! {
                 () = self.next_done() => {}
                 () = cancel.cancelled() => {
+                    // The threads cannot be stopped, but nobody waits for their results any longer.
                     self.tasks.clear();
                 }
             }

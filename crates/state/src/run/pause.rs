@@ -47,6 +47,7 @@ impl Pauses {
         if let Some(directory) = self.0.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
         }
+        // Renamed into place, because a run may read the file at any moment.
         let beside = self.0.with_extension("tmp");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         file.write_all(&msgpack::pack(&data.into(), Packing::Bin))?;
@@ -71,6 +72,7 @@ impl Pauses {
                 Ok(Some(data)) => data,
                 Ok(None) => return true,
                 Err(error) => {
+                    // As in Salt, an unreadable file does not stop the run.
                     tracing::error!("Failed to read in pause data for file located at: {}: {error}", self.0.display());
                     return true;
                 }
@@ -81,6 +83,7 @@ impl Pauses {
                 Verdict::Wait => {}
             }
             tokio::select! {
+                // Other processes change the file, and no event announces that.
                 () = tokio::time::sleep(LOOK) => {}
                 () = ctx.job.cancel.cancelled() => return false,
             }

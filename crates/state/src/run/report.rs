@@ -28,6 +28,7 @@ impl Run {
 
     /// Fires the event of a result: progress, or what `fire_event` asks for.
     async fn fire(&self, ret: &Map, index: usize) {
+        // A run without a master has nobody to send events to.
         if self.ctx.opt("local").is_some_and(Value::truthy) {
             return;
         }
@@ -69,6 +70,7 @@ impl Run {
         }
         ret.insert("comment", part.get("comment").cloned().unwrap_or_else(|| "".into()));
         ret.insert("__state_ran__", true);
+        // As in Salt, raised before its use: the part shares its number with the next state.
         self.number += 1;
         ret.insert("__run_num__", self.number);
         let own = self.chunks.graph.chunk(index);

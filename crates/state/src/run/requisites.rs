@@ -1,4 +1,4 @@
-//! Decides from the results of its requisites whether a chunk runs. Pure: results in, verdict out.
+//! Decides whether a chunk runs, from the results of its requisites alone.
 
 use value::{Map, Value};
 
@@ -62,6 +62,7 @@ fn look(kind: Kind, ret: Option<&Map>, pending: bool, seen: &mut Seen) {
         seen.unmet = true;
         return;
     };
+    // A parallel state has only a placeholder, whose result means nothing yet.
     if pending {
         return;
     }
@@ -71,6 +72,7 @@ fn look(kind: Kind, ret: Option<&Map>, pending: bool, seen: &mut Seen) {
     seen.skip_req |= ret.get("skip_req").is_some_and(Value::truthy);
     match kind.base() {
         Kind::Onfail if result == Some(&Value::Bool(true)) => seen.onfail = true,
+        // The changes of a state that failed do not count: they may be incomplete.
         Kind::Onchanges if failed || !changed => seen.onchanges = true,
         Kind::Onchanges => seen.onchanges_met = true,
         Kind::Onfail => seen.met |= ran(ret),
@@ -121,6 +123,7 @@ impl Seen {
 
     fn verdict(self, pending: bool) -> Status {
         match self {
+            // The order of the arms is the precedence in Salt.
             Seen { unmet: true, .. } => Status::Unmet,
             _ if pending => Status::Pending,
             Seen { fail: true, .. } => Status::Fail,

@@ -1,4 +1,4 @@
-//! Whether a run succeeded.
+//! Decides whether a run succeeded.
 
 use value::{Map, Value};
 
@@ -21,6 +21,7 @@ fn check(running: &Map, high: Option<&Map>, nested: bool) -> bool {
         };
         let good = match ret_map.get("result") {
             Some(Value::Bool(false)) => false,
+            // `None`, the result of a test run that predicts changes, is no failure.
             Some(_) => true,
             None => check(ret_map, high, true),
         };
@@ -59,6 +60,7 @@ fn is_handled(failed: &Value, running: &Map, high: &Map) -> bool {
                 break;
             }
         }
+        // A handler that has no result did not run, so the failure is not handled.
         verdict = verdict.or(Some(false));
     }
     verdict == Some(true)

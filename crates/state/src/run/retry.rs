@@ -105,6 +105,7 @@ pub fn merge_attempt(number: i64, earlier: &Map, later: &mut Map, waited: f64) {
     let took = |ret: &Map| ret.get("duration").and_then(Value::as_f64).unwrap_or_default();
     let sum = took(later) + took(earlier) + waited;
     later.insert("duration", sum);
+    // The whole takes its start time from the first attempt.
     if number == 1
         && let Some(start) = earlier.get("start_time")
     {

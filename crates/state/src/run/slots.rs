@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 const MARK: &str = "__slot__:";
 
-/// Replaces slots by the results of their calls: in strings, list items, map values, and values of maps in lists.
+/// Replaces slots in the arguments of a state: in strings, list items, map values, and values of maps in lists.
 pub async fn fill(ctx: &Context, bound: &mut Bound) -> Result<()> {
     for value in bound.values.iter_mut() {
         fill_value(ctx, value, 0).await?;
@@ -61,6 +61,7 @@ async fn evaluate(ctx: &Context, slot: &str) -> Result<Value> {
         return Ok(left());
     };
     let parsed = parse(text).map_err(|why| Error::Other(format!("{why} in the slot {slot}")))?;
+    // The permissions of the minion hold here too: an SLS file could otherwise call functions that are disabled.
     let Some(parsed) = parsed.filter(|parsed| ctx.agent.registry().find_permitted(&parsed.fun).is_ok()) else {
         tracing::warn!("Malformed slot: {slot}: it should be a function call, as in test.arg('arg', kw='kwarg')");
         return Ok(left());
@@ -180,6 +181,7 @@ fn tokens(text: &str) -> std::result::Result<Vec<Token>, &'static str> {
     while let Some(letter) = letters.next() {
         match letter {
             ' ' | '\t' | '\r' | '\n' => {}
+            // Salt splits the text with Python's `shlex`, which knows comments.
             '#' => while letters.next_if(|letter| *letter != '\n').is_some() {},
             letter if is_word(letter) || matches!(letter, '"' | '\'' | '\\') => {
                 let mut token = Token { text: String::new(), quoted: false };
@@ -217,6 +219,7 @@ fn quoted(
             letter if letter == quote => return Ok(()),
             '\\' => {
                 let next = letters.next().ok_or("No escaped character")?;
+                // As in a shell, a backslash between quotes escapes only the quote and itself.
                 if next != quote && next != '\\' {
                     text.push('\\');
                 }

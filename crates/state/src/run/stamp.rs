@@ -32,6 +32,7 @@ impl Stamp {
     pub fn write(self, ret: &mut Map) {
         let begun = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         ret.insert("start_time", time_of_day(begun, self.utc_offset));
+        // By the monotonic clock, so that a state that sets the system's time does not falsify it.
         ret.insert("duration", milliseconds(self.since.elapsed()));
     }
 }
@@ -46,6 +47,7 @@ fn time_of_day(since_epoch: Duration, utc_offset: i64) -> String {
     let seconds = (since_epoch.as_secs() as i64 + utc_offset).rem_euclid(86_400);
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     match since_epoch.subsec_micros() {
+        // `isoformat` leaves out a fraction of zero.
         0 => clock,
         micros => format!("{clock}.{micros:06}"),
     }

@@ -29,6 +29,7 @@ fn tidy(ret: &mut Map) {
     }
     match ret.get("result") {
         None | Some(Value::Null) => {}
+        // As in Salt, any value is accepted and judged by its truth, so `1` or a non-empty text is a success.
         Some(result) => {
             let result = result.truthy();
             ret.insert("result", result);
