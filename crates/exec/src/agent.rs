@@ -1,4 +1,4 @@
-//! What a function may ask of the program it runs in.
+//! The interface between functions and the program that runs them.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +22,7 @@ pub trait Agent: Send + Sync {
     /// nonce, time and token are added on the way. Embedded bytes that are text have become text.
     fn request<'a>(&'a self, load: Map, timeout: Option<Duration>) -> BoxFuture<'a, Result<Value>>;
 
-    /// The same, but bytes stay bytes in the answer's values (file chunks).
+    /// Like [`Agent::request`], but bytes stay bytes in the answer's values (file chunks).
     fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<Value>>;
 
     /// Sends a request to every connected master (events, mine) without waiting for a dead one. Says whether it
@@ -41,6 +41,7 @@ pub trait Agent: Send + Sync {
         answer: &'a str,
         patience: Duration,
     ) -> BoxFuture<'a, Result<Option<Map>>> {
+        // Agents without a minion beside them need not implement this.
         let _ = (tag, data, answer, patience);
         Box::pin(async { Ok(None) })
     }
@@ -52,17 +53,18 @@ pub trait Agent: Send + Sync {
     /// too. Returns false when there is no such job.
     fn signal_job(&self, jid: &str, signal: i32) -> bool;
 
-    /// Has the minion load something anew. Jobs of the minion wait for it; `salt-call` tells the minion that runs beside it and
-    /// does not wait. Returns false when there is no such minion, or when not everything came.
+    /// Makes the minion reload something. Jobs of the minion wait for it; `salt-call` tells the minion that runs beside
+    /// it and
+    /// does not wait. Returns false if there is no such minion, or if something could not be loaded.
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>>;
 
-    /// The same, but `salt-call` waits, too. `None` when the minion is not done in time.
+    /// Like [`Agent::refresh`], but `salt-call` waits too. `None` if the minion does not finish in time.
     fn refresh_within<'a>(&'a self, what: Refresh, patience: Duration) -> BoxFuture<'a, Result<Option<bool>>> {
         let refresh = self.refresh(what);
         Box::pin(async move { tokio::time::timeout(patience, refresh).await.ok().transpose() })
     }
 
-    /// Returns what is known of each configured master, in the configured order.
+    /// Returns the status of each configured master, in the configured order.
     fn masters(&self) -> Vec<MasterStatus>;
 
     /// Returns the names of the returners there are, in order.
@@ -70,7 +72,7 @@ pub trait Agent: Send + Sync {
         Vec::new()
     }
 
-    /// Compiles the pillar anew at the master of the job (or locally), without replacing the one in memory.
+    /// Compiles the pillar at the master of the job (or locally), without replacing the one in memory.
     fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, Result<Map>>;
 
     /// Asks a master named by its address whether it answers at all, within the time.
@@ -80,14 +82,14 @@ pub trait Agent: Send + Sync {
     fn stop_minion(&self, restart: bool);
 }
 
-/// What can be loaded anew.
+/// The kinds of data that can be reloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
     /// The grains, and then the pillar.
     Grains,
     /// The pillar of every connection.
     Pillar {
-        /// Masters compile it anew also where they keep what they compiled before (option `pillar_cache`).
+        /// Whether masters compile it again even if they have it in their cache (option `pillar_cache`).
         clean: bool,
     },
     /// Modules, as far as there is something to reload.
@@ -114,14 +116,14 @@ impl RunningJob {
     }
 }
 
-/// How a connection to a master is.
+/// The state of a connection to a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MasterState {
     /// Its name is being looked up.
     Resolving,
     /// A connection is being made.
     Connecting,
-    /// Waiting for the master to accept our key.
+    /// Waiting for the master to accept the minion's key.
     Pending,
     /// Connected and signed in.
     Live,
@@ -134,7 +136,7 @@ pub enum MasterState {
 }
 
 impl MasterState {
-    /// All there are.
+    /// All states.
     pub const ALL: [MasterState; 7] = [
         MasterState::Resolving,
         MasterState::Connecting,
@@ -145,7 +147,7 @@ impl MasterState {
         MasterState::Refused,
     ];
 
-    /// Returns the word an operator sees.
+    /// Returns the name that operators see.
     pub fn word(self) -> &'static str {
         match self {
             MasterState::Resolving => "resolving",
@@ -159,7 +161,7 @@ impl MasterState {
     }
 }
 
-/// What a master is to its minion.
+/// The role of a master for its minion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MasterRole {
     /// One of several followed at the same time.
@@ -168,15 +170,15 @@ pub enum MasterRole {
     Active,
     /// Followed when the active one is lost.
     Standby,
-    /// Like a standby, but gone back to as soon as it is healthy.
+    /// Like a standby, but the minion returns to it as soon as it is healthy.
     Preferred,
 }
 
 impl MasterRole {
-    /// All there are.
+    /// All roles.
     pub const ALL: [MasterRole; 4] = [MasterRole::Hot, MasterRole::Active, MasterRole::Standby, MasterRole::Preferred];
 
-    /// Returns the word an operator sees.
+    /// Returns the name that operators see.
     pub fn word(self) -> &'static str {
         match self {
             MasterRole::Hot => "hot",
@@ -187,38 +189,38 @@ impl MasterRole {
     }
 }
 
-/// What a minion knows of one master.
+/// The status of one master, as its minion sees it.
 #[derive(Clone, Debug)]
 pub struct MasterStatus {
     /// The address as configured, host and port.
     pub address: String,
-    /// What the master calls itself, if it said so.
+    /// The id of the master, if it sent one.
     pub id: Option<String>,
-    /// What it is to us.
+    /// Its role for this minion.
     pub role: MasterRole,
     /// The host alone, as Salt's option `master` of that connection.
     pub host: String,
     /// The resolved address, when known.
     pub ip: Option<std::net::IpAddr>,
-    /// How the connection is.
+    /// The state of the connection.
     pub state: MasterState,
-    /// Since when.
+    /// The time of the last change of `state`.
     pub since: SystemTime,
     /// When something was last received from it.
     pub last_heard: Option<SystemTime>,
-    /// How long it took to answer lately.
+    /// The time it recently took to answer.
     pub round_trip: Option<Duration>,
     /// The fingerprint of the key it proved to have.
     pub fingerprint: Option<String>,
-    /// How many jobs it has given us since the minion started.
+    /// The number of jobs it has sent since the minion started.
     pub jobs: u64,
-    /// How many returns wait to be delivered to it.
+    /// The number of returns that wait to be delivered to it.
     pub returns_waiting: usize,
     /// Whether this is the master of the asking job.
     pub asking: bool,
 }
 
-/// Whose functions a call by name may reach; see [`Registry::call`].
+/// A call by name.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// The function, `module.function`.
@@ -228,7 +230,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// A call without arguments.
+    /// Returns a call without arguments.
     pub fn of(fun: &str) -> Self {
         Scope { fun: fun.to_owned(), call: Call::default() }
     }

@@ -1,4 +1,4 @@
-//! Turning a value into the type a parameter has.
+//! Converts values to the types of parameters.
 
 use value::{Map, Value};
 
@@ -28,10 +28,10 @@ fn clone_pair((key, value): (&Value, &Value)) -> (Value, Value) {
 
 /// A type a parameter of an execution function can have.
 pub trait FromArg: Sized {
-    /// Makes the type from a value, or says what was expected instead ("a number").
+    /// Converts a value; the error names what was expected instead ("a number").
     fn from_arg(value: Value) -> Result<Self, &'static str>;
 
-    /// What stands for a parameter without a default; only `Option` has an answer.
+    /// Returns the value of a parameter that was not given; only `Option` has one.
     fn absent() -> Option<Self> {
         None
     }
@@ -43,22 +43,25 @@ impl FromArg for Value {
     }
 }
 
-/// Numbers and booleans become their text, since the command line makes numbers of what looks like one.
+/// Numbers and booleans become text again, because the command line parses arguments that look like numbers.
 impl FromArg for String {
     fn from_arg(value: Value) -> Result<Self, &'static str> {
         match value {
             Value::Str(text) => Ok(text),
             Value::Bytes(bytes) => String::from_utf8(bytes.to_vec()).map_err(|_| "text"),
+            // Their text would be Python syntax, which no caller means.
             Value::Null | Value::List(_) | Value::Map(_) => Err("text"),
             other => Ok(other.to_string()),
         }
     }
 }
 
-/// Anything counts as Python would count it; the words "true" and "false" are taken by their meaning.
+/// Any value is judged by its truth in Python, except that the word "false", in any case, is false.
 impl FromArg for bool {
     fn from_arg(value: Value) -> Result<Self, &'static str> {
         match &value {
+            // Python takes any text for true, but whoever writes `test="False"` in a template or a shell means the
+            // opposite.
             Value::Str(text) if text.eq_ignore_ascii_case("false") => Ok(false),
             other => Ok(other.truthy()),
         }
@@ -68,6 +71,7 @@ impl FromArg for bool {
 impl FromArg for i64 {
     fn from_arg(value: Value) -> Result<Self, &'static str> {
         match value {
+            // Arithmetic in a template easily turns a number into a float.
             Value::Float(number) if number.fract() == 0.0 => Ok(number as i64),
             Value::Str(text) => text.trim().parse().map_err(|_| "a whole number"),
             other => other.as_i64().ok_or("a whole number"),

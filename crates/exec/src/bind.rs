@@ -1,4 +1,4 @@
-//! Fitting the arguments of a call to the parameters of a function, with Python's rules and words.
+//! Binds the arguments of a call to the parameters of a function, with Python's rules and messages.
 
 use value::{Map, Value};
 
@@ -13,13 +13,14 @@ pub struct Call {
     pub kwargs: Map,
 }
 
-/// Fits a call to a function. `published` holds the fields of the job under `__pub_…` names and goes to functions
+/// Binds a call to a function. `published` holds the fields of the job under `__pub_…` names and goes to functions
 /// that take any keyword.
 ///
 /// # Errors
-/// [`Error::Invocation`] for keywords the function does not know, [`Error::Arguments`] for too many or missing
-/// ones, worded as Python words them.
+/// [`Error::Invocation`] for unknown keywords, [`Error::Arguments`] for too many or missing
+/// arguments, with Python's messages.
 pub fn bind<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bound> {
+    // A minion checks the keywords itself before it calls a function, so the message is Salt's and not Python's.
     let unknown: Vec<String> = unknown_keywords(function, &call).map(|(key, value)| format!("{key}={value}")).collect();
     if !unknown.is_empty() {
         let text = format!("The following keyword arguments are not valid: {}", unknown.join(", "));
@@ -28,7 +29,7 @@ pub fn bind<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bo
     fit(function, call, published)
 }
 
-/// The same for a call by another function, a template or a state: there Python looks at the keywords, too.
+/// Like [`bind`], for a call by another function, a template or a state. There Python itself checks the keywords.
 ///
 /// # Errors
 /// [`Error::Arguments`] for keywords the function does not know and for too many or missing arguments.
@@ -48,6 +49,8 @@ fn fit<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bound> 
     let mut given = args.into_iter();
     for param in function.params {
         let named = kwargs.remove(param.name);
+        // A position is used up by the parameter that it fills, even if the parameter was also given by name: this is
+        // Python's error below.
         let placed = if param.keyword_only { None } else { given.next() };
         let value = match (placed, named) {
             (Some(_), Some(_)) => {
@@ -66,16 +69,19 @@ fn fit<C>(function: &Function<C>, call: Call, published: &Map) -> Result<Bound> 
         return Err(Error::Arguments(missing_text(function.name, &missing)));
     }
     if function.kwargs.is_some() {
+        // After binding, so that a field of the job can never fill a parameter; and last, so that the caller cannot
+        // forge one.
         kwargs.extend(published.clone());
     }
     Ok(Bound { values, varargs, kwargs })
 }
 
-/// The keywords of a call that a function does not take. Those that begin with `__` are passed over.
+/// Returns the keywords of a call that a function does not take, except those that begin with `__`.
 fn unknown_keywords<'a, C>(function: &'a Function<C>, call: &'a Call) -> impl Iterator<Item = (&'a Value, &'a Value)> {
     let named = call.kwargs.iter().filter(|_| function.kwargs.is_none());
     named
         .filter(|(key, _)| !function.params.iter().any(|param| key.as_str() == Some(param.name)))
+        // The engine adds keys such as `__env__` to the arguments of any state.
         .filter(|(key, _)| !key.as_str().is_some_and(|key| key.starts_with("__")))
 }
 
@@ -89,6 +95,7 @@ fn take_surplus<C>(function: &Function<C>, args: &mut Vec<Value>) -> Result<Vec<
         return Ok(args.split_off(room));
     }
     let required = by_place.iter().filter(|param| param.default.is_none()).count();
+    // The wording, down to the plural, is CPython's: users and their scripts know these messages.
     let takes = if required == room { format!("{room}") } else { format!("from {required} to {room}") };
     let plural = if room == 1 && required == room { "" } else { "s" };
     let verb = if args.len() == 1 { "was" } else { "were" };

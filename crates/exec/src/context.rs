@@ -1,4 +1,4 @@
-//! What a function is given beside its arguments.
+//! The context in which a function runs: options, grains, pillar, job and agent.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use crate::{Agent, Call, Error, Memo, Result, bind_within};
 
-/// The world of one running function. Cheap to clone; clones belong to the same job.
+/// The context of one function call. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
 pub struct Context {
     /// The options of the connection the job came over, under Salt's names.
@@ -20,15 +20,15 @@ pub struct Context {
     pub pillar: Arc<Map>,
     /// The job.
     pub job: Arc<Job>,
-    /// The program around.
+    /// The program that runs the function.
     pub agent: Arc<dyn Agent>,
-    /// What the functions of this job, or of this run of states, remember for each other.
+    /// Data that the functions of this job, or of this run of states, share.
     pub memo: Arc<Memo>,
-    /// The state this is called for, if it is one.
+    /// The state that the function is called for, if any.
     pub state: Option<Arc<StateCall>>,
 }
 
-/// What a state function is told beside its arguments.
+/// The data of a state function beside its arguments.
 #[derive(Clone, Debug, Default)]
 pub struct StateCall {
     /// The low chunk that is applied (Salt's `__low__`): `state`, `fun`, `name`, `__id__`, `__sls__`, `__env__` and the arguments.
@@ -59,21 +59,22 @@ pub struct Job {
     progress: Mutex<Option<Progress>>,
 }
 
-/// Where the parts of a result go that is made bit by bit.
+/// The channel for parts of a result that a function sends while it runs.
 pub type Progress = tokio::sync::mpsc::UnboundedSender<Value>;
 
 impl Job {
-    /// A job with the publication's fields.
+    /// Returns a job with the fields of a publication.
     pub fn new(load: Map) -> Self {
         Job { load, ..Job::default() }
     }
 
-    /// The same, with a road for progress events.
+    /// Like [`Job::new`], with a channel for progress events.
     pub fn with_progress(load: Map, progress: Progress) -> Self {
         Job { load, progress: Mutex::new(Some(progress)), ..Job::default() }
     }
 
-    /// Ends the road for progress events. What still holds the job, a thread that was left alone or a macro of a template, cannot
+    /// Closes the channel for progress events. Whatever still holds the job, such as an abandoned thread or a macro of
+    /// a template, cannot
     /// keep it open.
     pub fn end_progress(&self) {
         self.progress.lock().expect("no one panics holding this").take();
@@ -106,10 +107,11 @@ impl Job {
 impl Context {
     /// Sets the return code of the job (Salt's `__context__['retcode']`).
     pub fn set_retcode(&self, code: i64) {
+        // The code guards no other data, so no ordering is needed.
         self.job.retcode.store(code, Ordering::Relaxed);
     }
 
-    /// Notes a child process (the leader of a process group) for as long as the guard lives, so that killing the
+    /// Registers a child process (the leader of a process group) for as long as the guard lives, so that killing the
     /// job kills it.
     pub fn child(&self, pid: i32) -> ChildGuard {
         self.job.children.lock().expect("no one panics holding this").push(pid);
@@ -129,7 +131,8 @@ impl Context {
         self.call_with(fun, Call { args, kwargs: Map::new() }).await
     }
 
-    /// The same, with keyword arguments. As in Salt, the fields of the job are not handed on: a function that
+    /// Like [`Context::call`], with keyword arguments. As in Salt, the fields of the job are not passed on: a function
+    /// that
     /// takes any keyword can tell a call by an operator from one by another function.
     pub async fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
@@ -147,12 +150,12 @@ impl Context {
         (function.call)(self, bound).await
     }
 
-    /// Says whether states only tell what they would do (`test: True`). The engine sets it for each state.
+    /// Returns whether states only tell what they would do (`test: True`). The engine sets it for each state.
     pub fn is_test(&self) -> bool {
         self.opt("test").is_some_and(Value::truthy)
     }
 
-    /// Calls a state function by its name, such as `file.managed`, and returns what it came to. As in Salt, `test` and
+    /// Calls a state function by its name, such as `file.managed`, and returns its result. As in Salt, `test` and
     /// everything else of the call is that of the caller.
     pub async fn call_state(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
@@ -181,17 +184,19 @@ impl Context {
         self.opt_str("cachedir").unwrap_or("/var/cache/salt/minion")
     }
 
-    /// Says whether there is a master to ask (`file_client: remote`).
+    /// Returns whether files and pillar come from this machine instead of a master (`file_client: local`).
     pub fn is_local(&self) -> bool {
         self.opt_str("file_client") == Some("local")
     }
 
-    /// Runs blocking work so that a killed job does not wait for it.
+    /// Runs blocking work on a thread of its own. A job that is killed does not wait for it.
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        // The thread would start without a span, and its log lines would not name the job.
         let span = tracing::Span::current();
         let task = tokio::task::spawn_blocking(move || span.in_scope(work));
         tokio::select! {
             done = task => done.map_err(|error| Error::Other(error.to_string())),
+            // The thread itself cannot be stopped; its result is dropped.
             () = self.job.cancel.cancelled() => Err(Error::Terminated),
         }
     }

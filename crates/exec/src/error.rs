@@ -1,4 +1,4 @@
-//! What can go wrong in a function, and how a minion words it.
+//! Errors of functions, and the texts that a minion returns for them.
 
 use value::Map;
 
@@ -14,16 +14,17 @@ pub enum Error {
     /// The function could not do its work (`CommandExecutionError`).
     #[error("{0}")]
     Execution(String),
-    /// The same, with what is known about it (`CommandExecutionError` with `info`); what was changed all the same is in
+    /// Like `Execution`, with details (`CommandExecutionError` with `info`). Changes that were made before the failure
+    /// are in
     /// `info` under `changes`.
     #[error("{}", detailed(.what, .info))]
     Detailed {
-        /// What went wrong.
+        /// The error.
         what: String,
-        /// What is known about it.
+        /// The details.
         info: Map,
     },
-    /// The function was asked for something that makes no sense (`SaltInvocationError`).
+    /// The call makes no sense (`SaltInvocationError`).
     #[error("{0}")]
     Invocation(String),
     /// The arguments do not fit the function (Python's `TypeError` at the call).
@@ -44,22 +45,22 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure to do the work.
+    /// Returns an error of a function that could not do its work.
     pub fn execution(reason: impl Into<String>) -> Self {
         Error::Execution(reason.into())
     }
 
-    /// A request that makes no sense.
+    /// Returns an error about a call that makes no sense.
     pub fn invocation(reason: impl Into<String>) -> Self {
         Error::Invocation(reason.into())
     }
 
-    /// A failure to do something to a file.
+    /// Returns an error about a file that could not be read, written or the like.
     pub fn io(doing: &str, path: impl AsRef<std::path::Path>, error: &std::io::Error) -> Self {
         Error::Execution(format!("failed to {doing} {}: {error}", path.as_ref().display()))
     }
 
-    /// A failure to do the work, with what is known about it.
+    /// Returns an error of a function that could not do its work, with details.
     pub fn detailed(what: impl Into<String>, info: Map) -> Self {
         Error::Detailed { what: what.into(), info }
     }
@@ -84,6 +85,7 @@ impl Error {
             Error::Invocation(reason) => format!("ERROR executing '{fun}': {reason}"),
             Error::Arguments(reason) => format!("Passed invalid arguments to {fun}: {reason}\n\n{doc}"),
             Error::CommandNotFound(reason) => format!("Command required for '{fun}' not found: {reason}"),
+            // The reason is a whole sentence of Salt's already.
             Error::NotAvailable(reason) => reason.clone(),
             Error::Terminated => format!("ERROR: the job running '{fun}' was terminated"),
             Error::Other(reason) => format!("The minion function caused an exception: {reason}"),
@@ -92,6 +94,7 @@ impl Error {
 }
 
 fn detailed(what: &str, info: &Map) -> String {
+    // As in Salt, a sentence that has no end gets a period.
     let between = match what.chars().last() {
         None => "",
         Some('.' | '?' | '!') => " ",

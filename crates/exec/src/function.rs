@@ -7,18 +7,19 @@ use value::{Map, Value};
 
 use crate::{Context, Error, FromArg, KwArgs, Result, VarArgs};
 
-/// What calling a function gives.
+/// The future that a call of a function returns.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A module: a Salt name with functions. Runners and wheel modules differ in the context their functions get.
 pub struct Module<C: 'static = Context> {
     /// The name it is called by, such as `cmd`.
     pub name: &'static str,
-    /// What it is for, one line and more.
+    /// The documentation: a line with its purpose, then details.
     pub doc: &'static str,
     /// Its functions, in alphabetical order.
     pub functions: &'static [&'static Function<C>],
-    /// Says why the module does not work on this machine, if so (Salt's `__virtual__`). Given the grains.
+    /// Returns an error with the reason if the module does not work on a machine with these grains (Salt's
+    /// `__virtual__`).
     pub virtual_: fn(&Map) -> std::result::Result<(), String>,
     /// Salt's name for this one of several modules of one name (`aptpkg` of `pkg`), by which the option `providers`
     /// asks for it.
@@ -32,18 +33,18 @@ impl<C> Clone for Module<C> {
 }
 
 impl<C> Module<C> {
-    /// A module that works on every machine.
+    /// Returns a module that works on every machine.
     pub const fn new(name: &'static str, doc: &'static str, functions: &'static [&'static Function<C>]) -> Self {
         Module { name, doc, functions, virtual_: |_| Ok(()), provider: None }
     }
 
-    /// The same module, only where the test passes.
+    /// Restricts the module to machines on which the test passes.
     pub const fn only_if(mut self, test: fn(&Map) -> std::result::Result<(), String>) -> Self {
         self.virtual_ = test;
         self
     }
 
-    /// The same module, as one of several of its name.
+    /// Marks the module as one of several of its name.
     pub const fn provided_by(mut self, name: &'static str) -> Self {
         self.provider = Some(name);
         self
@@ -77,9 +78,9 @@ pub struct Function<C: 'static = Context> {
 pub struct Param {
     /// Its name.
     pub name: &'static str,
-    /// Makes its default; `None` when it must be given.
+    /// Returns the default; `None` if the parameter is required.
     pub default: Option<fn() -> Value>,
-    /// Whether it can only be given by name (it stands behind `*args`).
+    /// Whether it can only be given by name (it follows `*args`).
     pub keyword_only: bool,
 }
 
@@ -88,15 +89,16 @@ pub struct Param {
 pub struct Bound {
     /// One entry per parameter.
     pub values: std::collections::VecDeque<Value>,
-    /// What goes to `*args`.
+    /// The values for `*args`.
     pub varargs: Vec<Value>,
-    /// What goes to `**kwargs`.
+    /// The values for `**kwargs`.
     pub kwargs: Map,
 }
 
 impl Bound {
     /// Takes the next parameter's value in the type the function wants. Used by the attribute.
     pub fn take<T: FromArg>(&mut self, name: &str) -> Result<T> {
+        // The generated code takes all values in the order of the parameters.
         let value = self.values.pop_front().unwrap_or_default();
         T::from_arg(value).map_err(|expected| Error::Invocation(format!("argument '{name}' must be {expected}")))
     }

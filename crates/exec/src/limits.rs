@@ -1,21 +1,22 @@
-//! Which modules an operator has turned off, and which are the only ones that may be called from outside.
+//! The options that disable modules, or restrict which may be called from outside.
 
 use value::{Map, Value};
 
 use crate::Module;
 
-/// What the configuration forbids of one kind of modules. A module is named as it is called (`pkg`) or as Salt's file is
+/// The restrictions on one kind of modules. A module is named as it is called (`pkg`) or as Salt's file is
 /// (`aptpkg`).
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Modules that do not exist, for nobody (`disable_modules`, `disable_states`).
+    /// Modules that do not exist, not even for other modules (`disable_modules`, `disable_states`).
     pub disabled: Vec<String>,
     /// The only modules that may be named from outside: by a job, a template or a state. Empty for all
     /// (`whitelist_modules`, `whitelist_state_modules`).
     pub only: Vec<String>,
 }
 
-/// Files of Salt whose module is called by another name and of which we have one variant: the name and the files.
+/// Names of modules that Saltern has in one variant only, each with the names of Salt's files. Salt compares the
+/// options with file names, but operators write either.
 const FILES: &[(&str, &[&str])] = &[
     ("acl", &["linux_acl"]),
     ("cmd", &["cmdmod"]),
@@ -47,18 +48,19 @@ impl Limits {
         Limits { disabled: names(opts.get("disable_states")), only: names(opts.get("whitelist_state_modules")) }
     }
 
-    /// Says whether the module is not turned off.
+    /// Returns whether the module is not turned off.
     pub fn enable(&self, module: &Module) -> bool {
         !named(&self.disabled, module.name, module.provider)
     }
 
-    /// Says whether a module may be named from outside.
+    /// Returns whether a module may be named from outside.
     pub fn permit(&self, name: &str, provider: Option<&str>) -> bool {
+        // Without the option, everything that is not disabled is permitted.
         self.only.is_empty() || named(&self.only, name, provider)
     }
 }
 
-/// Reads a list of names; text stands for a list of one, as everywhere in our configuration.
+/// Reads a list of names. As in the whole configuration, a text is a list of one.
 fn names(option: Option<&Value>) -> Vec<String> {
     match option {
         Some(Value::List(names)) => names.iter().map(Value::to_string).collect(),

@@ -1,18 +1,20 @@
-//! What the functions of one run remember for each other.
+//! Data that the functions of one run share.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the functions of one run remember for each other: Salt's `__context__`, with a type in place of a key. It lives as
+/// Data that the functions of one run share: Salt's `__context__`, with a type in place of a key. It lives as
 /// long as the job, or the run of states.
 #[derive(Default)]
 pub struct Memo(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl Memo {
-    /// Returns the entry of this type, made by default when there is none yet. What changes in it guards itself.
+    /// Returns the entry of this type, and creates it by `Default` if there is none. An entry that changes needs its
+    /// own lock.
     pub fn get<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Created under the lock: two functions that ask at the same time get the same entry.
         let entry = entries.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         entry.downcast().expect("the entry is found under its own type")
     }

@@ -14,6 +14,7 @@ fn show(value: &Value, indent: usize, prefix: &str, lines: &mut Vec<String>) {
         Value::List(items) => list(items, indent, lines),
         Value::Map(map) => entries(map, indent, prefix, lines),
         other => {
+            // Further lines are aligned with the first, behind its prefix.
             let blank = " ".repeat(prefix.len());
             for (place, line) in other.to_string().lines().enumerate() {
                 let prefix = if place == 0 { prefix } else { &blank };
@@ -36,9 +37,11 @@ fn list(items: &[Value], indent: usize, lines: &mut Vec<String>) {
 }
 
 fn entries(map: &Map, indent: usize, prefix: &str, lines: &mut Vec<String>) {
+    // As in Salt's outputter, the outermost map has no rule above it.
     if indent > 0 {
         lines.push(format!("{:indent$}----------", ""));
     }
+    // Salt's outputter sorts the keys of maps, so the same data always gives the same text.
     let mut sorted: Vec<_> = map.iter().map(|(key, value)| (key.to_string(), value)).collect();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     for (key, value) in sorted {

@@ -1,10 +1,10 @@
-//! Python files of the operator's own, where Salt would load them from. They are not run; who misses them is told so.
+//! Finds custom Python modules where Salt would load them. They are not run, but messages name them.
 
 use std::path::{Path, PathBuf};
 
 use value::{Map, Value};
 
-/// What kind of module a file holds.
+/// The kinds of modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Execution modules.
@@ -93,12 +93,14 @@ impl Folders {
         folders.extend(paths("module_dirs").into_iter().map(|path| path.join(kind.folder())));
         let cached = || opts.get_str("cachedir").map(|cachedir| Path::new(cachedir).join("extmods"));
         let synced = opts.get_str("extension_modules").filter(|path| !path.is_empty());
+        // Without the option, Salt loads modules that were synchronised from the master from its cache.
         folders.extend(synced.map(PathBuf::from).or_else(cached).map(|path| path.join(kind.folder())));
         Folders(folders)
     }
 
     /// Returns the file that holds a module of this name.
     pub fn file(&self, module: &str) -> Option<PathBuf> {
+        // The name comes from jobs and templates and becomes part of a path.
         if module.is_empty() || module.starts_with('.') || module.contains('/') {
             return None;
         }
@@ -109,7 +111,8 @@ impl Folders {
         files.into_iter().find(|file| file.is_file())
     }
 
-    /// Says of a function that is missing that it is in such a file, as a sentence behind the error; nothing if it is not.
+    /// Returns a sentence that follows the error about a missing function, if it is defined in such a file; empty if it
+    /// is not.
     pub fn hint(&self, fun: &str) -> String {
         let module = fun.split('.').next().unwrap_or_default();
         match self.file(module) {
@@ -123,6 +126,7 @@ impl Folders {
     /// All files in these folders, in order.
     pub fn all(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
+        // A folder that is missing or unreadable counts as empty: most of them never exist.
         for entry in self.0.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten()) {
             let path = entry.path();
             let package = path.join("__init__.py");
@@ -132,12 +136,13 @@ impl Folders {
                 files.push(package);
             }
         }
+        // `read_dir` has no order, and a warning that changes with every start would look like news.
         files.sort();
         files
     }
 }
 
-/// Says once for each kind which files are not run, and what that means.
+/// Returns a warning for each kind that has files, with the consequences.
 pub fn warnings(opts: &Map, kinds: &[Kind]) -> Vec<String> {
     let sentence = |kind: &Kind| {
         let files = Folders::of(opts, *kind).all();

@@ -1,4 +1,4 @@
-//! Finding functions by name.
+//! Finds functions by name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,14 +12,14 @@ use crate::{Call, Context, Error, Function, Limits, Module, Result, bind};
 /// brings the program a module needs: see [`Registry::refresh`].
 #[derive(Default)]
 pub struct Registry {
-    /// What there is to choose from.
+    /// All modules, in the order in which they are tried.
     all: Vec<&'static Module>,
     /// The option `providers`.
     providers: Map,
     limits: Limits,
-    /// Where modules in Python lie, which are not run.
+    /// The folders of custom Python modules, which are not run.
     python: Folders,
-    /// The grains that were looked at last.
+    /// The grains at the last refresh.
     grains: RwLock<Arc<Map>>,
     tables: RwLock<Arc<Tables>>,
 }
@@ -34,7 +34,7 @@ struct Tables {
     absent: BTreeMap<&'static str, String>,
 }
 
-/// Why a name leads to no function.
+/// The reason why a function is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 
@@ -44,12 +44,14 @@ impl Tables {
         for module in modules {
             let known = tables.modules.contains_key(module.name);
             match (module.virtual_)(grains) {
+                // The first that works wins. A later one only provides what it lacks.
                 Ok(()) if known => tables.others.entry(module.name).or_default().push(module),
                 Err(_) if known => {}
                 Ok(()) => {
                     tables.absent.remove(module.name);
                     tables.modules.insert(module.name, module);
                 }
+                // One reason is enough for all variants of a name.
                 Err(reason) => drop(tables.absent.entry(module.name).or_insert(reason)),
             }
         }
@@ -63,6 +65,7 @@ impl Tables {
             let found = modules.iter().find(|module| module.name == name && module.provider == Some(wanted.as_str()));
             if let Some(module) = found {
                 tables.absent.remove(module.name);
+                // As in Salt, a chosen provider stands alone: mixing it with others could use two tools for one thing.
                 tables.others.remove(module.name);
                 tables.modules.insert(module.name, module);
             }
@@ -84,18 +87,22 @@ impl Tables {
 }
 
 impl Registry {
-    /// Takes up the modules that work on a machine with these grains. Of several modules with one name the first
-    /// that works is taken (the package managers are all `pkg`); as in Salt, functions it lacks are those of the next ones
+    /// Returns a registry of the modules that work on a machine with these grains. Of several modules with one name,
+    /// the first
+    /// that works is used (the package managers are all `pkg`); as in Salt, the next ones provide functions that it
+    /// lacks
     /// (`service.offline` in a container).
     pub fn new(modules: &[&'static Module], grains: &Map) -> Self {
         Registry::limited(modules, grains, Limits::default(), &Map::new())
     }
 
-    /// The same, within limits and with what the option `providers` says: of modules with one name (`pkg`, `service`) only the
-    /// one Salt calls so (`aptpkg`) is taken, whatever the grains are. Names nobody knows are warned of and change nothing.
+    /// Like [`Registry::new`], with limits and the option `providers`: of several modules with one name (`pkg`,
+    /// `service`) only the
+    /// one with Salt's name for it (`aptpkg`) is used, whatever the grains are. Unknown names are logged and ignored.
     pub fn limited(modules: &[&'static Module], grains: &Map, limits: Limits, providers: &Map) -> Self {
         for (name, wanted) in providers {
             let (name, wanted) = (name.to_string(), wanted.to_string());
+            // Compared with all modules, because a provider that does not work now may work later.
             if !modules.iter().any(|module| module.name == name && module.provider == Some(wanted.as_str())) {
                 tracing::warn!("the option 'providers' names '{wanted}' for '{name}', which is not there");
             }
@@ -112,17 +119,17 @@ impl Registry {
         }
     }
 
-    /// The same, which says of functions that are missing that they stand in one of these folders.
+    /// Sets the folders of custom Python modules, which errors about missing functions mention.
     pub fn with_python(self, python: Folders) -> Self {
         Registry { python, ..self }
     }
 
-    /// Says that a missing function is one of the operator's own, in Python; nothing if it is not.
+    /// Returns a sentence about a missing function that is defined in a custom Python module; empty if it is not.
     pub fn python_hint(&self, fun: &str) -> String {
         self.python.hint(fun)
     }
 
-    /// Looks anew which modules work on a machine with these grains: programs may have come or gone.
+    /// Determines again which modules work, with these grains: programs may have been installed or removed.
     pub fn refresh(&self, grains: &Map) {
         *self.grains.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grains.clone());
         self.look_again();
@@ -130,12 +137,14 @@ impl Registry {
 
     fn look_again(&self) -> Arc<Tables> {
         let grains = self.grains.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // Replaced as a whole, so that nobody sees half of the new tables.
         let tables = Arc::new(Tables::with_providers(&self.all, &grains, &self.providers));
         *self.tables.write().unwrap_or_else(PoisonError::into_inner) = tables.clone();
         tables
     }
 
     fn tables(&self) -> Arc<Tables> {
+        // Callers keep the tables that they began with, and iterate over them without the lock.
         self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -144,6 +153,8 @@ impl Registry {
     pub fn find(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
         let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
         let mut tables = self.tables();
+        // A state may just have installed the package. Only then are the tables built again, because each test may look
+        // for programs.
         if tables.absent.contains_key(module) && self.works_now(module) {
             tables = self.look_again();
         }
@@ -160,12 +171,13 @@ impl Registry {
             tracing::error!(
                 "Failed to load function {fun} because its module ({module}) is not in the whitelist: {only}"
             );
+            // The same words as for a function that does not exist; only the log tells the reason.
             return Err(Unavailable(format!("'{fun}' is not available.")));
         }
         self.find(fun)
     }
 
-    /// Says whether the functions of a module may be named from outside.
+    /// Returns whether the functions of a module may be named from outside.
     pub fn permits(&self, module: &str) -> bool {
         let tables = self.tables();
         let provider = tables.modules.get(module).and_then(|module| module.provider);
@@ -177,23 +189,24 @@ impl Registry {
         self.all.iter().any(|module| module.name == name && (module.virtual_)(&grains).is_ok())
     }
 
-    /// Goes through all functions, each with the name of its module, by the latter.
+    /// Iterates over all functions with the names of their modules, sorted by these.
     pub fn functions(&self) -> impl Iterator<Item = (&'static str, &'static Function)> {
         let tables = self.tables();
         let of = |first: &&'static Module| {
             let others = tables.others.get(first.name).into_iter().flatten();
+            // What the first module has hides the functions of the same name in the others, as for a call.
             let more = others.flat_map(|other| other.functions).filter(|more| first.function(more.name).is_none());
             first.functions.iter().chain(more).map(|function| (first.name, *function)).collect::<Vec<_>>()
         };
         tables.modules.values().flat_map(of).collect::<Vec<_>>().into_iter()
     }
 
-    /// Goes through the modules that work, by name, the first of each.
+    /// Iterates over the modules that work, sorted by name. Of several with one name, only the first is included.
     pub fn modules(&self) -> impl Iterator<Item = &'static Module> {
         self.tables().modules.values().copied().collect::<Vec<_>>().into_iter()
     }
 
-    /// Goes through the modules that do not work here, by name, with the reason.
+    /// Iterates over the names of the modules that do not work here, sorted, each with the reason.
     pub fn absent(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.tables().absent.iter().map(|(name, reason)| (*name, reason.clone())).collect::<Vec<_>>().into_iter()
     }
@@ -283,6 +296,7 @@ mod tests {
         for (name, permitted) in [("service", true), ("scripts", true), ("cmd", false), ("units", false)] {
             let registry = limited(&[], &[name]);
             assert_eq!(registry.find_permitted("service.start").is_ok(), permitted, "whitelist {name}");
+            // Modules build on each other; a whitelist of `service` must not break what `service` itself calls.
             assert!(registry.find("service.start").is_ok(), "our own calls stay free");
         }
         for name in ["cmd", "cmdmod"] {

@@ -1,4 +1,4 @@
-//! A context to test functions in, without a minion.
+//! A context in which tests run functions without a minion.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use crate::{Agent, Context, Error, Job, Limits, MasterStatus, Module, Refresh, Registry, Result, RunningJob};
 
-/// An agent that answers requests with what a test prepared and remembers what it was asked.
+/// An agent that answers requests with prepared values and records the requests.
 #[derive(Default)]
 pub struct FakeAgent {
     /// The functions that exist.
@@ -25,9 +25,9 @@ pub struct FakeAgent {
     pub signals: Mutex<Vec<(String, i32)>>,
     /// The masters.
     pub masters: Vec<MasterStatus>,
-    /// What was loaded anew, in order.
+    /// The data that was reloaded, in order.
     pub refreshed: Mutex<Vec<Refresh>>,
-    /// Whether the minion was told to end, and then whether to come back.
+    /// Set if the minion was told to stop; true if it should restart.
     pub stopped: Mutex<Option<bool>>,
 }
 
@@ -113,12 +113,12 @@ impl Agent for FakeAgent {
     }
 }
 
-/// A context over these modules, options, grains and pillar.
+/// Returns a context with these modules, options, grains and pillar.
 pub fn context(modules: &[&'static Module], opts: Map, grains: Map, pillar: Map) -> (Context, Arc<FakeAgent>) {
     with_states(modules, &[], opts, grains, pillar)
 }
 
-/// The same, with state modules too. The options limit both.
+/// Like [`context`], with state modules. The options limit both kinds.
 pub fn with_states(
     modules: &[&'static Module],
     states: &[&'static Module],
