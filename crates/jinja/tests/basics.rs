@@ -171,6 +171,11 @@ fn bounds_hold() {
     for source in ["{{ 'x' * 10**9 }}", "{{ [1] * 10**9 }}", "{{ 10 ** (10 ** 10) }}", "{{ '%999999999d' % 1 }}"] {
         assert_eq!(limited(source), Err("MemoryError".to_string()), "{source}");
     }
+    // A list that grows item by item is bounded whichever method adds the items.
+    for added in ["l.append(a)", "l.insert(0, a)", "l.extend([a])"] {
+        let source = format!("{{% set l = [] %}}{{% for a in range(1100) %}}{{% set _ = {added} %}}{{% endfor %}}");
+        assert_eq!(limited(&source), Err("MemoryError".to_string()), "{source}");
+    }
     assert_eq!(limited("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), Err("RecursionError".to_string()));
     assert_eq!(
         limited("{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}"),

@@ -17,7 +17,6 @@ pub(super) fn abs(call: &mut CallArgs) -> Result<Value, Error> {
     }
     match &call.args[0] {
         Value::Float(number) => Ok(Value::Float(number.abs())),
-        Value::Undefined(undefined) if undefined.kind == crate::UndefinedKind::Chainable => Err(undefined.fail()),
         other => match to_big(other) {
             Some(number) => Ok(Value::int(number.abs())),
             None => Err(Error::type_error(format!("bad operand type for abs(): '{}'", other.type_name()))),

@@ -118,6 +118,7 @@ fn insert(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "list", "insert", 2, 2)?;
     let at = index(&call.args[0])?;
     let list = list(object);
+    call.state.check_items(list.len())?;
     let mut items = list.lock();
     let len = items.len() as i64;
     let at = if at < 0 { (at + len).max(0) } else { at.min(len) };

@@ -58,6 +58,10 @@ fn others(call: &mut CallArgs) -> Result<Vec<Items>, Error> {
     args.iter().map(|arg| Ok(keys(call, arg)?.into_iter().collect())).collect()
 }
 
+fn count(sets: &[Items]) -> usize {
+    sets.iter().map(Items::len).sum()
+}
+
 fn none_by_name(call: &CallArgs, name: &str) -> Result<(), Error> {
     if call.kwargs.is_empty() {
         return Ok(());
@@ -76,7 +80,9 @@ fn replace(object: &Value, call: &mut CallArgs, method: Method) -> Result<Value,
 fn add(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     arity(call, "set", "add", 1, 1)?;
     let key = Key::new(call.args.remove(0))?;
-    set(object).lock().insert(key);
+    let set = set(object);
+    call.state.check_items(set.lock().len())?;
+    set.lock().insert(key);
     Ok(Value::None)
 }
 
@@ -118,14 +124,18 @@ fn pop(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 fn union(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     none_by_name(call, "union")?;
     let mut all = set(object).lock().clone();
-    all.extend(others(call)?.into_iter().flatten());
+    let more = others(call)?;
+    call.state.check_items(all.len() + count(&more))?;
+    all.extend(more.into_iter().flatten());
     Ok(Value::Set(Set::new(all)))
 }
 
 fn update(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     none_by_name(call, "update")?;
     let more = others(call)?;
-    set(object).lock().extend(more.into_iter().flatten());
+    let set = set(object);
+    call.state.check_items(set.lock().len() + count(&more))?;
+    set.lock().extend(more.into_iter().flatten());
     Ok(Value::None)
 }
 
