@@ -16,8 +16,7 @@ use crate::{Error, Result};
 pub struct Writing {
     /// Permission bits, regardless of the umask.
     pub mode: u32,
-    /// Whether to sync the file to the disk. Without it, a written file survives the death of the process, but perhaps not a
-    /// power failure.
+    /// Sync the file to the disk. An unsynced file survives the death of the process, but perhaps not a power failure.
     pub sync: bool,
 }
 
@@ -31,6 +30,7 @@ impl Writing {
 
 /// Writes a file through a temporary file in the same directory, which then replaces the old one.
 pub fn write(path: &Path, content: &[u8], writing: Writing) -> Result<()> {
+    // The temporary file is in the same directory, because a rename is atomic only within one file system.
     let temporary = temporary(path, content, writing)?;
     temporary.persist(path).map_err(|error| Error::io("write", path)(error.error))?;
     sync_directory(path, writing)
@@ -86,9 +86,12 @@ fn temporary(path: &Path, content: &[u8], writing: Writing) -> Result<tempfile::
     let directory = path.parent().unwrap_or(Path::new("."));
     let failed = |source| Error::io("write", path)(source);
     let mut builder = tempfile::Builder::new();
+    // The prefix is known elsewhere: listings of banks skip it, and the spool of returns deletes what a crash left. The
+    // file starts closed and is opened up only when it is complete, so a secret is never readable for a moment.
     builder.prefix(".tmp").permissions(std::fs::Permissions::from_mode(0o600));
     let mut file = builder.tempfile_in(directory).map_err(failed)?;
     file.write_all(content).map_err(failed)?;
+    // `set_permissions` ignores the umask; the mode of the builder would not.
     if writing.mode != 0o600 {
         file.as_file().set_permissions(std::fs::Permissions::from_mode(writing.mode)).map_err(failed)?;
     }
@@ -103,6 +106,7 @@ fn sync_directory(path: &Path, writing: Writing) -> Result<()> {
         return Ok(());
     }
     let directory = path.parent().unwrap_or(Path::new("."));
+    // The name is in the directory, not in the file: without this, a power failure may undo the rename.
     std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::io("sync", directory))
 }
 
@@ -132,6 +136,7 @@ pub fn write_value(path: &Path, value: &Value, writing: Writing) -> Result<()> {
 pub fn hash_file(path: &Path, kind: HashType) -> Result<String> {
     let mut file = std::fs::File::open(path).map_err(Error::io("open", path))?;
     let mut hash = Hasher::new(kind);
+    // Files of the file server may be larger than the memory.
     let mut piece = [0; 16 * 1024];
     loop {
         match file.read(&mut piece).map_err(Error::io("read", path))? {
@@ -161,6 +166,7 @@ pub fn make_directory(path: &Path) -> Result<()> {
 
 /// Like [`make_directory`], with the system's error.
 pub fn make_directories(path: &Path) -> std::io::Result<()> {
+    // One system call on the common path. It also keeps a simulated full disk from refusing directories that exist.
     if path.is_dir() {
         return Ok(());
     }
@@ -183,6 +189,8 @@ pub fn private_file() -> std::fs::OpenOptions {
 /// Sockets and links are left alone.
 pub fn close_to_others(directory: &Path, through: bool) -> Result<()> {
     let found = std::fs::metadata(directory).map_err(Error::io("look at", directory))?;
+    // An operator may point `cachedir` or `log_file` at a place that other programs use. Closing `/tmp` or `/var/log`
+    // would break the host.
     let parts = std::path::absolute(directory).map_or(0, |path| path.components().count());
     if parts <= SHARED_DEPTH || found.mode() & 0o1000 != 0 {
         return Ok(());
@@ -204,6 +212,7 @@ const SHARED_DEPTH: usize = 3;
 
 fn take_away(path: &Path, mode: u32, bits: u32) -> Result<()> {
     let closed = mode & 0o7777 & !bits;
+    // A daemon that runs as a user without rights to change a mode must still start if nothing needs changing.
     if closed == mode & 0o7777 {
         return Ok(());
     }
@@ -229,6 +238,8 @@ pub fn text_names(path: &Path) -> Result<Vec<String>> {
 
 /// Joins a relative path to a directory, and refuses anything that could lead out of it.
 pub fn join_inside(directory: &Path, relative: &str, what: &'static str) -> Result<PathBuf> {
+    // 255 bytes is the longest name that Linux file systems take. Refusing it here gives an error about the name, not
+    // one about the disk.
     let good = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0') && part.len() <= 255;
     if relative.split('/').all(good) { Ok(directory.join(relative)) } else { Err(Error::bad_name(what, relative)) }
 }
@@ -242,6 +253,7 @@ fn found<T>(result: std::io::Result<T>, action: &'static str, path: &Path) -> Re
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match result {
         Ok(value) => Ok(Some(value)),
+        // `a/b` does not exist either if `a` is a file.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(Error::io(action, path)(error)),
     }
@@ -280,6 +292,7 @@ mod tests {
         std::fs::write(&key, "").unwrap();
         std::fs::write(&old, "").unwrap();
         std::os::unix::fs::symlink(&old, cache.join("link")).unwrap();
+        // Clients of other users connect through the socket, so its mode must survive.
         let _socket = std::os::unix::net::UnixListener::bind(cache.join("socket")).unwrap();
         set(&cache.join("socket"), 0o666);
         set(&cache, 0o777);
@@ -300,6 +313,7 @@ mod tests {
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
         close_to_others(dir.path(), false).unwrap();
         assert_eq!(mode(dir.path()), 0o1777);
+        // As root this would really change `/var`.
         let before = mode(Path::new("/var/tmp/.."));
         close_to_others(Path::new("/var"), false).unwrap();
         assert_eq!(mode(Path::new("/var")), before);

@@ -20,7 +20,7 @@ pub enum Dropped {
     Nothing,
     /// The key must be rotated; the file is removed.
     Rotate,
-    /// The file does not have exactly the permissions it is created with, so anybody may have written it. It stays.
+    /// The file does not have exactly the mode it is created with, so someone else may have written it. It stays.
     WrongMode,
     /// The file is for another master that shares the directory. It stays.
     OtherMaster,
@@ -39,6 +39,7 @@ impl DropFile {
     /// user id, which may fail silently, as in Salt.
     pub fn request(&self, master_id: &str, owner: Option<u32>) -> Result<()> {
         let path = self.path();
+        // A second request adds nothing: the pending one rotates the key too.
         if path.exists() {
             return Ok(());
         }
@@ -49,6 +50,7 @@ impl DropFile {
         let read_only = std::fs::Permissions::from_mode(0o400);
         std::fs::set_permissions(&next, read_only).map_err(Error::io("change the mode of", &next))?;
         if owner.is_some() {
+            // A caller without the right to give files away usually runs as the master's user already.
             let _ = std::os::unix::fs::chown(&next, owner, None);
         }
         std::fs::rename(&next, &path).map_err(Error::io("write", &path))
@@ -59,6 +61,7 @@ impl DropFile {
     /// An empty file, as written by 3006, is for whichever master looks first.
     pub fn take(&self, master_id: &str) -> Result<Dropped> {
         let path = self.path();
+        // A link must not count: whoever can make one could point it at any private file of the master.
         let metadata = match std::fs::symlink_metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Dropped::Nothing),

@@ -47,6 +47,7 @@ impl Error {
     }
 
     pub(crate) fn bad_name(what: &'static str, name: &str) -> Error {
+        // The name may come from a stranger and end up in the log.
         Error::BadName { what, name: name.chars().take(64).collect() }
     }
 

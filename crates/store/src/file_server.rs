@@ -29,11 +29,13 @@ impl FileServerCache {
     pub fn lists(&self, env: &str, max_age: Duration, now: SystemTime) -> Result<Option<Map>> {
         let path = self.list_file(env)?;
         let Ok(modified) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) else { return Ok(None) };
+        // After the clock was set back, a list "from the future" would otherwise be served until the clock catches up.
         if !now.duration_since(modified).is_ok_and(|age| age < max_age) {
             return Ok(None);
         }
         match disk::read_value(&path) {
             Ok(lists) => Ok(lists.and_then(Value::into_map)),
+            // A cache that cannot be read is rebuilt; only a failing disk is an error.
             Err(Error::Malformed { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -69,8 +71,10 @@ impl FileServerCache {
         let path = self.hash_file(file)?;
         let Some(content) = disk::read_text(&path).or_else(malformed_is_nothing)? else { return Ok(None) };
         match content.split_once(':') {
+            // The texts are compared, not the numbers: that is what Salt does, and both programs share the file.
             Some((hash, time)) if time == python_time(file.modified) => Ok(Some(hash.to_owned())),
             Some(_) => Ok(None),
+            // Salt deletes malformed entries too.
             None => disk::remove(&path).map(|_| None),
         }
     }
@@ -86,6 +90,7 @@ impl FileServerCache {
     /// Returns the modification times of all files at the last update, by absolute path. Malformed lines are skipped.
     pub fn mtime_map(&self) -> Result<Vec<(String, String)>> {
         let content = disk::read_text(&self.mtime_file()).or_else(malformed_is_nothing)?.unwrap_or_default();
+        // From the right: a path may contain colons, a time cannot.
         let lines = content.lines().filter_map(|line| line.rsplit_once(':'));
         Ok(lines.map(|(path, time)| (path.to_owned(), time.to_owned())).collect())
     }
@@ -145,6 +150,7 @@ fn leaf(env: &str) -> String {
     let mut out = String::with_capacity(env.len());
     for letter in env.chars() {
         match letter {
+            // An environment may be a branch of a repository, such as `feature/x`.
             '/' | '\0' => out.push_str(&format!("%{:02X}", letter as u32)),
             _ => out.push(letter),
         }

@@ -38,7 +38,7 @@ pub struct JobReturn {
     pub value: Value,
     /// The return code, if the minion sent one.
     pub retcode: Option<Value>,
-    /// Whether the job succeeded, if the minion sent that.
+    /// The minion's `success` flag, if it sent one.
     pub success: Option<Value>,
     /// The outputter that the minion asked for.
     pub out: Option<Value>,
@@ -49,9 +49,9 @@ pub struct JobReturn {
 pub enum Stored {
     /// The return is on disk.
     New,
-    /// The minion had returned before; `same` tells whether it returned the same. The first return is kept.
+    /// The minion had already returned. The first return is kept.
     Duplicate {
-        /// Whether both returns are equal.
+        /// True if both returns are equal.
         same: bool,
     },
     /// The job must not be kept.
@@ -125,7 +125,7 @@ pub trait Jobs: Send + Sync {
 pub struct JobCache {
     files: Files,
     embedded: Place,
-    /// Whether new jobs go to the single file.
+    /// True if new jobs go to the single file.
     embed: bool,
 }
 
@@ -147,6 +147,7 @@ impl JobCache {
     /// an error is logged and new jobs go to Salt's layout.
     pub fn of_master(cachedir: &Path, hash: HashType, option: &str) -> Self {
         let mut cache = JobCache::new(cachedir, hash);
+        // A master that was switched back still needs the file for the jobs in it.
         if option != EMBEDDED && !Embedded::exists(cachedir) {
             return cache;
         }
@@ -157,6 +158,8 @@ impl JobCache {
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                // The disk may be full or the file in use. Refusing to start would cost more than an unusual place for
+                // some jobs: both stores are searched, so these jobs are found later.
                 tracing::error!(
                     "the job cache cannot be used: {error}{cause}. Jobs are kept in {} until the master is started again",
                     cache.files.root().display()
@@ -236,6 +239,7 @@ impl JobCache {
         let all = if first.contains(jid)? { look(first)? } else { Vec::new() };
         match other {
             Some(other) if other.contains(jid)? => {
+                // Inserted last, the entries of the store for new jobs replace the others.
                 let mut joined: BTreeMap<_, _> = look(other)?.into_iter().collect();
                 joined.extend(all);
                 Ok(joined.into_iter().collect())
@@ -344,6 +348,7 @@ impl JobCache {
     /// See [`Jobs::count_returns`].
     pub fn count_returns(&self, jid: &str) -> Result<usize> {
         match self.both()? {
+            // Adding both counts would count a minion twice that is in both.
             (first, Some(other)) if first.contains(jid)? && other.contains(jid)? => Ok(self.returns(jid)?.len()),
             _ => self.of(jid)?.count_returns(jid),
         }
@@ -417,6 +422,7 @@ impl JobReturn {
     }
 
     fn entries(&self) -> Vec<(&'static str, &Value)> {
+        // The order is Salt's, since the bytes of `return.p` are compared to detect duplicates.
         let known = [("retcode", &self.retcode), ("success", &self.success), ("out", &self.out)];
         let known = known.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
         std::iter::once(("return", &self.value)).chain(known).collect()

@@ -101,11 +101,13 @@ impl Store for LocalFs {
 /// Collects keys, including those with `/`. Salt's older lines keep banks inside banks, which are listed by name.
 fn collect(directory: &Path, prefix: &str, keys: &mut Vec<String>) -> Result<()> {
     for name in disk::text_names(directory)? {
+        // Another process is writing this file, or died while it did.
         if name.starts_with(".tmp") {
             continue;
         }
         match name.strip_suffix(".p") {
             Some(key) => keys.push(format!("{prefix}{key}")),
+            // Not followed further: a key with a `/` is a directory here, and Salt's own listing names it too.
             None if directory.join(&name).is_dir() => keys.push(format!("{prefix}{name}")),
             None => {}
         }

@@ -16,7 +16,8 @@ use crate::disk::{self, Writing};
 use crate::local_fs::unexpired;
 use crate::{Error, Layout, Result};
 
-/// The bank of pillars of environments. Salt uses `pillar/<id>:<env>.p`, which may be the name of another minion's pillar.
+/// The bank of pillars of environments. Salt uses `pillar/<id>:<env>.p`, which can clash with the pillar of a minion
+/// whose id contains a colon.
 const ENVIRONMENTS: &str = "pillar_env";
 
 /// The maximum number of environments for which the pillar of a minion is kept.
@@ -26,6 +27,7 @@ const MOST_ENVIRONMENTS: usize = 32;
 pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
     match pillarenv {
         None => ("pillar".to_owned(), id.to_owned()),
+        // `%` is escaped as well, so that two environments never share a file.
         Some(env) => (format!("{ENVIRONMENTS}/{id}"), env.replace('%', "%25").replace('/', "%2F")),
     }
 }
@@ -83,6 +85,7 @@ impl MinionDataCache {
     ///
     /// `pillarenv` is the environment of the pillar, if the minion asked for one.
     pub fn store(&self, id: &MinionId, mut grains: Map, pillar: Map, pillarenv: Option<&str>) -> Result<()> {
+        // A minion may claim any grain, but it must not be targeted, or given pillar, under the id of another.
         grains.insert("id", id.as_str());
         match self.layout {
             Layout::Until3007 => {
@@ -91,6 +94,7 @@ impl MinionDataCache {
             }
             Layout::Since3008 => {
                 let (bank, key) = pillar_place(id.as_str(), pillarenv);
+                // Checked before anything is written: the minion chose the name of the environment.
                 let pillar_file = disk::join_inside(&self.cachedir.join(bank), &format!("{key}.p"), "pillarenv")?;
                 self.write(&self.bank("grains", id.as_str()), grains)?;
                 if pillarenv.is_some() && !pillar_file.exists() {
@@ -179,6 +183,7 @@ impl MinionDataCache {
         };
         match self.layout {
             Layout::Since3008 => self.map_of(own)?.map_or_else(common, |map| Ok(Some(map))),
+            // After an upgrade or a downgrade, the other layout is stale but better than no target at all.
             Layout::Until3007 => common()?.map_or_else(|| self.map_of(own), |map| Ok(Some(map))),
         }
     }
@@ -192,6 +197,7 @@ impl MinionDataCache {
         // 3008 wraps values with their expiry; 3006 and 3007 store them bare.
         let value = disk::read_value(path)?.and_then(|value| unexpired(value, SystemTime::now()));
         let map = value.and_then(Value::into_map).map(Arc::new);
+        // The stamp is older than the content: if the file changed in between, the next call reads it again.
         lock().insert(path.to_owned(), CachedMap { stamp, map: map.clone() });
         Ok(map)
     }
@@ -238,6 +244,7 @@ mod tests {
         cache.store(&long, map! {}, map! { "secret" => 1 }, None).unwrap();
         cache.store(&short, map! {}, map! { "own" => 1 }, Some("cd")).unwrap();
         assert_eq!(*cache.pillar(&long).unwrap().unwrap(), map! { "secret" => 1 });
+        // With Salt's names, minion `ab` could overwrite the pillar of `ab:cd` by asking for environment `cd`.
         assert_ne!(pillar_place("ab", Some("cd")), pillar_place("ab:cd", None));
         for number in 0..2 * MOST_ENVIRONMENTS {
             cache.store(&short, map! {}, map! {}, Some(&format!("a/{number}"))).unwrap();

@@ -35,6 +35,7 @@ impl ProcDir {
         let mut running = Vec::new();
         for (path, note) in self.notes()? {
             match process_of(&note) {
+                // Jobs run in this process, so it knows its own better than their files.
                 Some(pid) if pid.cast_unsigned() == std::process::id() => {}
                 Some(pid) if is_running(pid) => running.push(note),
                 _ => {
@@ -50,6 +51,7 @@ impl ProcDir {
     pub fn tidy(&self) -> Result<()> {
         for (path, note) in self.notes()? {
             let alive =
+                // Process ids are reused; in a container, every start may get the same one.
                 process_of(&note).is_some_and(|pid| pid.cast_unsigned() != std::process::id() && is_running(pid));
             if !alive {
                 disk::remove(&path)?;
@@ -95,6 +97,7 @@ impl ProcDir {
 
     fn read(&self, path: &Path) -> Result<Option<Map>> {
         let Some(content) = disk::read(path)? else { return Ok(None) };
+        // Salt does the same: its programs may be killed between creating and writing the file.
         if content.is_empty() {
             disk::remove(path)?;
             return Ok(None);
@@ -105,6 +108,7 @@ impl ProcDir {
 
 /// Returns the process id of an entry.
 fn process_of(note: &Map) -> Option<i32> {
+    // Zero and negative ids mean groups of processes to the system.
     note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0)
 }
 

@@ -38,6 +38,7 @@ impl PublishAuth {
             let path = self.directory.join(name);
             let modified = match std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
                 Ok(modified) => modified,
+                // Another master that shares the directory may clean at the same time.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::io("read the time of", &path)(error)),
             };

@@ -53,7 +53,7 @@ pub struct Publisher {
     pub id: Option<String>,
     /// The fingerprint of its key, if known.
     pub fingerprint: Option<String>,
-    /// Whether it has peers that accept copies of returns.
+    /// True if it has peers that accept copies of returns.
     pub has_peers: bool,
 }
 
@@ -70,6 +70,8 @@ impl ReturnSpool {
 
     /// Writes a return, whose [bytes](Spooled::to_bytes) are `content`, and returns the name of its file.
     pub fn write(&self, returned: &Spooled, content: &[u8]) -> Result<String> {
+        // A job may return more than once, for instance if its master sends it again. The bound keeps a broken master
+        // from filling the disk with one job.
         for number in 0..MAX_PER_JOB {
             let name = file_name(returned, number);
             if self.write_new(&self.directory.join(&name), content)? {
@@ -81,6 +83,7 @@ impl ReturnSpool {
 
     fn write_new(&self, path: &Path, content: &[u8]) -> Result<bool> {
         match disk::write_new(path, content, Writing::PRIVATE) {
+            // Made only when needed: most minions never spool anything.
             Err(error) if error.is_not_found() => {
                 let mut builder = std::fs::DirBuilder::new();
                 let made = builder.recursive(true).mode(0o700).create(&self.directory);
@@ -120,6 +123,7 @@ impl ReturnSpool {
     /// Returns the names of the returns, oldest job first. Removes temporary files of processes that died while they wrote.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = disk::text_names(&self.directory)?;
+        // Kept for an operator to look at, but never sent.
         names.retain(|name| !name.ends_with(BROKEN));
         let (litter, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(".tmp"));
         for name in litter {
@@ -132,6 +136,7 @@ impl ReturnSpool {
 /// Job ids that are not file names are hashed, and so are masters, whose addresses may contain anything.
 fn file_name(returned: &Spooled, number: usize) -> String {
     let jid = returned.jid();
+    // The job id comes from a master, and must not lead out of the directory.
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let plain = !jid.is_empty() && jid.len() <= 64 && jid.bytes().all(good);
     let jid = if plain { jid.to_owned() } else { HashType::Sha256.hex(jid.as_bytes())[..32].to_owned() };
@@ -172,6 +177,8 @@ impl Spooled {
     fn from_value(value: Value) -> std::result::Result<Self, String> {
         let mut map = value.into_map().ok_or("no map")?;
         match map.get("version").and_then(Value::as_i64) {
+            // A later release may have written the file before a downgrade. Guessing its meaning could send a wrong
+            // return.
             Some(VERSION) => {}
             other => return Err(format!("unknown version {other:?}")),
         }

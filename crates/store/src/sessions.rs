@@ -39,6 +39,8 @@ impl SessionKeys {
     pub fn get(&self, id: &MinionId, now: SystemTime, make: impl FnOnce() -> String) -> Result<String> {
         let path = self.path(id);
         let written = modified(&path)?;
+        // A file from the future has age zero here: a clock that was set back must not replace the keys of all minions
+        // at once.
         let fresh = written.filter(|written| now.duration_since(*written).unwrap_or_default() <= self.lifetime);
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(written) = fresh {
@@ -67,6 +69,7 @@ impl SessionKeys {
             return Ok(());
         }
         disk::make_directory(&self.used)?;
+        // On disk, because a minion that has proved that it knows session keys must not be downgraded after a restart.
         disk::write(&self.used.join(id.as_str()), b"", Writing::PRIVATE)?;
         self.marked().insert(id.clone());
         Ok(())

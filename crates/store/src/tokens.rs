@@ -30,12 +30,14 @@ impl TokenStore {
     pub fn store(&self, token: &Map) -> Result<bool> {
         let text = token.get_str("token").unwrap_or_default();
         let (old, new) = self.files(text)?;
+        // In either layout: after a change of layout the same text must not stand for two users.
         if old.exists() || new.exists() {
             return Ok(false);
         }
         disk::make_directory(&self.directory)?;
         match self.layout {
             Layout::Until3007 => {
+                // The two layouts also differ in packing.
                 disk::write_new(&old, &pack(&Value::Map(token.clone()), Packing::Wire), Writing::PRIVATE)
             }
             Layout::Since3008 => {
@@ -49,6 +51,7 @@ impl TokenStore {
     /// Returns the map of a valid token. An expired or unreadable token is removed.
     pub fn get(&self, token: &str, now: SystemTime) -> Result<Option<Map>> {
         let (old, new) = self.files(token)?;
+        // The map holds the expiry as well, so a token of either layout expires.
         for path in [new, old] {
             if let Some(map) = self.read(&path, now)? {
                 return Ok(Some(map));
@@ -68,6 +71,7 @@ impl TokenStore {
     pub fn list(&self) -> Result<Vec<String>> {
         let names = disk::text_names(&self.directory)?.into_iter();
         let mut tokens: Vec<String> = names.map(|name| name.trim_end_matches(".p").to_owned()).collect();
+        // `token_dir` may hold other files, and `clean` deletes what this lists.
         tokens.retain(|token| is_token(token));
         tokens.dedup();
         Ok(tokens)
@@ -86,6 +90,7 @@ impl TokenStore {
         let map = match disk::read_value(path) {
             Ok(None) => return Ok(None),
             Ok(Some(value)) => unexpired(value, now).and_then(Value::into_map),
+            // Salt removes tokens that it cannot read; keeping them would only repeat the error.
             Err(Error::Malformed { .. }) => None,
             Err(error) => return Err(error),
         };

@@ -30,6 +30,7 @@ impl UserKeys {
     /// Returns a user's key, and creates one if there is none. With `owner` the file is given to that user id.
     pub fn ensure(&self, user: &str, owner: Option<u32>, make: impl FnOnce() -> String) -> Result<String> {
         let path = self.path(user)?;
+        // An empty key would protect nothing.
         if let Some(key) = disk::read_text(&path)?.filter(|key| !key.is_empty()) {
             give(&path, owner)?;
             return Ok(key);
@@ -58,6 +59,7 @@ fn give(path: &Path, owner: Option<u32>) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let Some(owner) = owner else { return Ok(()) };
     let current = std::fs::metadata(path).map_err(Error::io("read the owner of", path))?.uid();
+    // A master that does not run as root may not call `chown`, and need not.
     if current == owner {
         return Ok(());
     }

@@ -48,6 +48,7 @@ fn acknowledged_returns_in_one_file_survive_a_kill() {
 }
 
 fn acknowledged_survive(test: &str, option: &str) {
+    // The test starts itself as the process to kill: threads cannot die the way a process does.
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         return store_for_ever(Path::new(&directory), option);
     }

@@ -154,6 +154,7 @@ fn a_job_of_ten_thousand_is_read_in_order() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
         f.jobs.prepare("20240229131415678902", false).unwrap();
+        // Enough to need several pages of a scan; in Salt's layout there are none, and files are slow to make.
         let many = if f.name == "files" { 200 } else { 10_000 };
         for number in (0..many).rev() {
             let out = Some("nested".into());

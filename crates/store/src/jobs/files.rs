@@ -51,10 +51,12 @@ impl Files {
 
     fn keep(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
         let job = self.directory(jid);
+        // Checked before the directory, so that an unkept job leaves no trace of its minions.
         if job.join("nocache").exists() {
             return Ok(Stored::NotKept);
         }
         let directory = job.join(id.as_str());
+        // Creating the directory decides between concurrent writers, in Salt's programs too, which may share the cache.
         let left_over = match create(&directory) {
             Ok(()) => false,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stored::UnknownJob),
@@ -73,6 +75,8 @@ impl Files {
             disk::write(&mark, b"", Writing::SHARED)?;
         }
         let stored = self.commit(&directory, returned)?;
+        // Either the mark belongs to a copy that a crash interrupted and the original has arrived, or this copy lost to
+        // another return.
         if left_over && stored == Stored::New && !copy || copy && stored != Stored::New {
             disk::remove(&mark)?;
         }
@@ -115,6 +119,7 @@ impl Jobs for Files {
             let path = directory.join(name);
             disk::write(&path, content.as_bytes(), Writing::SHARED)
         };
+        // The name of the directory is a hash, so this file is the only place that says which job it is.
         write(JID, jid)?;
         if nocache { write("nocache", "") } else { Ok(()) }
     }
@@ -132,6 +137,7 @@ impl Jobs for Files {
             Some(syndic) => directory.join(format!(".minions.{syndic}.p")),
             None => directory.join(MINIONS),
         };
+        // 3008 adds to the list; earlier lines replace it. A list that cannot be read is replaced.
         let mut ids = read_ids(&path).unwrap_or_default();
         ids.extend(minions.iter().cloned());
         disk::write_value(&path, &ids.into_iter().collect::<Value>(), Writing::SHARED)
@@ -167,6 +173,7 @@ impl Jobs for Files {
         let directory = self.directory(jid);
         let mut returns = Vec::new();
         for id in disk::text_names(&directory)? {
+            // Load and minion lists are beside the minions' directories; ids never begin with a dot.
             if id.starts_with('.') {
                 continue;
             }

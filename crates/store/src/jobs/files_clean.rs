@@ -31,6 +31,7 @@ impl Files {
 
     fn clean_job(&self, job: &Path, keep: Duration, now: SystemTime, cleaned: &mut Cleaned) {
         let jid = job.join("jid");
+        // Salt looks at the modification time of this file. That of the directory changes with each return.
         let count = match jid.is_file() {
             // The directory is created a moment before the file, so a young one may be a job that is being published.
             false if !older(job, CREATION_TIME, now) => return,

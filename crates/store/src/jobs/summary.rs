@@ -10,6 +10,7 @@ pub fn summary(jid: &str, load: &Map) -> Map {
         "Function" => or("fun", "unknown-function"),
         "Arguments" => arguments,
         "Target" => or("tgt", "unknown-target"),
+        // These defaults are Salt's, even if `list` and `root` look odd for an unknown job.
         "Target-type" => or("tgt_type", "list"),
         "User" => or("user", "root"),
     };

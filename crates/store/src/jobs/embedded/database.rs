@@ -26,6 +26,8 @@ impl DatabaseFile {
     /// created.
     pub fn open(path: &Path) -> Result<Self> {
         let database = match open(path) {
+            // A master must start with a damaged cache. Old results are worth less than new jobs, but are kept for an
+            // expert.
             Err(Refused::Damaged(reason)) => {
                 let aside = put_aside(path)?;
                 tracing::error!(
@@ -90,6 +92,7 @@ impl DatabaseFile {
             return Ok(database.clone());
         }
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have opened it between the two locks.
         if let Some(database) = &*place {
             return Ok(database.clone());
         }
@@ -130,10 +133,12 @@ fn open(path: &Path) -> std::result::Result<Database, Refused> {
         builder.set_cache_size(CACHE).set_concurrency_mode(ConcurrencyMode::MultiWriter);
         // The file contains arguments of jobs; the builder would create it readable by everybody.
         let file = disk::private_file().read(true).write(true).create(true).truncate(false).open(path)?;
+        // An existing file keeps its mode when it is opened, and an earlier release may have left it open.
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         drop(file);
         let database = builder.create(path)?;
         let transaction = database.begin_read()?;
+        // A write transaction only for a new file: it would make every visitor wait for the master.
         if let Err(redb::TableError::TableDoesNotExist(_)) = transaction.open_table(ROWS) {
             drop(transaction);
             let transaction = database.begin_write()?;
@@ -159,6 +164,7 @@ fn open(path: &Path) -> std::result::Result<Database, Refused> {
 fn put_aside(path: &Path) -> Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let free = |number: u32| path.with_file_name(format!("{name}.damaged-{number}"));
+    // An earlier damaged file is never overwritten.
     let aside = (1..).map(free).find(|aside| !aside.exists()).unwrap_or_else(|| free(0));
     std::fs::rename(path, &aside).map_err(Error::io("rename", path))?;
     Ok(aside)

@@ -13,6 +13,7 @@ use crate::{Error, Result, disk};
 const NAME: &str = "journal.";
 const HEADER: usize = 8;
 /// The maximum length of a record; nothing that is stored is as long.
+// A damaged length must not make the reader wait for, or allocate, gigabytes.
 const MAX_RECORD: usize = 1 << 30;
 
 /// A change of one row: its key and its value, or `None` to remove it.
@@ -30,6 +31,7 @@ pub struct Journal {
 impl Journal {
     /// Starts a new file after the existing ones.
     pub fn create(directory: &Path) -> Result<Self> {
+        // Old files may still have to be replayed, so their numbers are not reused.
         let number = numbers(directory)?.last().map_or(1, |last| last + 1);
         Self::numbered(directory, number)
     }
@@ -37,6 +39,7 @@ impl Journal {
     fn numbered(directory: &Path, number: u64) -> Result<Self> {
         let path = path(directory, number);
         let file = disk::admit(&path)
+            // `create_new`: two writers of one journal would overwrite each other.
             .and_then(|()| OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path))
             .map_err(Error::io("create", &path))?;
         Ok(Journal { directory: directory.to_owned(), number, file, length: 0 })
@@ -44,6 +47,7 @@ impl Journal {
 
     /// Appends all changes or none.
     pub fn append(&mut self, changes: &[Change]) -> Result<()> {
+        // One write for all records: a crash leaves a prefix, and each record is either whole or recognisably cut off.
         let mut records = Vec::with_capacity(changes.iter().map(|(key, value)| 16 + key.len() + size(value)).sum());
         for (key, value) in changes {
             write_record(&mut records, key, value.as_deref());
@@ -86,6 +90,8 @@ impl Journal {
             let path = path(directory, number);
             let Some(content) = disk::read(&path)? else { continue };
             let rest = read_records(&content, &mut each).len();
+            // A truncated last record is the normal trace of a crash and was never acknowledged. Anything else means
+            // that acknowledged records are lost, which the operator must learn.
             if rest > HEADER && !is_cut_off(&content[content.len() - rest..]) {
                 damaged.push(Damaged { path, at: content.len() - rest });
             }
@@ -126,6 +132,7 @@ fn path(directory: &Path, number: u64) -> PathBuf {
 fn numbers(directory: &Path) -> Result<Vec<u64>> {
     let names = disk::text_names(directory)?.into_iter();
     let mut numbers: Vec<u64> = names.filter_map(|name| name.strip_prefix(NAME)?.parse().ok()).collect();
+    // By number, not by name: `journal.10` follows `journal.9`.
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -158,6 +165,7 @@ fn read_record(content: &[u8]) -> Option<(Change, &[u8])> {
         return None;
     }
     let record = content.get(HEADER..HEADER + length)?;
+    // The checksum detects a torn write; nobody who can write here needs to be kept out.
     if crc32fast::hash(record) as usize != sum {
         return None;
     }
@@ -216,6 +224,7 @@ mod tests {
         let whole = std::fs::metadata(path(dir.path(), 1)).unwrap().len();
         journal.append(&[change("other", Some("longer value"))]).unwrap();
         let content = std::fs::read(path(dir.path(), 1)).unwrap();
+        // Every possible length, because a process can die after any byte.
         for length in whole as usize..content.len() {
             std::fs::write(path(dir.path(), 1), &content[..length]).unwrap();
             assert_eq!(replayed(dir.path()), std::slice::from_ref(&first), "{length}");

@@ -72,6 +72,7 @@ impl Embedded {
         }
         let opened =
             Arc::new(Embedded { rows: open(&directory)?, path: directory.join("jobs.redb"), latest: Mutex::default() });
+        // Tests and simulations open many directories in one process.
         all.retain(|_, known| known.strong_count() > 0);
         all.insert(directory, Arc::downgrade(&opened));
         Ok(opened)
@@ -113,6 +114,7 @@ impl Embedded {
         if self.rows.is_owner() {
             let mut latest = self.latest();
             if latest.len() >= CACHED_JOBS {
+                // Only a cache: emptying it is simpler than tracking ages, and each miss costs one look-up.
                 latest.clear();
             }
             latest.insert(jid.to_owned(), row);
@@ -143,6 +145,7 @@ impl Embedded {
     }
 
     fn old_jobs(&self, keep: Duration, now: SystemTime) -> Result<Vec<String>> {
+        // A job from the future, after the clock was set back, is young.
         let old = |row: &[u8]| now.duration_since(JobRow::read(row).created).is_ok_and(|age| age > keep);
         let rows = self.rows.all(b"j")?.into_iter().filter(|(_, row)| old(row));
         Ok(rows.map(|(key, _)| last_part(&key[1..])).collect())
@@ -182,9 +185,11 @@ impl Jobs for Embedded {
 
     /// The age of a job counts from here, by the system's clock, like that of a file.
     fn prepare(&self, jid: &str, nocache: bool) -> Result<()> {
+        // A zero byte separates the parts of a key; in a job id it would reach into the rows of another job.
         if jid.is_empty() || jid.contains('\0') {
             return Err(Error::bad_name("job id", jid));
         }
+        // As with the marker file in Salt's layout, a second `prepare` does not lift it.
         let nocache = nocache || self.job(jid)?.is_some_and(|row| row.nocache);
         let row = JobRow { created: SystemTime::now(), nocache };
         self.set(key(b'j', jid), row.write())?;
@@ -250,6 +255,7 @@ impl Jobs for Embedded {
         let mut returns = Vec::new();
         let mut after: Option<Vec<u8>> = None;
         loop {
+            // In pages: the packed rows of a large job are not all in memory beside the decoded ones.
             let page = self.rows.page(&key_of(b'r', jid, ""), after.as_deref(), PAGE)?;
             for (key, bytes) in &page.rows {
                 match self.read_map(bytes) {

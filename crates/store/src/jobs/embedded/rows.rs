@@ -22,6 +22,8 @@ const FLUSH_SIZE: usize = 16 << 20;
 const MAX_UNFLUSHED: usize = 128 << 20;
 
 /// The overhead of a row in bytes.
+// An estimate of the tree's node and the two allocations. Without it many tiny rows would take far more memory than
+// counted.
 const ROW: usize = 64;
 
 /// How long to wait for a master that still holds the directory while it stops.
@@ -76,6 +78,7 @@ impl Rows {
         disk::make_directory(directory)?;
         let ownership = own(directory)?;
         let base = DatabaseFile::open(&directory.join("jobs.redb"))?;
+        // What a killed master left. The order matters: first the database, synced, then the journal goes.
         let mut left = Vec::new();
         let damaged = Journal::replay(directory, |change| left.push(change))?;
         if !left.is_empty() {
@@ -139,17 +142,20 @@ impl Rows {
     }
 
     fn commit(&self, writer: &mut Writer, changes: Vec<Change>) -> Result<()> {
+        // Without the journal, a visitor's change is one synced transaction: slow, but rare.
         let Writer::Own(journal) = writer else {
             let rows = || changes.iter().map(|(key, value)| (&key[..], value.as_deref()));
             self.base.change(|table| insert(table, rows()))?;
             return Ok(());
         };
+        // Journal first: a reader must never see, and a minion never be told of, what a crash would take back.
         journal.append(&changes)?;
         let mut recent = self.recent();
         let first = recent.fresh.is_empty();
         for (key, value) in changes {
             recent.put(key, value);
         }
+        // The callback may take locks of its own.
         drop(recent);
         if first {
             self.notify();
@@ -170,6 +176,7 @@ impl Rows {
         if bytes < FLUSH_SIZE {
             return Ok(());
         }
+        // The disk is slower than the minions. Waiting passes the pressure on to them instead of filling the memory.
         if bytes > MAX_UNFLUSHED {
             return self.flush();
         }
@@ -192,6 +199,8 @@ impl Rows {
         let Some((frozen, journals)) = self.freeze()? else { return Ok(()) };
         let rows = || frozen.iter().map(|(key, value)| (&key[..], value.as_deref()));
         self.base.change(|table| insert(table, rows()))?;
+        // Readers find the rows in the database from here on. The journal goes last, so a crash in between only writes
+        // them twice.
         self.recent().forget_frozen();
         Journal::remove(&self.directory, journals)
     }
@@ -205,6 +214,7 @@ impl Rows {
             return Ok(None);
         }
         if self.recent().frozen.is_empty() {
+            // Under the journal's lock, so that no change lands in the old file but in the new set.
             let finished = journal.rotate()?;
             self.recent().freeze(finished);
         }
@@ -289,11 +299,15 @@ impl Rows {
                 seen.insert(path, (metadata.len(), modified));
             }
         }
+        // Length and time of each file show whether anything was appended; replaying it at each look-up would be
+        // quadratic.
         if self.recent().seen == seen {
             return Ok(());
         }
         let mut fresh = Latest::new();
         Journal::replay(&self.directory, |(key, value)| drop(fresh.insert(key, value.map(Arc::from))))?;
+        // `seen` was taken before the files were read: what is appended meanwhile is read again next time, never
+        // missed.
         *self.recent() = Recent { fresh, seen, ..Recent::default() };
         Ok(())
     }
@@ -344,6 +358,7 @@ impl Recent {
     fn range(&self, prefix: &[u8], after: Option<&[u8]>) -> Latest {
         let mut found = Latest::new();
         let wanted = |key: &&Vec<u8>| key.starts_with(prefix);
+        // Fresh rows are newer, so they come second and replace frozen ones.
         for rows in [&*self.frozen, &self.fresh] {
             let start = after.filter(|after| *after > prefix).unwrap_or(prefix).to_vec();
             let range = rows.range(start..).take_while(|(key, _)| wanted(key));
@@ -368,6 +383,7 @@ fn own(directory: &Path) -> Result<File> {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => {
+                    // File locks cannot be awaited with a timeout.
                     std::thread::sleep(LOCK_TIMEOUT / 40)
                 }
                 Err(TryLockError::WouldBlock) => {
