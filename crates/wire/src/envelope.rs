@@ -31,9 +31,9 @@ pub struct Clear {
 pub struct Sealed {
     /// What Crypticle made of the command.
     pub load: Bytes,
-    /// 3: sealed with the session key of `id`. Lower: sealed with the master's AES key.
+    /// From 3 on: sealed with the session key of `id`. Lower: sealed with the master's AES key.
     pub version: i64,
-    /// Who claims to send it; from version 3 on. Unchecked.
+    /// The id that the sender claims, from version 3 on. Unchecked.
     pub id: Option<Value>,
     /// How to encrypt to the sender, for instance `OAEP-SHA1`; missing from older releases.
     pub enc_algo: Option<String>,
@@ -91,6 +91,7 @@ impl Envelope {
     /// Reads an envelope from a decoded value (the body of a tcp frame).
     pub fn from_value(value: Value) -> Result<Self, Error> {
         let Value::Map(mut map) = value else { return Err(Error::Shape) };
+        // A missing version is read as 0, as Salt does, and left to `minimum_auth_version`.
         let (Some(enc), Some(load)) = (map.remove("enc"), map.remove("load")) else { return Err(Error::Shape) };
         let version = map.get("version").map_or(0, version);
         match enc.as_str() {
@@ -139,7 +140,8 @@ impl Envelope {
     }
 }
 
-/// The most values that a clear request from another host may hold. Those are sign-ins, with grains at most, and pings.
+/// The maximum number of values in a clear request from another host. Such requests are sign-ins, with grains at most,
+/// and pings.
 pub const MOST_FOREIGN_VALUES: usize = 16 << 10;
 
 /// The longest clear request from another host, in bytes.
@@ -158,8 +160,8 @@ pub struct AnswerBounds {
 }
 
 impl Envelope {
-    /// What the answer may be: that to a sign-in comes from a peer that has proved nothing, that to a sealed request is sealed
-    /// itself, and others come from a master on this host.
+    /// Returns the bounds of the answer. The answer to a sign-in comes from a peer that has proved nothing, the answer
+    /// to a sealed request is sealed itself, and all others come from a master on this host.
     pub fn answer_bounds(&self, limit: usize) -> AnswerBounds {
         match self {
             Envelope::Clear(clear) if clear.load.get_str("cmd") == Some("_auth") => {
@@ -191,11 +193,12 @@ enum Enc {
 }
 
 impl Outline {
-    /// Finds the fields of an envelope that may hold so many values. Nothing of the load is decoded.
+    /// Finds the fields of an envelope with at most `most` values. The load is not decoded.
     ///
     /// # Errors
-    /// When it is no envelope, or holds more.
+    /// If the bytes are no envelope, or hold more values.
     pub fn read(input: &Bytes, most: usize) -> Result<Self, Error> {
+        // Other fields are skipped undecoded, so a stranger cannot make them expensive.
         let names = ["enc", "load", "version", "id", "enc_algo", "sig_algo"];
         let found = fields(input, names, most)?.ok_or(Error::Shape)?;
         let [enc, Some((load, values)), version, id, enc_algo, sig_algo] = found else { return Err(Error::Shape) };
@@ -221,12 +224,12 @@ impl Outline {
         })
     }
 
-    /// Says whether the load is sealed; then it opens without work.
+    /// Returns whether the load is sealed. Opening a sealed load decodes nothing.
     pub fn is_sealed(&self) -> bool {
         self.enc == Enc::Sealed
     }
 
-    /// About how many bytes of memory the opened request takes beside its bytes.
+    /// Returns roughly how many bytes of memory the opened request takes in addition to its own bytes.
     pub fn cost(&self) -> usize {
         self.values.saturating_mul(msgpack::VALUE_COST)
     }
@@ -234,7 +237,7 @@ impl Outline {
     /// Decodes the load of a clear request.
     ///
     /// # Errors
-    /// When the load is not what the encoding says.
+    /// If the load is not what the encoding says.
     pub fn open(self) -> Result<Envelope, Error> {
         let Outline { enc, load, most, version, id, enc_algo, sig_algo, .. } = self;
         match enc {
@@ -258,13 +261,14 @@ impl Outline {
 const MOST_FIELD_VALUES: usize = 64;
 
 fn container(packed: &[u8]) -> &'static str {
+    // Python's names of the types, because the error is shown to operators who know Salt's messages.
     if matches!(packed.first(), Some(0x80..=0x8f | 0xde | 0xdf)) { "dict" } else { "list" }
 }
 
-/// What the first bytes of a request tell.
+/// What the first bytes of a request reveal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// A sealed request with a load of so many bytes.
+    /// A sealed request; its load has this many bytes.
     Sealed(usize),
     /// No map, so no request.
     Garbage,
@@ -277,7 +281,7 @@ pub enum Start {
 /// Bytes that are enough to tell what a request is: the header of a map, `enc` and its value, `load` and its header.
 const ENOUGH: usize = 64;
 
-/// Tells from the first bytes of a request whether it is sealed. All releases write `enc` first and `load` next.
+/// Finds out from the first bytes of a request whether it is sealed. All releases write `enc` first and `load` next.
 pub fn start(input: &[u8]) -> Start {
     match sealed_start(input) {
         Some(found) => found,
@@ -291,6 +295,7 @@ fn sealed_start(input: &[u8]) -> Option<Start> {
     let mut rest = match input.first()? {
         0x80..=0x8f => &input[1..],
         0xde => input.get(3..)?,
+        // A map with a 32-bit length has more entries than any request.
         0xdf => return Some(Start::Other),
         _ => return Some(Start::Garbage),
     };
@@ -301,6 +306,7 @@ fn sealed_start(input: &[u8]) -> Option<Start> {
             Ok(extent) => extent,
         };
         let (word, after) = rest.split_at(extent.len);
+        // Up to five bytes of header precede the word: any form that a packer may choose for it is fine.
         if !word.ends_with(expected.as_bytes()) || word.len() > expected.len() + 5 {
             return Some(Start::Other);
         }
@@ -320,6 +326,7 @@ fn sealed_start(input: &[u8]) -> Option<Start> {
 /// Salt applies Python's `int()`: numbers and their decimal texts count, anything else is 0.
 fn version(value: &Value) -> i64 {
     match value {
+        // `as` saturates and turns NaN into 0, so no stranger's float can panic here.
         Value::Float(number) => *number as i64,
         Value::Str(text) => text.trim().parse().unwrap_or(0),
         other => other.as_i64().unwrap_or(0),
@@ -357,6 +364,7 @@ mod tests {
         // Fields nobody asks for are passed over, and none of them may be large.
         let odd = Bytes::from([b"\x83\xa3enc\x91\xa3aes\xa4load\xa1x\xa2id\xdc\x27\x10", &[1; 10_000][..]].concat());
         assert!(matches!(Outline::read(&odd, 20_000), Err(Error::UnknownEncoding(_))));
+        // Even the type of a wrong load is named without decoding it.
         let list = Envelope::decode(&Bytes::from_static(b"\x82\xa3enc\xa3aes\xa4load\x91\x01"));
         assert_eq!(list, Err(Error::LoadNotBytes("list")));
     }

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use crate::msgpack::{self, Decode, Packing};
 
-/// What stands between tag and data.
+/// The empty line between tag and data.
 pub const SEPARATOR: &[u8] = b"\n\n";
 
 /// What replaces a value that makes an event too large.
@@ -67,11 +67,13 @@ impl Event {
         if self.tag.is_empty() {
             return Err(Error::EmptyTag);
         }
+        // A trailing newline would join the separator, and the reader would find it one byte too early.
         if self.tag.contains("\n\n") || self.tag.ends_with('\n') {
             return Err(Error::TagWithSeparator(self.tag.clone()));
         }
         let mut out = self.start();
         let start = out.len();
+        // Packed before anything is trimmed: most events fit, and only a packed event has a size.
         msgpack::pack_map_into(&mut out, &self.data, Packing::Bin);
         if out.len() - start > max_size {
             let mut data = self.data.clone();
@@ -104,6 +106,7 @@ impl Event {
 /// Splits the bytes of an event into tag and packed data, so that a reader can pass over what it did not ask for
 /// without unpacking it.
 pub fn split(input: &Bytes) -> Result<(&str, Bytes), Error> {
+    // The first separator ends the tag. The data may contain more of them.
     let end = input.windows(SEPARATOR.len()).position(|window| window == SEPARATOR).ok_or(Error::NoSeparator)?;
     let tag = std::str::from_utf8(&input[..end]).map_err(|_| Error::TagNotText)?;
     Ok((tag, input.slice(end + SEPARATOR.len()..)))

@@ -64,6 +64,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
     if text.len() > MAX_LEN {
         return Err(InvalidId::TooLong(text.len()));
     }
+    // Before the leading dot, so that the error of `../x` names the slash.
     if let Some(character) = text.chars().find(|character| !allowed(*character)) {
         return Err(InvalidId::Character { id: text.to_owned(), character });
     }
@@ -74,6 +75,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
 }
 
 fn allowed(character: char) -> bool {
+    // Control characters could rewrite the terminal of whoever lists the keys. Salt accepts them.
     !matches!(character, '/' | '\\') && !character.is_control() && !invisible(character)
 }
 
@@ -81,6 +83,7 @@ fn allowed(character: char) -> bool {
 fn invisible(character: char) -> bool {
     matches!(
         character as u32,
+        // A table instead of the Unicode categories, because fillers such as U+3164 count as letters there.
         0xad | 0x34f | 0x61c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
             | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb
             | 0xe0000..=0xe0fff
@@ -188,6 +191,7 @@ mod tests {
 
     #[test]
     fn ordinary_ids_are_accepted() {
+        // Unusual but harmless: Salt accepts all of these.
         for id in ["web1", "db-02.example.com", "élément", "a b", "x".repeat(253).as_str(), "10.0.0.1", "host_é~*"] {
             assert_eq!(MinionId::new(id).map(|id| id.to_string()), Ok(id.to_owned()));
         }

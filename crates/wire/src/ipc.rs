@@ -60,6 +60,7 @@ pub fn encode(event: &[u8], form: Form) -> Bytes {
         out.put_u32(0);
     }
     let start = out.len();
+    // The head comes first and is empty, byte for byte as real Salt packs it.
     out.extend_from_slice(b"\x82\xa4head\x80\xa4body");
     let mut header = Vec::with_capacity(5);
     msgpack::pack_bytes_header(&mut header, event.len(), Packing::Bin);
@@ -105,6 +106,7 @@ impl Decoder {
             self.in_bare = document.is_none();
             return Ok(document);
         }
+        // The limit is checked as soon as the length is known: waiting for more would let a peer fill the memory.
         let Some(prefix) = buffer.first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_be_bytes(*prefix) as usize;
         if len > self.limit {
@@ -118,6 +120,7 @@ impl Decoder {
 }
 
 fn body(document: &Bytes) -> Result<Bytes, Error> {
+    // Raw mode: the event inside has its own rules for text, and its bytes must not be touched before.
     let Value::Map(mut frame) = msgpack::unpack_bytes(document, msgpack::Decode::Raw)? else {
         return Err(tcp::Error::Shape.into());
     };
@@ -129,6 +132,7 @@ fn body(document: &Bytes) -> Result<Bytes, Error> {
 }
 
 fn take_body(frame: &mut Map) -> Option<Value> {
+    // In raw mode keys are bytes too.
     frame.remove_value(&Value::bytes(Bytes::from_static(b"body")))
 }
 

@@ -26,11 +26,13 @@ impl Jid {
         if Self::is_valid(&text) { Ok(Jid(text.into_boxed_str())) } else { Err(InvalidJid(clip(text))) }
     }
 
-    /// Says whether a text is a job id.
+    /// Returns whether a text is a job id.
     pub fn is_valid(text: &str) -> bool {
         let bytes = text.as_bytes();
+        // Salt sets no upper limit. 200 bytes leave room for a suffix and still fit a file name.
         let length = bytes.len() == 20 || (bytes.len() > 21 && bytes.len() <= 200 && bytes[20] == b'_');
         length
+            // The first 20 bytes are digits, so the slice at 20 below falls between characters.
             && bytes[..20].iter().all(u8::is_ascii_digit)
             && !text[20..].chars().any(|character| character == '/' || character.is_control())
     }
@@ -49,6 +51,7 @@ impl Jid {
     pub fn date_time(&self) -> Option<DateTime> {
         let part = |from: usize, to: usize| self.0[from..to].parse::<u32>().ok();
         let time = DateTime {
+            // At most four digits, so the casts lose nothing.
             year: part(0, 4)? as u16,
             month: part(4, 6)? as u8,
             day: part(6, 8)? as u8,
@@ -59,6 +62,7 @@ impl Jid {
         };
         let valid = time.year > 0
             && (1..=12).contains(&time.month)
+            // The day is not checked against the month: the time is only displayed and compared.
             && (1..=31).contains(&time.day)
             && time.hour < 24
             && time.minute < 60
@@ -85,6 +89,7 @@ impl Jid {
 /// Returns the time of a job id as Salt shows it; empty for texts that are no job id (`req`, `nocache`).
 pub fn display_time(jid: &str) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    // Salt shows nothing for such ids instead of failing.
     let Some(time) = Jid::new(jid).ok().and_then(|jid| jid.date_time()) else { return String::new() };
     let DateTime { year, month, day, hour, minute, second, micros } = time;
     let month = MONTHS[usize::from(month) - 1];
@@ -105,11 +110,12 @@ impl JidSource {
 
     /// Returns the job id of a moment, or of the microsecond after the last one given.
     pub fn next(&mut self, time: SystemTime) -> Jid {
+        // If the clock is set back, ids continue to grow: lists of jobs are sorted by them.
         self.last = micros_since_epoch(time).max(self.last + 1);
         Jid(digits(self.last).into_boxed_str())
     }
 
-    /// Returns the same with `_<pid>` at the end, as Salt's `unique_jid` option wants it.
+    /// Returns the same with `_<pid>` at the end, for the option `unique_jid`.
     pub fn next_unique(&mut self, time: SystemTime, pid: u32) -> Jid {
         Jid(format!("{}_{pid}", self.next(time)).into_boxed_str())
     }
@@ -129,6 +135,8 @@ fn digits(micros: u64) -> String {
 
 /// Days since 1970 to year, month and day, for dates after 1970 (Howard Hinnant's public-domain algorithm).
 fn civil_from_days(days: i64) -> (i64, u8, u8) {
+    // 719468 days lie between 0000-03-01 and 1970-01-01. Years begin in March here, so that a leap day is the last day
+    // of its year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -226,6 +234,7 @@ mod tests {
             (1_709_212_455_678_901, "20240229131415678901"),
             (0, "19700101000000000000"),
             (951_782_399_999_999, "20000228235959999999"),
+            // 2100 is no leap year.
             (4_102_444_800_000_001, "21000101000000000001"),
         ] {
             let time = UNIX_EPOCH + Duration::from_micros(micros);

@@ -66,7 +66,7 @@ impl Frame {
         out.into()
     }
 
-    /// Appends what precedes a body of so many bytes, for writing large bodies without copying them.
+    /// Appends everything before a body of `len` bytes, so that a large body can be written without a copy.
     pub fn bytes_head(out: &mut Vec<u8>, head: Map, len: usize) {
         Frame { head, body: Value::Null }.encode_head(out);
         msgpack::pack_bytes_header(out, len, Packing::Bin);
@@ -94,10 +94,11 @@ pub struct RawFrame {
 }
 
 impl RawFrame {
-    /// Finds the parts of a frame that fills the input and holds at most so many values.
+    /// Finds the parts of a frame that fills the input and holds at most `most` values.
     pub fn read(document: &Bytes, most: usize) -> Result<Self, Error> {
         let found = msgpack::fields(document, ["head", "body"], most)?.ok_or(Error::Shape)?;
         let [head, Some((body, _))] = found else { return Err(Error::Shape) };
+        // The head is small and decoded at once; the body may be large and from a stranger, so it waits.
         let head = match head {
             Some((head, _)) => msgpack::unpack_within(&head, Decode::Default, MOST_HEAD_VALUES)?,
             None => Value::Null,
@@ -111,10 +112,10 @@ impl RawFrame {
     }
 }
 
-/// The most values in the head of a frame; it has two.
+/// The maximum number of values in the head of a frame. Real heads have two.
 const MOST_HEAD_VALUES: usize = 64;
 
-/// Returns where the body of a frame begins; `None` if its first bytes do not tell, or the head does not come first.
+/// Returns the offset of a frame's body; `None` if too few bytes have arrived, or the head does not come first.
 pub fn body_start(input: &[u8]) -> Option<usize> {
     const HEAD_FIRST: usize = 64;
     input.first().filter(|marker| **marker == 0x82)?;
@@ -148,8 +149,8 @@ impl Decoder {
         }
     }
 
-    /// Returns how many bytes are known to be still to come, after [`Decoder::next_document`] or [`Decoder::decode`] has
-    /// asked for more.
+    /// Returns how many announced bytes are missing, after [`Decoder::next_document`] or [`Decoder::decode`] has asked
+    /// for more.
     pub fn missing(&self) -> usize {
         self.0.missing()
     }
@@ -208,6 +209,7 @@ mod tests {
         let mut decoder = Decoder::new(1000, 1000);
         let mut buffer = BytesMut::new();
         let mut found = 0;
+        // TCP may deliver any pieces, and two frames in one.
         for byte in frame.iter().chain(frame.iter()) {
             buffer.extend_from_slice(&[*byte]);
             found += usize::from(decoder.decode(&mut buffer).unwrap().is_some());

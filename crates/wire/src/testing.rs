@@ -54,10 +54,12 @@ impl Random {
             1 => Value::Bool(self.below(2) == 1),
             2 => Value::Int((self.next() as i64) >> self.below(64)),
             3 => Value::from((1_u64 << 63) | self.next()),
+            // NaN and infinities included: Python packs them too.
             4 => Value::Float(f64::from_bits(self.next())),
             5 | 6 => Value::Str(self.text(300)),
             7 => {
                 let mut bytes = self.bytes(300);
+                // 0xff never occurs in UTF-8.
                 bytes.insert(0, 0xff);
                 Value::bytes(bytes)
             }

@@ -1,4 +1,4 @@
-//! What a publication is filtered by, and names that are hashes.
+//! The filter topics of publications, and socket names that contain a hash.
 //!
 //! The hashes themselves are computed by the caller (crate `crypto`), so that this crate needs no cryptography.
 
@@ -30,6 +30,7 @@ impl Topic {
             b"syndic" => Some(Topic::Syndic),
             _ => {
                 let text = std::str::from_utf8(bytes).ok()?;
+                // Upper case is refused: subscriptions are compared byte by byte, so such a topic would reach nobody.
                 let hash = text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
                 hash.then(|| Topic::Minion(text.into()))
             }
@@ -59,6 +60,7 @@ impl Topic {
 /// named by `hash_type`; `hex_digest` computes that digest.
 pub fn socket_hash(id: &str, hex_digest: impl FnOnce(&[u8]) -> String) -> String {
     let mut digest = hex_digest(id.as_bytes());
+    // Salt keeps the socket names short because a Unix socket's path may have only about 107 bytes.
     digest.truncate(10);
     digest
 }
@@ -71,6 +73,7 @@ mod tests {
     fn topics_read_as_written() {
         let hash = "977588a87e10582032716712ccf5d85d18a5fccf";
         let minion = Topic::of_minion(&MinionId::new("web1").unwrap(), |id| {
+            // The hash is over the bare id, as Salt computes it on both sides.
             assert_eq!(id, b"web1");
             hash.to_owned()
         });

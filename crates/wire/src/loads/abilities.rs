@@ -1,8 +1,8 @@
-//! What peers of this program tell each other when a minion signs in: what they can do beyond Salt.
+//! What Saltern's masters and minions tell each other at sign-in: what they can do beyond Salt.
 //!
-//! The minion adds the field [`FIELD`] to its `_auth` load, and the master adds its own to the answer; other peers pass over
-//! both. The answer is signed but the request is not, so the master answers with it whether the minion sent the field or
-//! not: nobody on the way can make a minion of ours take a master of ours for one of Salt.
+//! The minion adds the field [`FIELD`] to its `_auth` load, and the master adds its own to the answer. Salt's programs
+//! ignore both. The answer is signed but the request is not. So the master always sends the field, even if the request
+//! lacks it: nobody in between can make a Saltern minion believe that its master is one of Salt's.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use value::{Map, Value, map};
 /// The field of `_auth` loads and of their answers.
 pub const FIELD: &str = "saltern";
 
-/// Longest name that is taken from a peer, in bytes.
+/// The maximum length of an id or boot text from a peer, in bytes. Longer ones are ignored.
 const LONGEST: usize = 256;
 
 /// One thing a peer can do beyond Salt.
@@ -19,9 +19,9 @@ const LONGEST: usize = 256;
 pub enum Ability {
     /// The master takes returns of jobs that other masters published.
     PeerReturns,
-    /// The master tells which valid jobs a minion missed.
+    /// The master answers which valid jobs a minion missed.
     Missed,
-    /// The master says so when it stops; the minion understands it.
+    /// The master announces that it stops; the minion understands the announcement.
     Goodbye,
     /// The minion confirms jobs that ask for it before it runs them.
     Receipts,
@@ -33,7 +33,7 @@ impl Ability {
     const ALL: [Ability; 5] =
         [Ability::PeerReturns, Ability::Missed, Ability::Goodbye, Ability::Receipts, Ability::SignedPublications];
 
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Ability::PeerReturns => "peer_returns",
@@ -52,29 +52,30 @@ pub struct Abilities {
     pub can: BTreeSet<Ability>,
     /// The master's id (`id` of its options, `<host>_master`); empty for minions.
     pub id: String,
-    /// Random text that is another one after each start of the peer.
+    /// Random text that changes with each start of the peer.
     pub boot: String,
 }
 
 impl Abilities {
-    /// All there are, for this peer.
+    /// Returns all abilities, for this peer.
     pub fn all(id: impl Into<String>, boot: impl Into<String>) -> Self {
         Abilities { can: Ability::ALL.into(), id: id.into(), boot: boot.into() }
     }
 
-    /// The same without one of them.
+    /// Returns the same abilities without one of them.
     #[must_use]
     pub fn without(mut self, ability: Ability) -> Self {
         self.can.remove(&ability);
         self
     }
 
-    /// Says whether the peer can do something.
+    /// Returns whether the peer has an ability.
     pub fn can(&self, ability: Ability) -> bool {
         self.can.contains(&ability)
     }
 
-    /// Reads what a peer says in a load. Abilities that are not known are passed over; nothing at all is no peer of ours.
+    /// Reads the field from a load. Unknown abilities are ignored. `None` means that the peer is one of Salt's
+    /// programs.
     pub fn find(load: &Map) -> Option<Self> {
         let said = load.get(FIELD)?.as_map()?;
         let names = said.get("can").and_then(Value::as_list).unwrap_or_default();

@@ -9,8 +9,8 @@ use crate::MinionId;
 use crate::envelope::MOST_FOREIGN_VALUES;
 use crate::msgpack::{self, Decode, Packing};
 
-/// What a master answers, unsigned, to a sign-in it could not handle because something failed on its side. Salt's minions
-/// take any text for a failure that is no verdict, log it, and try again after `acceptance_wait_time`.
+/// A master's unsigned answer to a sign-in that failed on the master's side. Salt's minions treat any text as a failure
+/// that is no verdict, log it, and retry after `acceptance_wait_time`.
 pub const TRY_AGAIN: &str = "The master failed to handle this sign-in, try again";
 
 /// What Salt's masters answer in the same situation.
@@ -19,10 +19,10 @@ const FAILURES: [&str; 2] = ["Some exception handling minion payload", "Server-s
 /// How many digits a nonce has.
 const NONCE_DIGITS: usize = 32;
 
-/// Says whether a text is a nonce as every release from 3006 on makes them: the 32 hexadecimal digits of a UUID.
+/// Returns whether a text is a nonce as every release since 3006 makes it: the 32 hexadecimal digits of a UUID.
 ///
-/// Masters sign and seal what contains the nonces of their peers. Whoever could choose other bytes, or more of them, could
-/// have a text signed that reads as something else, such as a publication.
+/// Masters sign and seal data that contains their peers' nonces. A peer that could choose arbitrary bytes could have a
+/// text signed that can be read as something else, such as a publication.
 pub fn is_nonce(text: &str) -> bool {
     text.len() == NONCE_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -31,9 +31,9 @@ load! {
     /// A minion introduces itself and asks for the keys.
     pub struct AuthRequest {
         cmd "_auth";
-        /// Who it is.
+        /// The minion.
         pub id: MinionId,
-        /// 32 hex digits, to be repeated in the answer; from envelope version 2 on.
+        /// 32 hex digits, repeated in the answer; from envelope version 2 on.
         pub nonce: Option<String>,
         /// How the answer's keys are to be encrypted; missing from older releases.
         pub enc_algo: Option<String>,
@@ -82,8 +82,8 @@ load! {
     }
 }
 
-/// In a sign-in of ours: the seconds its sender waits for an answer while its key waits for an operator. In an answer of ours to
-/// such a minion: that it may ask so.
+/// In the sign-in of a Saltern minion: how many seconds it waits for the answer while its key waits for an operator. In
+/// the answer of a Saltern master: that the minion may ask this way.
 pub const AWAIT_FIELD: &str = "saltern_await";
 
 /// What became of a key that was not accepted.
@@ -100,6 +100,7 @@ pub enum Verdict {
 impl super::field::Content for Verdict {
     fn from_value(value: Value) -> Result<Self, super::Problem> {
         match &value {
+            // Before the test for truth: any text that is not empty counts as true in Python.
             Value::Str(text) if text == "full" => Ok(Verdict::Full),
             value if value.truthy() => Ok(Verdict::Pending),
             Value::Bool(_) | Value::Null => Ok(Verdict::Rejected),
@@ -129,8 +130,11 @@ impl AuthAnswer {
     /// Reads the signed bytes of a reply.
     pub fn decode(load: &Bytes) -> Result<Self, LoadError> {
         let unreadable = |problem| LoadError { load: "AuthAnswer", field: "load", problem };
+        // The peer has proved nothing yet, so the bound of strangers holds. What cannot be unpacked is reported as a
+        // wrong type.
         let value = msgpack::unpack_within(load, Decode::Default, MOST_FOREIGN_VALUES).unwrap_or(Value::Null);
         match value {
+            // Salt's minions tell the two kinds apart by this field too.
             Value::Map(map) if map.contains_key("ret") => AuthRefused::from_map(map).map(AuthAnswer::Refused),
             Value::Map(map) => AuthAccepted::from_map(map).map(AuthAnswer::Accepted),
             other => Err(unreadable(wrong("a packed map", &other))),
@@ -178,11 +182,13 @@ pub enum AuthReply {
 impl AuthReply {
     /// Sorts a reply.
     pub fn from_value(value: Value) -> Self {
+        // Only known texts: "bad load" is a text too, and waiting does not help a minion that gets it.
         if value.as_str().is_some_and(|text| text == TRY_AGAIN || FAILURES.contains(&text)) {
             return AuthReply::TryAgain;
         }
         let Value::Map(map) = &value else { return AuthReply::Malformed(value) };
         match (map.get("load"), map.get("sig")) {
+            // A signature covers packed bytes. A load that is a map cannot have one, whatever `sig` says.
             (Some(Value::Map(load)), _) => AuthReply::Unsigned(load.clone()),
             (Some(load), Some(sig)) => match (as_bytes(load), as_bytes(sig)) {
                 (Some(load), Some(sig)) => AuthReply::Signed { load, sig },

@@ -6,9 +6,10 @@ use super::field::{Nullable, load};
 use crate::MinionId;
 
 load! {
-    /// One event. On the bus its data are the whole load, so that readers find theirs under `data`.
+    /// One event. On the master's bus the whole load becomes the event's data, so readers find the minion's data under
+    /// `data`.
     pub struct MinionEvent {
-        /// Who sends it.
+        /// The sender.
         pub id: MinionId,
         cmd "_minion_event";
         /// What to put in front of the tag, or `None`.
@@ -25,7 +26,7 @@ load! {
 load! {
     /// Several events.
     pub struct MinionEvents {
-        /// Who sends them.
+        /// The sender.
         pub id: MinionId,
         cmd "_minion_event";
         /// What to put in front of the tags, or `None`.

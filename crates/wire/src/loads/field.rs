@@ -1,4 +1,4 @@
-//! How fields of loads are read and written, and the macro that makes the types.
+//! Reading and writing the fields of loads, and the macro that defines the types.
 
 use bytes::Bytes;
 use value::{Map, Value};
@@ -54,6 +54,7 @@ pub trait Field: Sized {
 
 impl<T: Content> Field for T {
     fn take(map: &mut Map, name: &str) -> Result<Self, Problem> {
+        // `remove`: what is left in the map when all fields are taken becomes `extra`.
         T::from_value(map.remove(name).ok_or(Problem::Missing)?)
     }
 
@@ -88,6 +89,7 @@ impl<T: Content> Content for Nullable<T> {
     fn from_value(value: Value) -> Result<Self, Problem> {
         match value {
             Value::Null => Ok(Nullable(None)),
+            // Salt writes `None` in some fields that it always sends; leaving them out would change signed bytes.
             value => T::from_value(value).map(|inner| Nullable(Some(inner))),
         }
     }
@@ -137,6 +139,7 @@ impl Content for Bytes {
 
 impl Content for i64 {
     fn from_value(value: Value) -> Result<Self, Problem> {
+        // No texts of digits: Salt packs integers as integers.
         value.as_i64().ok_or_else(|| wrong("an integer", &value))
     }
 
@@ -236,6 +239,7 @@ macro_rules! load {
 
             /// Reads the load; what is not known goes to `extra`.
             pub fn from_map(mut map: value::Map) -> Result<Self, $crate::loads::LoadError> {
+                // `CMD` puts it back when the load is written; in `extra` it would be written twice.
                 $( map.remove("cmd").filter(|_| $cmd.is_empty()); )?
                 Ok($name {
                     $( $field: load!(@take $name map load!(@wire $field $($wire)?)), )*
@@ -264,6 +268,8 @@ macro_rules! load {
                     map.insert("cmd", $cmd);
                     $( $crate::loads::field::Field::put(self.$field2, &mut map, load!(@wire $field2 $($wire2)?)); )*
                 )?
+                // Last, as the channel of a real minion appends `nonce`, `ts` and `tok` behind the fields of the
+                // command.
                 map.update(self.extra);
                 map
             }

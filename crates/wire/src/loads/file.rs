@@ -7,7 +7,7 @@ use super::field::load;
 use crate::MinionId;
 
 load! {
-    /// Which environments are there? Answer: a list of names.
+    /// Asks for the environments. Answer: a list of names.
     pub struct FileEnvs {
         cmd "_file_envs";
     }
@@ -29,19 +29,19 @@ macro_rules! listing {
 }
 
 listing!(
-    /// Which files are there? Answer: a sorted list of relative paths.
+    /// Asks for the files of an environment. Answer: a sorted list of relative paths.
     FileList, "_file_list"
 );
 listing!(
-    /// Which directories are empty? Answer: a sorted list of relative paths.
+    /// Asks for the empty directories of an environment. Answer: a sorted list of relative paths.
     FileListEmptyDirs, "_file_list_emptydirs"
 );
 listing!(
-    /// Which directories are there? Answer: a sorted list of relative paths.
+    /// Asks for the directories of an environment. Answer: a sorted list of relative paths.
     DirList, "_dir_list"
 );
 listing!(
-    /// Which symbolic links are there? Answer: a map of path to target.
+    /// Asks for the symbolic links of an environment. Answer: a map of path to target.
     SymlinkList, "_symlink_list"
 );
 
@@ -61,15 +61,15 @@ macro_rules! about_one_file {
 }
 
 about_one_file!(
-    /// What is the hash of a file? Answer: a [`FileSum`], or `""` if there is none.
+    /// Asks for the hash of a file. Answer: a [`FileSum`], or `""` if there is no such file.
     FileHash, "_file_hash"
 );
 about_one_file!(
-    /// What are hash and `stat` of a file? Answer: a list of the hash map and a list of numbers.
+    /// Asks for the hash and `stat` of a file. Answer: a list of the hash map and a list of numbers.
     FileHashAndStat, "_file_hash_and_stat"
 );
 about_one_file!(
-    /// Where is a file? Answer: a [`FileFound`].
+    /// Asks where a file is. Answer: a [`FileFound`].
     FileFind, "_file_find"
 );
 
@@ -86,9 +86,9 @@ load! {
 load! {
     /// Where a file is.
     pub struct FileFound {
-        /// Where it is on the master; empty if it is not.
+        /// The absolute path on the master; empty if there is no such file.
         pub path: Value,
-        /// Its path within the environment; empty if it is not.
+        /// The path within the environment; empty if there is no such file.
         pub rel: Value,
         /// The ten numbers of Python's `stat`.
         pub stat: Option<Value>,
@@ -98,26 +98,26 @@ load! {
 }
 
 load! {
-    /// A piece of a file is wanted.
+    /// Asks for a chunk of a file.
     pub struct ServeFile {
         /// The path within the environment.
         pub path: String,
         /// The environment.
         pub saltenv: Option<Value>,
         cmd "_serve_file";
-        /// Where the piece begins, in bytes.
+        /// The offset of the chunk in bytes.
         pub loc: Option<i64>,
-        /// The gzip level (1 to 9) the piece should be compressed with.
+        /// The gzip level (1 to 9) for compressing the chunk.
         pub gzip: Option<Value>,
     }
 }
 
 load! {
-    /// A piece of a file; empty at its end.
+    /// A chunk of a file; empty at the end of the file.
     pub struct FileChunk {
-        /// The piece.
+        /// The chunk.
         pub data: Bytes,
-        /// The path that was asked for.
+        /// The requested path.
         pub dest: Value,
         /// The level it is compressed with, if it is.
         pub gzip: Option<Value>,
@@ -125,26 +125,27 @@ load! {
 }
 
 load! {
-    /// A minion hands a piece of a file to the master.
+    /// A minion pushes a chunk of a file to the master.
     pub struct FileReceive {
         cmd "_file_recv";
-        /// Who.
+        /// The minion.
         pub id: MinionId,
         /// The path in parts.
         pub path: Vec<String>,
         /// The size of the file in bytes.
         pub size: Option<i64>,
-        /// Where the piece begins, in bytes.
+        /// The offset of the chunk in bytes.
         pub loc: i64,
-        /// The piece.
+        /// The chunk.
         pub data: Bytes,
     }
 }
 
 impl FileChunk {
-    /// Reads the answer to [`ServeFile`], which must have been unpacked in raw mode: keys are bytes.
+    /// Reads the answer to [`ServeFile`]. It must have been unpacked in raw mode, in which keys are bytes.
     pub fn from_raw(value: Value) -> Result<Self, super::LoadError> {
         let Value::Map(map) = value else { return Self::from_value(value) };
+        // Only the keys become text. A chunk that happens to be valid UTF-8 must stay bytes.
         Self::from_map(map.into_iter().map(|(key, value)| (text_key(key), value)).collect::<Map>())
     }
 }

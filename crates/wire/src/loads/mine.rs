@@ -13,7 +13,7 @@ load! {
         pub data: Map,
         /// Who.
         pub id: MinionId,
-        /// Whether what is there is replaced instead of updated.
+        /// Replace the stored results instead of updating them.
         pub clear: Option<bool>,
     }
 }
@@ -22,24 +22,24 @@ load! {
     /// A minion asks for the results of others.
     pub struct MineGet {
         cmd "_mine_get";
-        /// Whose.
+        /// The target: which minions' results.
         pub tgt: Value,
         /// One name, names with commas, or a list.
         pub fun: Value,
-        /// How `tgt` is meant.
+        /// The target type.
         pub tgt_type: Option<Value>,
         /// The old name of `tgt_type`.
         pub expr_form: Option<Value>,
-        /// Who asks.
+        /// The minion that asks.
         pub id: MinionId,
     }
 }
 
 load! {
-    /// A minion takes one result back.
+    /// A minion removes one of its results.
     pub struct MineDelete {
         cmd "_mine_delete";
-        /// Which function's.
+        /// The function whose result is removed.
         pub fun: String,
         /// Who.
         pub id: MinionId,
@@ -47,7 +47,7 @@ load! {
 }
 
 load! {
-    /// A minion takes all its results back.
+    /// A minion removes all its results.
     pub struct MineFlush {
         cmd "_mine_flush";
         /// Who.

@@ -1,4 +1,4 @@
-//! What minions want to know of the master, or tell it about themselves.
+//! Requests about options, states and resources.
 
 use value::{Map, Value};
 
@@ -6,19 +6,19 @@ use super::field::load;
 use crate::MinionId;
 
 load! {
-    /// Which options of the master matter for rendering?
+    /// A minion asks for the master's options that matter for rendering.
     pub struct MasterOpts {
         cmd "_master_opts";
-        /// Only those about environments.
+        /// Only the options about environments.
         pub env_only: Option<bool>,
     }
 }
 
 load! {
-    /// Which states does the master assign from outside the top file?
+    /// A minion asks which states the master assigns it from outside the top file.
     pub struct MasterTops {
         cmd "_master_tops";
-        /// Who asks.
+        /// The minion that asks.
         pub id: MinionId,
         /// The minion's options with its grains.
         pub opts: Map,
@@ -26,10 +26,10 @@ load! {
 }
 
 load! {
-    /// A minion tells which resources it manages (3008).
+    /// A minion registers the resources that it manages (3008).
     pub struct RegisterResources {
         cmd "_register_resources";
-        /// Who.
+        /// The minion.
         pub id: MinionId,
         /// Type to ids.
         pub resources: Map,

@@ -1,4 +1,4 @@
-//! What minions may ask the master to do for them.
+//! What minions may have the master do for them: run a runner, publish a job, revoke a key.
 
 use value::{Map, Value};
 
@@ -30,9 +30,9 @@ macro_rules! publication_for_a_minion {
                 pub fun: Value,
                 /// The arguments, as on a command line.
                 pub arg: Value,
-                /// Whom.
+                /// The target.
                 pub tgt: Value,
-                /// How `tgt` is meant.
+                /// The target type.
                 pub tgt_type: Option<Value>,
                 /// Comma-separated returners.
                 pub ret: Value,
@@ -42,7 +42,7 @@ macro_rules! publication_for_a_minion {
                 pub form: Option<Value>,
                 /// Who asks.
                 pub id: MinionId,
-                /// Names of arguments to be left as text.
+                /// Names of arguments that stay text.
                 pub no_parse: Option<Value>,
                 /// Options of the publication.
                 pub kwargs: Option<Map>,
@@ -52,7 +52,7 @@ macro_rules! publication_for_a_minion {
 }
 
 publication_for_a_minion!(
-    /// Publish a job and tell its id.
+    /// Publish a job and return its id.
     MinionPub, "minion_pub"
 );
 publication_for_a_minion!(
@@ -61,7 +61,7 @@ publication_for_a_minion!(
 );
 
 load! {
-    /// What has come back for a job this minion asked for?
+    /// A minion asks for the returns of a job that it published.
     pub struct PubRet {
         cmd "pub_ret";
         /// The job.
@@ -72,12 +72,12 @@ load! {
 }
 
 load! {
-    /// Forget my key.
+    /// A minion asks the master to delete the minion's key.
     pub struct RevokeAuth {
         cmd "revoke_auth";
-        /// Who.
+        /// The minion.
         pub id: MinionId,
-        /// Whether cached grains, pillar and mine stay.
+        /// Keep the cached grains, pillar and mine.
         pub preserve_minion_cache: Option<bool>,
     }
 }

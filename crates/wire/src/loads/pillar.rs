@@ -1,4 +1,4 @@
-//! Asking for pillar, and the private reply.
+//! The pillar request and its private reply.
 
 use bytes::Bytes;
 use value::{Map, Value};
@@ -9,7 +9,7 @@ use crate::MinionId;
 load! {
     /// A minion asks for its pillar.
     pub struct PillarRequest {
-        /// Who asks.
+        /// The minion.
         pub id: MinionId,
         /// The minion's grains.
         pub grains: Map,
@@ -26,15 +26,15 @@ load! {
         cmd "_pillar";
         /// External pillars to use instead of the master's.
         pub ext: Option<Value>,
-        /// Whether the master's pillar cache is to be dropped first.
+        /// Drop the master's cached pillar first.
         pub clean_cache: Option<bool>,
     }
 }
 
 load! {
-    /// The private reply: sealed with a key made for this one message.
+    /// The private reply, sealed with a key made for this message only.
     pub struct PillarReply {
-        /// That key, encrypted to the minion.
+        /// The one-time key, encrypted to the minion.
         pub key: Bytes,
         /// A [`SignedPillar`] (or, for version 1, the pillar itself), sealed with that key.
         pub pillar: Bytes,

@@ -10,7 +10,7 @@ load! {
     /// A local user asks the master to publish a job (clear command `publish`).
     pub struct PublishRequest {
         cmd "publish";
-        /// Whom: text, or a list for the target type `list`.
+        /// The target: text, or a list for the target type `list`.
         pub tgt: Value,
         /// The function, or a list of functions.
         pub fun: Value,
@@ -22,7 +22,7 @@ load! {
         pub tgt_type: Option<String>,
         /// Comma-separated returners.
         pub ret: Option<Value>,
-        /// The wished job id; mostly empty.
+        /// The requested job id; usually empty.
         pub jid: Option<Value>,
         /// Options of the publication, and credentials.
         pub kwargs: Option<Map>,
@@ -40,7 +40,7 @@ load! {
         pub fun: Value,
         /// The arguments; a list of lists for several functions.
         pub arg: Value,
-        /// Whom: text or a list.
+        /// The target: text or a list.
         pub tgt: Value,
         /// The job id.
         pub jid: String,
@@ -58,7 +58,7 @@ load! {
         pub to: Option<Value>,
         /// Configuration for the returners.
         pub ret_config: Option<Value>,
-        /// What the caller wants to find with the job later.
+        /// Data that the caller wants to find with the job later.
         pub metadata: Option<Value>,
         /// Executors to use instead of the minion's.
         pub module_executors: Option<Value>,
@@ -66,13 +66,13 @@ load! {
         pub executor_opts: Option<Value>,
         /// Arguments for the returners.
         pub ret_kwargs: Option<Value>,
-        /// Whether minions should tell when they begin.
+        /// Minions send an event when they start the job (3008).
         pub start_event: Option<Value>,
         /// Who asked for the job.
         pub user: Option<Value>,
-        /// What the user may do, for syndics.
+        /// The permissions of the user, for syndics.
         pub auth_list: Option<Value>,
-        /// Counts the publications of a master's AES key.
+        /// The number of the publication under the master's current AES key; minions refuse repeated numbers.
         pub serial: Option<i64>,
     }
 }
@@ -97,11 +97,13 @@ load! {
 impl PublicationMessage {
     /// Returns the message without a signature.
     pub fn unsigned(load: Bytes) -> Self {
+        // Salt names no algorithm either when `sign_pub_messages` is off.
         PublicationMessage { enc: "aes".into(), load, sig_algo: None, sig: None, before: None, extra: Map::new() }
     }
 
     /// Reads the message from the payload of a publication.
     pub fn decode(payload: &Bytes) -> Result<Self, PublicationError> {
+        // A minion reads this before it has checked the signature.
         Ok(Self::from_value(msgpack::unpack_within(payload, Decode::Default, MOST_VALUES)?)?)
     }
 
@@ -111,7 +113,7 @@ impl PublicationMessage {
     }
 }
 
-/// The most values in a publication whose load is still sealed; there are a handful.
+/// The maximum number of values in a publication whose load is still sealed. Real ones have about ten.
 const MOST_VALUES: usize = 256;
 
 /// A payload that is no publication.

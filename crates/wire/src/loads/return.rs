@@ -9,15 +9,15 @@ load! {
     /// The result of a job on one minion.
     pub struct Return {
         cmd "_return";
-        /// Who returns.
+        /// The minion.
         pub id: MinionId,
-        /// Whether `retcode` is 0; a map for several functions.
+        /// True if `retcode` is 0; a map for several functions.
         pub success: Option<Value>,
         /// What the function returned.
         pub ret: Value = "return",
         /// The function's exit code; a map for several functions.
         pub retcode: Option<Value>,
-        /// The job id, `req` (the master is to make one) or `nocache` (not to be kept).
+        /// The job id, `req` (the master makes one) or `nocache` (the return is not kept).
         pub jid: String,
         /// The function, or a list of functions.
         pub fun: Option<Value>,
@@ -27,7 +27,7 @@ load! {
         pub user: Option<Value>,
         /// The master that published it.
         pub master_id: Option<Value>,
-        /// What the caller wants to find with the job later.
+        /// Data that the caller wants to find with the job later.
         pub metadata: Option<Value>,
         /// The outputter that shows the result best.
         pub out: Option<Value>,
@@ -39,7 +39,7 @@ load! {
 }
 
 load! {
-    /// Results a syndic has gathered.
+    /// Results that a syndic has gathered.
     pub struct SyndicReturn {
         cmd "_syndic_return";
         /// One [`SyndicJob`] or a list of them.
@@ -58,9 +58,9 @@ load! {
         pub fun: Option<Value>,
         /// The arguments.
         pub arg: Option<Value>,
-        /// Whom the job was for.
+        /// The target of the job.
         pub tgt: Option<Value>,
-        /// How `tgt` is meant.
+        /// The target type.
         pub tgt_type: Option<Value>,
         /// The original publication.
         pub load: Option<Value>,

@@ -5,7 +5,7 @@ use value::{Map, Value};
 use super::field::load;
 
 load! {
-    /// What does this token stand for?
+    /// Asks for the data of a token.
     pub struct GetToken {
         cmd "get_token";
         /// The token.
@@ -14,12 +14,12 @@ load! {
 }
 
 load! {
-    /// Give me a token for these credentials; those of the `eauth` are in `extra`.
+    /// Asks for a token. The credentials of the `eauth` are in `extra`.
     pub struct MakeToken {
         cmd "mk_token";
         /// The kind of authentication.
         pub eauth: String,
-        /// Seconds the token should be good for.
+        /// The requested lifetime of the token in seconds.
         pub token_expire: Option<Value>,
     }
 }
@@ -40,9 +40,9 @@ macro_rules! called_function {
                 pub user: Option<String>,
                 /// The local user's key.
                 pub key: Option<String>,
-                /// A token instead.
+                /// A token instead of the key.
                 pub token: Option<String>,
-                /// A kind of authentication instead; its credentials are in `extra`.
+                /// A kind of external authentication instead of the key; its credentials are in `extra`.
                 pub eauth: Option<String>,
             }
         }
@@ -54,6 +54,6 @@ called_function!(
     RunnerRequest, "runner"
 );
 called_function!(
-    /// Run a wheel function and wait for it; its keyword arguments may also stand in `extra`.
+    /// Run a wheel function and wait for it; its keyword arguments may also be in `extra`.
     WheelRequest, "wheel"
 );

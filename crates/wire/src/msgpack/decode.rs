@@ -10,7 +10,7 @@ use super::{Error, MAX_DEPTH, ext, most_values};
 /// How bytes become text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decode {
-    /// Whatever is valid UTF-8 becomes text, all else stays bytes: loads, replies, publications.
+    /// Valid UTF-8 becomes text, everything else stays bytes: loads, replies, publications.
     Default,
     /// Everything stays bytes, keys too: file chunks.
     Raw,
@@ -29,7 +29,7 @@ pub fn unpack_bytes(input: &Bytes, mode: Decode) -> Result<Value, Error> {
     unpack_within(input, mode, most_values(input.len()))
 }
 
-/// Reads one value that fills the input and holds at most so many values, itself included.
+/// Reads one value that fills the input and holds at most `most` values, itself included.
 pub fn unpack_within(input: &Bytes, mode: Decode, most: usize) -> Result<Value, Error> {
     whole(input, Some(input), mode, most)
 }
@@ -55,6 +55,7 @@ fn prefix(input: &[u8], shared: Option<&Bytes>, mode: Decode, most: usize) -> Re
     };
     match run(mode) {
         Ok(found) => Ok(found),
+        // The whole document once more, not just this text: Python's reader does so, and the keys become bytes too.
         Err(Stop::NotText) => run(Decode::Raw).map_err(Stop::into_error),
         Err(stop) => Err(stop.into_error()),
     }
@@ -94,7 +95,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Only containers recurse, and through small frames: the stack must bear [`MAX_DEPTH`] of them.
+    /// Only containers recurse, through small stack frames: the stack must hold [`MAX_DEPTH`] of them.
     fn value(&mut self, depth: usize) -> Result<Value, Stop> {
         let marker = self.take(1)?[0];
         match marker {
@@ -155,6 +156,7 @@ impl<'a> Reader<'a> {
         for _ in 0..len {
             let key = self.key(depth)?;
             let value = self.value(depth)?;
+            // A repeated key replaces the earlier value, as in a Python dict.
             map.insert(key, value);
         }
         Ok(Value::Map(map))
@@ -166,6 +168,7 @@ impl<'a> Reader<'a> {
     fn key(&mut self, depth: usize) -> Result<Value, Stop> {
         let before = self.room;
         let key = self.value(depth)?;
+        // Scalars cost what they announce. Only containers have changed the room.
         if before != self.room {
             self.spend(before - self.room)?;
         }
@@ -214,6 +217,7 @@ impl<'a> Reader<'a> {
         };
         let code = self.take(1)?[0] as i8;
         match code {
+            // A malformed date is an error, not a text: Salt would fail over it as well.
             ext::DATE_TIME => Ok(Value::DateTime(ext::date_time(self.take(len)?)?)),
             ext::CONSTANT => self.constant(len, depth),
             _ => self.binary(len),
@@ -222,9 +226,12 @@ impl<'a> Reader<'a> {
 
     fn constant(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
         let content = self.take(len)?;
+        // The content is a document of its own, so its nesting goes on where this one stands.
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
         self.spend(1)?;
         let (most, room) = (self.most, self.room);
+        // Salt packs the pair in bin packing even inside a document in wire packing. Text and bytes are told apart
+        // here.
         let mut inner = Reader { input: content, at: 0, shared: None, mode: Decode::Utf8, most, room };
         let read = inner.value(depth);
         self.room = inner.room;
@@ -233,6 +240,7 @@ impl<'a> Reader<'a> {
                 Ok([Value::Str(name), value]) => Ok(Value::Constant(Arc::new((name, value)))),
                 _ => Err(Error::Extension(ext::CONSTANT).into()),
             },
+            // The bounds are those of the whole document and must not be reported as a malformed extension.
             Err(Stop::Error(error @ (Error::TooDeep | Error::TooManyValues(_)))) => Err(error.into()),
             _ => Err(Error::Extension(ext::CONSTANT).into()),
         }
@@ -240,6 +248,7 @@ impl<'a> Reader<'a> {
 
     fn bytes(&self, content: &[u8]) -> Value {
         Value::bytes(match self.shared {
+            // An empty slice has no address within the input, and `slice_ref` would panic over it.
             Some(shared) if !content.is_empty() => shared.slice_ref(content),
             _ => Bytes::copy_from_slice(content),
         })
@@ -280,5 +289,5 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The most items room is made for in advance; larger containers grow as they fill.
+/// The maximum number of items for which memory is reserved in advance. Larger containers grow as they fill.
 const ROOM: usize = 1024;

@@ -4,11 +4,10 @@ use value::{Map, Value};
 
 use super::{MAX_DEPTH, ext};
 
-/// How text and bytes are told apart, or not.
+/// How text and bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Text and bytes alike become the old raw family, never `str8`: everything inside envelopes, loads and
-    /// publications.
+    /// Text and bytes alike become the old raw family, never `str8`: everything in envelopes, loads and publications.
     Wire,
     /// Text becomes `str`, bytes become `bin`: events, IPC frames, files.
     Bin,
@@ -23,7 +22,7 @@ pub fn pack(value: &Value, packing: Packing) -> Vec<u8> {
 
 /// Appends the value as MessagePack.
 ///
-/// Containers below [`MAX_DEPTH`] are replaced by a text that says so, since no reader would accept them.
+/// Containers nested deeper than [`MAX_DEPTH`] are replaced by a text that says so, since no reader accepts them.
 pub fn pack_into(out: &mut Vec<u8>, value: &Value, packing: Packing) {
     write(out, value, packing, MAX_DEPTH);
 }
@@ -33,7 +32,7 @@ pub fn pack_map_into(out: &mut Vec<u8>, map: &Map, packing: Packing) {
     write_map(out, map, packing, MAX_DEPTH);
 }
 
-/// Returns a map of these entries as MessagePack, none of which need be in a map.
+/// Returns the entries as a MessagePack map, without building a [`Map`] first.
 pub fn pack_entries(entries: &[(&str, &Value)], packing: Packing) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     pack_map_header(&mut out, entries.len());
@@ -44,7 +43,7 @@ pub fn pack_entries(entries: &[(&str, &Value)], packing: Packing) -> Vec<u8> {
     out
 }
 
-/// Appends what precedes so many key-value pairs.
+/// Appends the header of a map with this many key-value pairs.
 pub fn pack_map_header(out: &mut Vec<u8>, entries: usize) {
     match entries {
         0..=15 => out.push(0x80 | entries as u8),
@@ -53,7 +52,7 @@ pub fn pack_map_header(out: &mut Vec<u8>, entries: usize) {
     }
 }
 
-/// Appends what precedes so many items of a list.
+/// Appends the header of a list with this many items.
 pub fn pack_array_header(out: &mut Vec<u8>, items: usize) {
     match items {
         0..=15 => out.push(0x90 | items as u8),
@@ -62,7 +61,7 @@ pub fn pack_array_header(out: &mut Vec<u8>, items: usize) {
     }
 }
 
-/// Appends what precedes so many bytes of a byte string; the bytes themselves are for the caller to send.
+/// Appends the header of a byte string with this many bytes. The caller sends the bytes themselves.
 pub fn pack_bytes_header(out: &mut Vec<u8>, len: usize, packing: Packing) {
     match packing {
         Packing::Wire => text_header(out, len, packing),
@@ -84,6 +83,7 @@ fn write(out: &mut Vec<u8>, value: &Value, packing: Packing, depth: usize) {
             Ok(number) => write_unsigned(out, number),
             Err(_) => write_text(out, &number.to_string(), packing),
         },
+        // Always 64 bits: Python has no other float.
         Value::Float(number) => {
             out.push(0xcb);
             out.extend(number.to_be_bytes());
@@ -100,11 +100,12 @@ fn write(out: &mut Vec<u8>, value: &Value, packing: Packing, depth: usize) {
     }
 }
 
-/// The extension and the pair inside are two containers for whoever reads them.
+/// The extension and the pair inside count as two levels of nesting, as they do for the reader.
 fn write_constant(out: &mut Vec<u8>, (name, value): &(String, Value), packing: Packing, depth: usize) {
     let Some(depth) = depth.checked_sub(2) else { return write_too_deep(out, packing) };
     let mut content = Vec::new();
     pack_array_header(&mut content, 2);
+    // Bin packing whatever the document has, as in Salt.
     write_text(&mut content, name, Packing::Bin);
     write(&mut content, value, Packing::Bin, depth);
     write_ext(out, ext::CONSTANT, &content);
@@ -179,6 +180,8 @@ fn write_text(out: &mut Vec<u8>, text: &str, packing: Packing) {
 fn text_header(out: &mut Vec<u8>, len: usize, packing: Packing) {
     match len {
         0..=31 => out.push(0xa0 | len as u8),
+        // The old raw family has no 8-bit length. Signatures are computed over packed bytes, so one `str8` would break
+        // them.
         32..=0xff if packing == Packing::Bin => out.extend([0xd9, len as u8]),
         32..=0xffff => marker16(out, 0xda, len),
         _ => marker32(out, 0xdb, len),
@@ -187,6 +190,7 @@ fn text_header(out: &mut Vec<u8>, len: usize, packing: Packing) {
 
 fn write_ext(out: &mut Vec<u8>, code: i8, content: &[u8]) {
     match content.len() {
+        // Lengths with a marker of their own take no length byte.
         1 => out.push(0xd4),
         2 => out.push(0xd5),
         4 => out.push(0xd6),

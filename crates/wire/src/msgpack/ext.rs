@@ -22,6 +22,7 @@ pub fn date_time(content: &[u8]) -> Result<DateTime, Error> {
 }
 
 fn parse(content: &[u8]) -> Option<DateTime> {
+    // ASCII, so that every byte offset below is a character boundary.
     let text = std::str::from_utf8(content).ok().filter(|text| text.is_ascii() && (19..=24).contains(&text.len()))?;
     let punctuation = [(8, b'T'), (11, b':'), (14, b':'), (17, b'.')];
     if punctuation.iter().any(|&(place, byte)| content[place] != byte) {
@@ -35,15 +36,18 @@ fn parse(content: &[u8]) -> Option<DateTime> {
         hour: number(&text[9..11])? as u8,
         minute: number(&text[12..14])? as u8,
         second: number(&text[15..17])? as u8,
+        // Python's `%f` reads `.5` as half a second. The length check above keeps the exponent from going below zero.
         micros: number(fraction)? * 10_u32.pow(6 - fraction.len() as u32),
     };
     let days = days_in_month(time.year, time.month)?;
     let valid =
+        // Python's `datetime` refuses year 0, leap seconds and 30 February.
         time.year > 0 && (1..=days).contains(&time.day) && time.hour < 24 && time.minute < 60 && time.second < 60;
     valid.then_some(time)
 }
 
 fn number(digits: &str) -> Option<u32> {
+    // `parse` alone would also take a leading `+`.
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 

@@ -1,9 +1,9 @@
 //! MessagePack as Salt writes and reads it.
 //!
-//! There are two ways to write ([`Packing`]) and three ways to read ([`Decode`]); which one is used where stands with
-//! the message concerned. Reading stops at [`MAX_DEPTH`] nested containers and at a number of values ([`most_values`]): a byte
-//! of input may become 64 bytes of memory, so the length of a document alone does not bound what it costs. Announced
-//! lengths cost nothing until they have been counted.
+//! There are two ways to write ([`Packing`]) and three ways to read ([`Decode`]); each message says which one it uses.
+//! Reading stops at [`MAX_DEPTH`] nested containers and at a number of values ([`most_values`]): one byte of input can
+//! become 64 bytes of memory, so the length of a document alone does not bound its cost. No memory is reserved for
+//! announced items before they are counted.
 
 mod decode;
 mod encode;
@@ -16,16 +16,16 @@ pub use encode::{
 };
 pub use scan::{Extent, Fields, Framer, extent, fields};
 
-/// How many containers may be nested; Python's packer has about the same limit (511).
+/// The maximum number of nested containers. Python's packer has about the same limit (511).
 pub const MAX_DEPTH: usize = 512;
 
-/// About how many bytes of memory one decoded value takes, its content aside.
+/// Roughly how many bytes of memory one decoded value takes, without its content.
 pub const VALUE_COST: usize = 64;
 
-/// The most values that a document of so many bytes may hold.
+/// Returns the maximum number of values in a document of `len` bytes.
 ///
-/// A million, and one more for every eight bytes: no honest document comes near. The largest in use, the returns of a thousand
-/// state runs that a syndic forwards in one request, have 15 to 20 bytes per value.
+/// A million, plus one for every eight bytes; no honest document has nearly as many. The largest in use, the returns of
+/// a thousand state runs that a syndic forwards in one request, have 15 to 20 bytes per value.
 pub fn most_values(len: usize) -> usize {
     (1_usize << 20).saturating_add(len / 8).min(8 << 20)
 }

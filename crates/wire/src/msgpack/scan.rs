@@ -1,4 +1,5 @@
-//! Finding where values end without decoding them: those of a stream, before all of it has arrived, and the fields of a map.
+//! Finds where values end without decoding them: in a stream that has not arrived completely, and in the fields of a
+//! map.
 
 use bytes::{Bytes, BytesMut};
 
@@ -6,8 +7,8 @@ use super::{Error, MAX_DEPTH};
 
 /// Cuts a stream of values without length prefixes into single values.
 ///
-/// Each byte is looked at once, however small the pieces it arrives in, and nothing is decoded. A value that announces
-/// more than the limit is refused before its content arrives.
+/// Each byte is looked at once, even if it arrives in small pieces, and nothing is decoded. A value that announces more
+/// than the limit is refused before its content arrives.
 #[derive(Debug)]
 pub struct Framer {
     limit: usize,
@@ -28,12 +29,12 @@ impl Framer {
         Framer { limit, most: usize::MAX, values: 0, at: 0, skip: 0, open: Vec::new() }
     }
 
-    /// From now on refuses values of more than so many bytes, and documents that hold more than so many values.
+    /// From now on refuses values of more than `limit` bytes, and documents with more than `most` values.
     pub fn set_bounds(&mut self, limit: usize, most: usize) {
         (self.limit, self.most) = (limit, most);
     }
 
-    /// Refuses documents that hold more than so many values.
+    /// Refuses documents with more than `most` values.
     #[must_use]
     pub fn with_values(self, most: usize) -> Self {
         Framer { most, ..self }
@@ -52,7 +53,7 @@ impl Framer {
     }
 
     /// Returns how many bytes of the text or byte string that is being read are still to come, known after
-    /// [`Framer::next`] has asked for more. A reader may make room for so many at once.
+    /// [`Framer::next`] has asked for more. A reader may reserve that much memory at once.
     pub fn missing(&self) -> usize {
         self.skip
     }
@@ -60,6 +61,7 @@ impl Framer {
     /// Returns true when the value is complete and ends at `self.at`.
     fn scan(&mut self, buffer: &[u8]) -> Result<bool, Error> {
         if self.at == 0 && self.skip == 0 && self.open.is_empty() {
+            // The stream itself counts as a container of one value. When it is used up, the value is complete.
             self.open.push(1);
         }
         loop {
@@ -69,6 +71,7 @@ impl Framer {
             if self.skip > 0 {
                 return Ok(false);
             }
+            // Before the next header: a container that is full ends without a byte of its own.
             while self.open.last() == Some(&0) {
                 self.open.pop();
             }
@@ -117,7 +120,7 @@ pub struct Extent {
     pub values: usize,
 }
 
-/// Measures the value at the start of the input. Nothing is decoded; after `most` values it is given up.
+/// Measures the value at the start of the input without decoding it. Gives up after `most` values.
 pub fn extent(input: &[u8], most: usize) -> Result<Extent, Error> {
     let (mut at, mut values, mut left) = (0_usize, 0_usize, 1_u64);
     // How many values were left outside of each open container.
@@ -134,6 +137,7 @@ pub fn extent(input: &[u8], most: usize) -> Result<Extent, Error> {
         at = at.checked_add(header + content).filter(|at| *at <= input.len()).ok_or(Error::Truncated)?;
         left -= 1;
         let announced = usize::try_from(items).unwrap_or(usize::MAX);
+        // Each item takes at least a byte. Without this check, a few bytes could announce billions of items.
         if announced > input.len() - at {
             return Err(Error::Truncated);
         }
@@ -149,10 +153,10 @@ pub fn extent(input: &[u8], most: usize) -> Result<Extent, Error> {
     }
 }
 
-/// The most entries a map may have of which some fields are picked.
+/// The maximum number of entries of a map from which fields are picked.
 const MOST_FIELDS: u64 = 64;
 
-/// Some fields of a map, each still packed and with the number of values in it.
+/// Some fields of a map, still packed, each with its number of values.
 pub type Fields<const N: usize> = [Option<(Bytes, usize)>; N];
 
 /// Finds fields of a map that fills the input, still packed, with the values in each; `None` if the input is no map, or one of
@@ -161,6 +165,7 @@ pub type Fields<const N: usize> = [Option<(Bytes, usize)>; N];
 /// Of several entries with one key the last counts, as it does in a decoded map.
 pub fn fields<const N: usize>(input: &Bytes, wanted: [&str; N], most: usize) -> Result<Option<Fields<N>>, Error> {
     let Some((start, _, items)) = header(input)?.filter(|_| is_map(input)) else { return Ok(None) };
+    // A map counts its keys and values separately.
     if items > MOST_FIELDS * 2 {
         return Ok(None);
     }

@@ -51,6 +51,7 @@ fn random_values_survive() {
         assert_eq!(unpack(&pack(&value, Packing::Bin), Decode::Utf8).as_ref(), Ok(&value));
         let wire = Bytes::from(pack(&value, Packing::Wire));
         assert_eq!(unpack_bytes(&wire, Decode::Default).as_ref(), Ok(&value));
+        // Salt checks signatures over data that it packs itself, in the old raw family.
         assert!(!has_str8(&wire), "{value:?}");
     }
 }
@@ -129,7 +130,7 @@ fn constants_nested_too_deep_are_written_as_a_text() {
     assert!(unpack(&pack(&deep, Packing::Wire), Decode::Default).is_ok());
 }
 
-/// Nesting is bounded for the sake of the stack, so the bound is tried on half of what a thread of ours has.
+/// The bound on nesting protects the stack. The test uses half the stack of a thread of the daemons.
 #[test]
 fn the_deepest_documents_fit_on_half_a_stack() {
     let pair = || [&[0xc9, 0, 0, 0, 0, 0x4f][..], &[0x92, 0xa1, b'c']].concat();

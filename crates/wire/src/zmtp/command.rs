@@ -15,14 +15,14 @@ pub enum Command {
     Ready(Ready),
     /// The peer refuses the connection.
     Error(String),
-    /// The peer wants a sign of life.
+    /// The peer checks that the connection is alive.
     Ping {
-        /// After how many tenths of a second without traffic the sender may be taken for dead; 0: no opinion.
+        /// After how many tenths of a second without traffic the sender counts as dead; 0 if it does not say.
         ttl: u16,
-        /// To be repeated in the answer; at most [`MAX_CONTEXT`] bytes.
+        /// Repeated in the answer; at most [`MAX_CONTEXT`] bytes.
         context: Bytes,
     },
-    /// A sign of life.
+    /// The answer to a PING.
     Pong {
         /// The context of the PING.
         context: Bytes,
@@ -40,7 +40,7 @@ pub enum Command {
 pub struct Ready {
     /// The kind of its socket.
     pub socket_type: SocketType,
-    /// Its routing id; empty when it has none. Not to be trusted: anybody may claim any.
+    /// Its routing id; empty if it has none. It proves nothing: a peer may claim any.
     pub identity: Bytes,
 }
 
@@ -99,6 +99,7 @@ impl Command {
 
     /// Reads the body of a command frame.
     pub fn decode(body: &Bytes) -> Result<Self, Error> {
+        // Lengths come from the peer, so every access below is checked.
         let len = usize::from(*body.first().ok_or(Error::Command("empty"))?);
         let name = body.get(1..1 + len).ok_or(Error::Command("nameless"))?;
         let rest = body.slice(1 + len..);
@@ -106,6 +107,7 @@ impl Command {
             b"READY" => Command::Ready(ready(rest)?),
             b"ERROR" => Command::Error(error_reason(&rest)?),
             b"PING" => {
+                // The context is sent back. Unbounded, it would let a peer make this side send as much as it likes.
                 if !(2..=2 + MAX_CONTEXT).contains(&rest.len()) {
                     return Err(Error::Command("PING"));
                 }
@@ -114,6 +116,7 @@ impl Command {
             b"PONG" => Command::Pong { context: rest },
             b"SUBSCRIBE" => Command::Subscribe(rest),
             b"CANCEL" => Command::Cancel(rest),
+            // A later version may add commands; closing the connection would make upgrades impossible.
             _ => Command::Unknown(body.clone()),
         })
     }
@@ -128,9 +131,10 @@ impl Command {
     }
 }
 
-/// Reads a subscription in the form of ZMTP 3.0 out of a message; `None` if the message is none.
+/// Reads a subscription in the form of ZMTP 3.0 from a message; `None` if the message is something else.
 pub fn subscription(parts: &[Bytes]) -> Option<Command> {
     match parts {
+        // A subscription is a single frame. What else a subscriber sends is ignored.
         [only] if only.first() == Some(&1) => Some(Command::Subscribe(only.slice(1..))),
         [only] if only.first() == Some(&0) => Some(Command::Cancel(only.slice(1..))),
         _ => None,
@@ -147,6 +151,7 @@ fn write_property(out: &mut BytesMut, name: &str, content: &[u8]) {
 fn ready(mut rest: Bytes) -> Result<Ready, Error> {
     let mut socket_type = None;
     let mut identity = Bytes::new();
+    // Unknown properties are skipped: peers may announce their own.
     while !rest.is_empty() {
         let (name, content) = property(&mut rest).ok_or(Error::Command("READY"))?;
         // Names are compared without regard to case.

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Command, Error};
 
-/// The most frames a message may have; Salt's have one to three.
+/// The maximum number of frames in a message. Salt's messages have one to three.
 pub const MAX_PARTS: usize = 64;
 
 /// The longest command, in bytes: a PING, or a subscription.
@@ -38,7 +38,7 @@ impl std::ops::Deref for Header {
     }
 }
 
-/// Returns what precedes a body of a message, for writing large bodies without copying them.
+/// Returns the header of a message frame, so that a large body can be written without a copy.
 pub fn message_header(body_len: usize, more: bool) -> Header {
     header(if more { MORE } else { 0 }, body_len)
 }
@@ -89,12 +89,12 @@ impl Decoder {
         Decoder { limit, prefix: limit, parts: Vec::new(), size: 0 }
     }
 
-    /// From now on refuses messages of more than so many bytes.
+    /// From now on refuses messages of more than `limit` bytes.
     pub fn set_limit(&mut self, limit: usize) {
         (self.limit, self.prefix) = (limit, limit);
     }
 
-    /// Refuses more than so many bytes in the frames before the last one of a message.
+    /// Refuses more than `prefix` bytes in the frames before the last one of a message.
     #[must_use]
     pub fn with_prefix(self, prefix: usize) -> Self {
         Decoder { prefix: prefix.min(self.limit), ..self }
@@ -102,12 +102,14 @@ impl Decoder {
 
     /// Takes the next message or command off the front of the buffer; `None` when more bytes are needed.
     ///
-    /// Commands may stand between the frames of a message. After an error the stream cannot be read on.
+    /// Commands may arrive between the frames of a message. After an error the stream cannot be read further.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Incoming>, Error> {
+        // Frames that have arrived leave the buffer at once, so a message of many frames needs no second scan.
         while let Some((flags, body)) = self.frame(buffer)? {
             if flags & COMMAND != 0 {
                 return Command::decode(&body).map(|command| Some(Incoming::Command(command)));
             }
+            // Empty frames cost no bytes of the limit, but memory for each.
             if self.parts.len() == MAX_PARTS {
                 return Err(Error::TooManyParts);
             }
@@ -122,7 +124,7 @@ impl Decoder {
     }
 
     /// Returns how many bytes of the frame at the front of the buffer are still to come, as far as its header tells: 0 while
-    /// that has not arrived. A reader may make room for so many at once.
+    /// that has not arrived. A reader may reserve that much memory at once.
     pub fn missing(&self, buffer: &[u8]) -> usize {
         let announced = buffer.first().and_then(|flags| length(buffer, *flags));
         announced.map_or(0, |(start, len)| (len as usize).saturating_add(start).saturating_sub(buffer.len()))
@@ -143,6 +145,7 @@ impl Decoder {
 
     fn frame(&self, buffer: &mut BytesMut) -> Result<Option<(u8, Bytes)>, Error> {
         let Some(&flags) = buffer.first() else { return Ok(None) };
+        // Reserved bits are zero in ZMTP 3. A command is always a single frame.
         if flags & !(MORE | LONG | COMMAND) != 0 || flags & (COMMAND | MORE) == COMMAND | MORE {
             return Err(Error::Flags(flags));
         }
@@ -150,8 +153,10 @@ impl Decoder {
         let (size, limit) = match flags & (COMMAND | MORE) {
             0 => (len.saturating_add(self.size as u64), self.limit),
             MORE => (len.saturating_add(self.size as u64), self.prefix),
+            // Commands do not count as part of a message, and none is as long as a message may be.
             _ => (len, self.limit.min(MAX_COMMAND)),
         };
+        // Compared as 64 bits, before the cast below: on a small machine a huge length would wrap.
         if size > limit as u64 {
             return Err(Error::TooLarge { size, limit });
         }

@@ -7,7 +7,7 @@ use super::{Command, Decoder, Error, Incoming, Ready, SocketType};
 /// The length of a greeting in bytes.
 pub const GREETING_LEN: usize = 64;
 
-/// The most bytes of a peer's READY command that are read: names, a socket type and an identity.
+/// The maximum length of a peer's READY command in bytes: names, a socket type and an identity.
 pub const MAX_HANDSHAKE: usize = 4096;
 
 /// The two ends of the signature, the version 3.1, the mechanism NULL.
@@ -65,7 +65,7 @@ impl Handshake {
         (Handshake { local: Ready { socket_type, identity }, state: State::Greeting }, Bytes::from_static(&GREETING))
     }
 
-    /// Goes on as far as the bytes in the buffer allow, taking what it has understood off its front.
+    /// Advances as far as the bytes in the buffer allow, and removes what it has read from the front.
     ///
     /// Bytes that cannot become a greeting are refused as soon as they are seen.
     pub fn advance(&mut self, buffer: &mut BytesMut) -> Result<Step, Error> {
@@ -80,7 +80,10 @@ impl Handshake {
         if buffer.len() < GREETING_LEN {
             return Ok(Step::Read);
         }
+        // Any minor version: peers speak the lower of both, and this side sends nothing that 3.0 lacks unless the peer
+        // has 3.1.
         let minor = buffer[11];
+        // The rest of the greeting, the flag `as-server` and filler, means nothing with the mechanism NULL.
         check_mechanism(&buffer[12..32])?;
         buffer.advance(GREETING_LEN);
         self.state = State::Ready { minor };
@@ -110,6 +113,7 @@ fn check_signature(start: &[u8]) -> Result<(), Error> {
         return Err(Error::NotZmtp);
     }
     match start.get(10) {
+        // Higher major versions are accepted, as the RFC demands: the peer with the newer one falls back.
         Some(&major) if major < 3 => Err(Error::OldVersion(major)),
         _ => Ok(()),
     }

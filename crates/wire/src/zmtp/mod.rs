@@ -15,13 +15,13 @@ pub use handshake::{GREETING_LEN, Handshake, MAX_HANDSHAKE, Peer, Step};
 /// The kinds of sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketType {
-    /// Asks, one question at a time.
+    /// Sends one request at a time.
     Req,
-    /// Answers, one question at a time.
+    /// Answers one request at a time.
     Rep,
-    /// Asks without waiting for its turn.
+    /// Sends requests without waiting for answers.
     Dealer,
-    /// Answers whom it chooses.
+    /// Answers the peers it chooses.
     Router,
     /// Publishes.
     Pub,
@@ -35,7 +35,7 @@ pub enum SocketType {
     Push,
     /// Takes work.
     Pull,
-    /// Talks to one other.
+    /// Talks to exactly one peer.
     Pair,
 }
 
@@ -64,7 +64,7 @@ impl SocketType {
         Self::NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(kind, _)| *kind)
     }
 
-    /// Says whether sockets of these kinds may talk to each other.
+    /// Returns whether sockets of these kinds may talk to each other.
     pub fn talks_to(self, other: SocketType) -> bool {
         use SocketType::*;
         match self {
@@ -87,7 +87,7 @@ impl std::fmt::Display for SocketType {
     }
 }
 
-/// A peer that does not speak ZMTP as we do. Its connection has to be closed.
+/// A peer that does not speak ZMTP as this crate does. Its connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The first bytes are no ZMTP greeting.

@@ -195,6 +195,7 @@ fn hostile_frames_are_refused() {
     assert_eq!(refused(b"\x04\x05\x04PING"), Error::Command("PING"));
     assert_eq!(refused(&b"\x01\x00".repeat(100)), Error::TooManyParts);
     assert!(matches!(
+        // Four frames, each within the limit, together above it.
         refused(&b"\x01\xff".iter().copied().chain([0; 255]).collect::<Vec<u8>>().repeat(4)),
         Error::TooLarge { .. }
     ));
@@ -204,6 +205,7 @@ fn hostile_frames_are_refused() {
 fn what_is_missing_is_known_after_the_header() {
     let message = encode_message(&[vec![7; 5000]]);
     let decoder = Decoder::new(10_000);
+    // A long frame's header has nine bytes; nothing is known before the last one.
     for (arrived, missing) in [(0, 0), (8, 0), (9, 5000), (100, message.len() - 100), (message.len(), 0)] {
         assert_eq!(decoder.missing(&message[..arrived]), missing, "{arrived} bytes have arrived");
     }
