@@ -19,6 +19,7 @@ impl BusPorts {
     /// Returns the port of the master at an index, or 0 if there is none.
     pub fn of(&self, place: u16) -> u16 {
         match self {
+            // Two, because publish and pull ports are neighbours by default: 4510 and 4511, 4512 and 4513, and so on.
             BusPorts::From(first) => first.checked_add(place.saturating_mul(2)).unwrap_or(0),
             BusPorts::Each(list) => list.get(usize::from(place)).copied().unwrap_or(0),
         }

@@ -21,11 +21,13 @@ fn accepts(kind: Type, value: &Value) -> bool {
     match (kind, value) {
         (Type::Any, _) | (Type::None, Value::Null) => true,
         (Type::Str, Value::Str(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Bool(_)) => true,
+        // Not even `yes` or 1: what protects a fleet must not depend on a guess.
         (Type::Bool, Value::Bool(_)) | (Type::List, Value::List(_)) | (Type::Map, Value::Map(_)) => true,
         // Salt warns about a fraction in an integer option but uses it; if it cannot be used, the typed field refuses it.
         (Type::Int | Type::Float, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => true,
         (Type::Int, Value::Str(text)) => integer(text).is_some(),
         (Type::Float, Value::Str(text)) => text.trim().parse::<f64>().is_ok(),
+        // Salt tries to convert the value, and Python's `dict()` accepts an empty list and an empty text.
         (Type::Map, Value::List(items)) => items.is_empty(),
         (Type::Map, Value::Str(text)) => text.is_empty(),
         _ => false,
@@ -34,6 +36,7 @@ fn accepts(kind: Type, value: &Value) -> bool {
 
 /// Parses an integer as Python's `int()` does.
 pub(crate) fn integer(text: &str) -> Option<i64> {
+    // Underscores between digits are valid in Python (`10_000`).
     text.trim().replace('_', "").parse().ok()
 }
 

@@ -30,6 +30,7 @@ impl Transport {
 impl FromOption for Transport {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value.and_then(Value::as_str) {
+            // `detect` is left from an old transport of Salt and means the default there too.
             None | Some("zeromq" | "detect") => Ok(Transport::Zeromq),
             Some("tcp") => Ok(Transport::Tcp),
             Some(_) => Err("zeromq or tcp".into()),
@@ -50,6 +51,7 @@ pub enum IpcMode {
 impl FromOption for IpcMode {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value.and_then(Value::as_str) {
+            // An empty value means the default, as for most options.
             None | Some("ipc" | "") => Ok(IpcMode::Ipc),
             Some("tcp") => Ok(IpcMode::Tcp),
             Some(_) => Err("ipc or tcp".into()),
@@ -68,6 +70,7 @@ impl FromOption for UriFormat {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value.and_then(Value::as_str) {
             Some("ip_only") => Ok(UriFormat::IpOnly),
+            // Salt only asks for `ip_only`; any other word is the default.
             _ => Ok(UriFormat::Default),
         }
     }
@@ -102,6 +105,7 @@ impl Roots {
 impl FromOption for Roots {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         let map = Map::from_option(value).map_err(|_| "a map of environments to lists of directories")?;
+        // An environment whose value is no list has no directories, as in Salt.
         let dirs = |dirs: &Value| Vec::<String>::from_option(Some(dirs)).unwrap_or_default();
         let one =
             |(env, list): (&Value, &Value)| (env.to_string(), dirs(list).into_iter().map(PathBuf::from).collect());
@@ -109,7 +113,7 @@ impl FromOption for Roots {
     }
 }
 
-/// Whether the peer must have a certificate.
+/// What is required of the peer's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertReqs {
     /// Certificates are not checked.
@@ -124,13 +128,13 @@ pub enum CertReqs {
 /// TLS for the tcp transport: the option `ssl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Our private key.
+    /// The private key of this side.
     pub keyfile: Option<PathBuf>,
-    /// Our certificate, with its chain.
+    /// The certificate of this side, with its chain.
     pub certfile: Option<PathBuf>,
     /// The certificates of the trusted authorities.
     pub ca_certs: Option<PathBuf>,
-    /// Whether the peer must have a certificate.
+    /// What is required of the peer's certificate.
     pub cert_reqs: CertReqs,
     /// Python's name of a protocol (`PROTOCOL_TLSv1_2`), unchanged.
     pub ssl_version: Option<String>,
@@ -142,6 +146,7 @@ impl FromOption for Option<Tls> {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         let map = match value {
             None | Some(Value::Null | Value::Bool(false)) => return Ok(None),
+            // TLS with everything left to the defaults; Salt turns it into an empty map.
             Some(Value::Bool(true)) => return Ok(Some(Tls::default())),
             Some(Value::Map(map)) => map,
             Some(_) => return Err("true, false or a map".into()),
@@ -171,6 +176,7 @@ impl FromOption for Option<Tls> {
 /// As in Salt since 3008, certificates are required by default.
 fn cert_reqs(value: Option<&Value>) -> Result<CertReqs, String> {
     match value.filter(|value| !value.is_null()).map(Value::to_string).as_deref() {
+        // Python's constants have these numbers, and Salt takes names and numbers.
         Some("CERT_NONE" | "0") => Ok(CertReqs::None),
         Some("CERT_OPTIONAL" | "1") => Ok(CertReqs::Optional),
         None | Some("CERT_REQUIRED" | "2") => Ok(CertReqs::Required),
@@ -211,7 +217,7 @@ options! {
 
     /// Keepalive of TCP connections; -1 leaves the system's value.
     pub struct Keepalive {
-        /// Whether it is on.
+        /// True if it is on.
         tcp_keepalive: bool;
         /// The idle time before the first probe, in seconds.
         tcp_keepalive_idle: i64;
@@ -223,17 +229,17 @@ options! {
 
     /// Options of the output of state results.
     pub struct Output {
-        /// Whether to show unchanged states.
+        /// Show unchanged states.
         state_verbose: bool;
         /// `full`, `terse`, `mixed`, `changes`, `filter`, with `_id` or without.
         state_output: String;
-        /// Whether to show only states with changes.
+        /// Show only states with changes.
         state_output_diff: bool;
-        /// Whether to show duration and start time.
+        /// Show duration and start time.
         state_output_profile: bool;
-        /// Whether to show percentages.
+        /// Show percentages.
         state_output_pct: bool;
-        /// Whether to merge states of one id.
+        /// Merge states of one id.
         state_compress_ids: bool;
     }
 
@@ -243,9 +249,9 @@ options! {
         fileserver_backend: Vec<String>;
         /// The environments with their directories; patterns are expanded.
         file_roots: Roots;
-        /// Whether to follow links.
+        /// Follow links.
         fileserver_followsymlinks: bool;
-        /// Whether to hide links.
+        /// Hide links.
         fileserver_ignoresymlinks: bool;
         /// Expressions of paths that are never served; all of them are valid.
         file_ignore_regex: Vec<String>;
@@ -255,7 +261,7 @@ options! {
         file_buffer_size: usize;
         /// The maximum size of a file that a minion may push, in MiB.
         file_recv_max_size: u64;
-        /// Whether minions may push files.
+        /// True if minions may push files.
         file_recv: bool;
         /// How long a list of files may be cached in seconds; 0 for not at all.
         fileserver_list_cache_time: u64, or 20;
@@ -281,25 +287,25 @@ options! {
         pillar_roots: Roots;
         /// The external pillars in order, each a map of one name to its arguments.
         ext_pillar: Vec<Value>;
-        /// Whether external pillars come before the files, so that files win.
+        /// True if external pillars come before the files, so that files win.
         ext_pillar_first: bool;
         /// External pillars that minions may request.
         on_demand_ext_pillar: Vec<String>;
-        /// Whether to add the master's options to every pillar.
+        /// Add the master's options to every pillar.
         pillar_opts: bool;
-        /// Whether to hide the details of errors from minions.
+        /// Hide the details of errors from minions.
         pillar_safe_render_error: bool;
         /// `smart`, `recurse`, `aggregate`, `overwrite` or `none`.
         pillar_source_merging_strategy: String;
-        /// Whether to join lists when merging.
+        /// Join lists when merging.
         pillar_merge_lists: bool;
-        /// Whether an included file wins over the including one.
+        /// True if an included file wins over the including one.
         pillar_includes_override_sls: bool;
         /// The environment if none is named.
         pillarenv: Option<String>;
-        /// Whether to use the environment of states for pillar too.
+        /// Use the environment of states for pillar too.
         pillarenv_from_saltenv: bool;
-        /// Whether to cache the compiled pillar.
+        /// Cache the compiled pillar.
         pillar_cache: bool;
         /// How long it is cached, in seconds.
         pillar_cache_ttl: u64;

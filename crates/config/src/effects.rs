@@ -24,7 +24,7 @@ pub enum Effect {
     Internal,
 }
 
-/// Whether masters, minions or both have an option.
+/// Which daemons have an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Master,
@@ -66,6 +66,7 @@ const REFUSED: &[(Side, &str, &[&str])] = &[
 
 const PYTHON: &str = "Saltern does not run Python yet";
 const PROCESSES: &str = "Saltern uses threads of one process instead of processes";
+// Salt's tables of defaults still have these names.
 const UNREAD: &str = "no release of Salt since 3006 reads it";
 const SSH: &str = "there is no salt-ssh";
 const SYNDIC: &str = "there is no salt-syndic";
@@ -594,8 +595,10 @@ const ALSO_OBEYED: &[&str] = &[
 /// Returns the effect of an option in the files of one side; `None` for an unknown name.
 pub fn effect(role: Role, name: &str) -> Option<Effect> {
     let within = |table: &'static [(Side, &'static str, &'static [&'static str])]| {
+        // A linear search: this runs once per option in a file, at startup.
         table.iter().find(|(side, _, names)| side.has(role) && names.contains(&name)).map(|(_, reason, _)| *reason)
     };
+    // First: a name in both tables must stop the start rather than be ignored.
     if let Some(reason) = within(REFUSED) {
         return Some(Effect::Refused(reason));
     }
@@ -669,6 +672,7 @@ pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<Stri
             _ => None,
         })
         .collect();
+    // Origins are kept in a hash map. The log should be the same at each start.
     lines.sort();
     lines
 }
@@ -684,6 +688,7 @@ fn set<'a>(
         let effect = effect(role, name).filter(|effect| matches!(effect, Effect::None(_) | Effect::Refused(_)))?;
         let value = opts.get(name).unwrap_or(&Value::Null);
         // An empty value of an option without a default requests nothing.
+        // Sample files repeat the defaults, and nobody wants a line in the log for each.
         let plain = defaults.get(name).map_or_else(|| !value.truthy(), |default| default == value);
         (!plain).then(|| (name.clone(), origin.clone(), effect))
     })

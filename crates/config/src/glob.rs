@@ -16,6 +16,7 @@ pub fn glob(pattern: &str) -> Vec<PathBuf> {
     for part in rest.split('/').filter(|part| !part.is_empty()) {
         found = found.iter().flat_map(|base| step(base, part)).collect();
     }
+    // The file system's order differs between machines, and a later file overrides an earlier one.
     found.sort();
     found
 }
@@ -23,9 +24,11 @@ pub fn glob(pattern: &str) -> Vec<PathBuf> {
 fn step(base: &Path, part: &str) -> Vec<PathBuf> {
     if !has_magic(part) {
         let path = base.join(part);
+        // A dangling link matches, as in Python: reading it then gives an error that names it.
         return if path.symlink_metadata().is_ok() { vec![path] } else { Vec::new() };
     }
     let directory = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+    // A directory that cannot be read matches nothing, as in Python.
     let Ok(entries) = directory.read_dir() else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let wanted = names.filter(|name| (part.starts_with('.') || !name.starts_with('.')) && matches(part, name));
@@ -37,6 +40,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
     // The last star and what it has matched, for backtracking.
+    // Only the last star needs backtracking, so matching takes quadratic time at worst, not exponential.
     let mut star: Option<(usize, usize)> = None;
     let (mut p, mut n) = (0, 0);
     loop {
@@ -64,6 +68,7 @@ fn one(pattern: &[char], place: usize, letter: char) -> Option<usize> {
         '?' => Some(place + 1),
         '[' => match class_end(pattern, place) {
             Some(end) => in_class(&pattern[place + 1..end], letter).then_some(end + 1),
+            // A class that is never closed is an ordinary bracket.
             None => (letter == '[').then_some(place + 1),
         },
         &plain => (plain == letter).then_some(place + 1),
@@ -74,6 +79,7 @@ fn one(pattern: &[char], place: usize, letter: char) -> Option<usize> {
 fn class_end(pattern: &[char], start: usize) -> Option<usize> {
     let negated = usize::from(pattern.get(start + 1) == Some(&'!'));
     let first = start + 1 + negated;
+    // `first` is skipped, since `[]]` is a class with a closing bracket in it.
     (first + 1..pattern.len()).find(|&place| pattern[place] == ']')
 }
 

@@ -42,6 +42,7 @@ impl Machine for Host {
 
 /// Returns the kernel's host name.
 pub fn hostname() -> String {
+    // A name that is not UTF-8 could not become an id.
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }
 
@@ -59,6 +60,7 @@ pub fn fqdn() -> String {
 /// Returns the first name with a dot that the hosts file or the resolver has for the address of a host name.
 pub fn fqdn_of(hostname: &str) -> String {
     let names = names_of(hostname);
+    // Python prefers the first name with a dot, and else takes the first one.
     let full = names.iter().find(|name| name.contains('.')).or(names.first());
     full.cloned().unwrap_or_else(|| hostname.to_owned())
 }
@@ -67,6 +69,8 @@ fn names_of(hostname: &str) -> Vec<String> {
     let Some(address) = (hostname, 0).to_socket_addrs().ok().and_then(|mut found| found.next()) else {
         return Vec::new();
     };
+    // The resolver returns only one name per address. Python's `gethostbyaddr` also sees the aliases of the hosts file,
+    // and one of these may be the full name.
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let listed = hosts_names(&hosts, address.ip());
     if listed.is_empty() { reverse(address.ip()).into_iter().collect() } else { listed }
@@ -98,6 +102,7 @@ pub fn reverse(address: IpAddr) -> Option<String> {
             name.len() as libc::socklen_t,
             std::ptr::null_mut(),
             0,
+            // Without this flag an address without a name would be returned as a text of digits, and become the id.
             libc::NI_NAMEREQD,
         )
     };

@@ -18,6 +18,7 @@ pub(crate) fn settle_minion(opts: &mut Opts, load: &LoadOptions, machine: &dyn M
             Some(id) => id.clone(),
             None => {
                 let id = find(opts, load.cache_minion_id, machine)?;
+                // An address with a domain behind it would be neither an address nor a name.
                 by_address = is_ipv4(&id);
                 id
             }
@@ -39,6 +40,7 @@ pub(crate) fn settle_master(opts: &mut Opts, machine: &dyn Machine) -> Result<()
     }
     append_domain(opts, by_address);
     if !given {
+        // A master and a minion on one host find the same name; with the suffix their ids differ, as in Salt.
         let id = opts.text("id") + "_master";
         opts.set("id", id);
     }
@@ -47,6 +49,7 @@ pub(crate) fn settle_master(opts: &mut Opts, machine: &dyn Machine) -> Result<()
 
 fn append_domain(opts: &mut Opts, by_address: bool) {
     let (id, domain) = (opts.text("id"), opts.text("append_domain"));
+    // A final dot marks a name that is complete.
     if by_address || domain.is_empty() || id.ends_with(&domain) || id.ends_with('.') {
         return;
     }
@@ -60,6 +63,7 @@ pub(crate) fn append_to_dirs(opts: &mut Opts) {
     for name in names.iter().filter_map(Value::as_str) {
         let path = opts.text(name);
         match name {
+            // Salt supports exactly these options. Others in the list are ignored there too.
             "pki_dir" | "cachedir" | "extension_modules" => opts.set(name, join(&path, &id)),
             "default_include" => {
                 let (dir, file) = split(&path);
@@ -90,6 +94,7 @@ fn cache_file(opts: &Opts) -> PathBuf {
 
 fn find(opts: &mut Opts, keep: bool, machine: &dyn Machine) -> Result<String, Error> {
     let file = cache_file(opts);
+    // The cached id wins over the names of the machine: a minion whose host is renamed must keep its key and its id.
     let caching = opts.map.get("minion_id_caching").is_none_or(Value::truthy);
     if caching && let Some(id) = machine.file(&file).and_then(|text| cached(&text)) {
         tracing::debug!(target: "salt.config", "Using cached minion ID from {}: {id}", file.display());
@@ -97,6 +102,7 @@ fn find(opts: &mut Opts, keep: bool, machine: &dyn Machine) -> Result<String, Er
     }
     if opts.truthy("id_function") {
         let function = opts.map.get("id_function").map(Value::to_string).unwrap_or_default();
+        // Falling back to a guess would start the minion under an id that the operator did not want.
         let why = format!("id_function {function} names a Python function, which is not supported; set 'id'");
         return Err(Error::Id { why });
     }
@@ -110,6 +116,7 @@ fn find(opts: &mut Opts, keep: bool, machine: &dyn Machine) -> Result<String, Er
         && caching
         && let Err(error) = machine.keep(&file, &id)
     {
+        // Only a warning: a read-only `/etc` must not keep the minion from starting.
         opts.warn(format!("Could not cache minion ID: {}: {error}", file.display()));
     }
     Ok(id)
@@ -117,7 +124,9 @@ fn find(opts: &mut Opts, keep: bool, machine: &dyn Machine) -> Result<String, Er
 
 /// Returns the first line, without a byte order mark; `localhost` is not an id.
 fn cached(text: &str) -> Option<String> {
+    // Editors on Windows write a byte order mark, and the file may have come from one.
     let line = text.lines().next()?.trim().trim_start_matches('\u{feff}');
+    // A machine that had no name yet at its first start may have cached it.
     (!line.is_empty() && line != "localhost").then(|| line.to_owned())
 }
 
@@ -125,7 +134,9 @@ fn without_domain(option: Option<&Value>, id: String) -> String {
     match option {
         Some(Value::Bool(true)) => id.split('.').next().unwrap_or_default().to_owned(),
         Some(Value::Str(domain)) if !domain.is_empty() => {
+            // Domains are compared without regard to case, but the rest of the id keeps its own.
             let end = format!(".{}", domain.to_uppercase());
+            // Upper and lower case of a letter may differ in length, so the cut is checked.
             if id.to_uppercase().ends_with(&end) && id.is_char_boundary(id.len().saturating_sub(domain.len() + 1)) {
                 id[..id.len() - domain.len() - 1].to_owned()
             } else {
@@ -146,6 +157,7 @@ pub(crate) fn guess(machine: &dyn Machine) -> String {
         let text = machine.file(Path::new(path)).unwrap_or_default();
         for line in text.lines() {
             let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+            // Only lines about this machine: other lines of a hosts file name other machines.
             let local = words.first().is_some_and(|first| first.starts_with("127.") || first.starts_with("::1"));
             if local || words.len() == 1 {
                 words.iter().for_each(|word| names.add(word));

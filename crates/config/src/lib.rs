@@ -98,11 +98,14 @@ impl Source {
     ///
     /// A variable whose file does not exist is ignored.
     pub fn find(role: Role, config_dir: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Self {
+        // `-c /etc/salt` counts as no `-c`, as in Salt, where the flag's default cannot be told from the same value
+        // given.
         if let Some(directory) = config_dir.filter(|directory| *directory != Path::new(CONFIG_DIR)) {
             let directory = paths::absolute(&table::expand_home(&directory.display().to_string()));
             return Source { path: Path::new(&directory).join(role.name()) };
         }
         let named = |name: &str| variable(name).filter(|value| !value.is_empty());
+        // A variable that names a missing file is skipped. A stale variable must not hide the real configuration.
         if let Some(path) = named(role.file_variable()).map(PathBuf::from).filter(|path| path.is_file()) {
             return Source { path };
         }
@@ -135,7 +138,7 @@ pub struct LoadOptions {
     pub overlay: Map,
     /// The program's name, for the option `__cli`.
     pub program: String,
-    /// Whether to cache a found id in the file `minion_id`. Daemons do, programs do not.
+    /// Cache a found id in the file `minion_id`. Daemons do, programs do not.
     pub cache_minion_id: bool,
     /// The id, unless a file sets one.
     pub minion_id: Option<String>,
@@ -151,9 +154,11 @@ fn finish(opts: &mut opts::Opts, source: &Source, load: &LoadOptions) -> Result<
     }
     for (name, value) in &load.overlay {
         let name = name.to_string();
+        // The value no longer is the one in the file, and an error must not point there.
         opts.origins.remove(&name);
         opts.set(&name, value.clone());
     }
+    // Found at startup, where it can be explained, not when the first socket fails to bind.
     let longest = ["publish_pull.ipc", "master_event_pull.ipc", "minion_event_0123456789_pull.ipc"];
     let sock_dir = opts.text("sock_dir");
     // Daemons need sockets. Programs that connect to one report the error when they do; the others need none.

@@ -76,6 +76,7 @@ impl<'a> Lookup<'a> {
     pub fn get_merged(&self, key: &str, delimiter: &str, recurse: bool, merge_lists: bool) -> Option<Value> {
         let sources: Vec<&Map> = self.sources().collect();
         let mut all = Map::new();
+        // From the weakest source to the strongest, so that later ones override.
         for source in sources.into_iter().rev() {
             for (name, item) in source {
                 match all.get_value_mut(name) {
@@ -104,6 +105,7 @@ fn merge(old: &mut Value, new: &Value, lists: bool) {
             }
         }
         (Value::List(old), Value::List(new)) if lists => {
+            // Entries that are known stay where they are: merging twice must not change the list.
             let fresh: Vec<Value> = new.iter().filter(|item| !old.contains(item)).cloned().collect();
             old.extend(fresh);
         }
@@ -116,6 +118,8 @@ fn traverse(map: &Map, path: &str, delimiter: &str) -> Option<Value> {
         Some((first, rest)) if !delimiter.is_empty() => (first, Some(rest)),
         _ => (path, None),
     };
+    // Keys in YAML may be numbers or booleans. The path is text, so the part is also tried as the value that YAML would
+    // make of it.
     let value = map.get(first).or_else(|| map.get_value(&yaml::args::parse_cli_arg(first)))?;
     match rest {
         Some(rest) => value.traverse(rest, delimiter).cloned(),

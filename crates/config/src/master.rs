@@ -91,6 +91,7 @@ impl Master {
     }
 
     pub(crate) fn build(opts: Opts, source: &Source, load: &LoadOptions, machine: &dyn Machine) -> Result<Self, Error> {
+        // Flags come after the preparation, so `raw` shows them exactly as they were given.
         let mut opts = prepare::master(opts, load, machine)?;
         finish(&mut opts, source, load)?;
         Ok(Master {
@@ -142,9 +143,9 @@ options! {
         autoreject_file: Option<PathBuf>;
         /// The directory of grain values that admit a minion.
         autosign_grains_dir: Option<PathBuf>;
-        /// Whether to fix owners and modes at startup.
+        /// Fix owners and modes at startup.
         verify_env: bool;
-        /// Whether the group may read the keys.
+        /// True if the group may read the keys.
         permissive_pki_access: bool;
     }
 
@@ -152,7 +153,7 @@ options! {
     pub struct MasterNetwork {
         /// The address to bind.
         interface: String;
-        /// Whether to use IPv6; by default the address decides.
+        /// Use IPv6; by default the address decides.
         ipv6: Option<bool>;
         /// The publish port.
         publish_port: u16;
@@ -166,9 +167,9 @@ options! {
         zmq_backlog: u32;
         /// The number of publications that may wait for one subscriber.
         pub_hwm: usize;
-        /// Whether a job is sent only to its targets.
+        /// True if a job is sent only to its targets.
         zmq_filtering: bool;
-        /// Whether local sockets are Unix sockets or ports.
+        /// Unix sockets or loopback ports for local programs.
         ipc_mode: IpcMode;
         /// The port of the event publisher, with `ipc_mode: tcp`.
         tcp_master_pub_port: u16;
@@ -186,9 +187,9 @@ options! {
 
     /// Keys, signatures and sessions of a master.
     pub struct MasterKeys {
-        /// Whether every key is accepted and replaced, which is no protection at all.
+        /// True if every key is accepted and replaced, which is no protection at all.
         open_mode: bool;
-        /// Whether every new key is accepted.
+        /// True if every new key is accepted.
         auto_accept: bool;
         /// How many minutes a file in the autosign directory is valid.
         autosign_timeout: u64, or 120;
@@ -196,25 +197,25 @@ options! {
         keysize: u32;
         /// The passphrase of the private key.
         key_pass: Option<String>;
-        /// Whether sign-in replies contain a signature of the master's public key.
+        /// True if sign-in replies contain a signature of the master's public key.
         master_sign_pubkey: bool;
         /// The name of the signing key pair.
         master_sign_key_name: String;
         /// The passphrase of the signing key.
         signing_key_pass: Option<String>;
-        /// Whether to send an existing signature.
+        /// Send an existing signature.
         master_use_pubkey_signature: bool;
         /// The name of the signature file.
         master_pubkey_signature: Option<String>;
-        /// Whether to rotate the AES key when a minion's key is deleted.
+        /// Rotate the AES key when a minion's key is deleted.
         rotate_aes_key: bool;
         /// The lifetime of the AES key.
         publish_session: Duration;
-        /// Whether to ping all minions after a rotation.
+        /// Ping all minions after a rotation.
         ping_on_rotate: bool;
-        /// Whether to keep the data of deleted keys.
+        /// Keep the data of deleted keys.
         preserve_minion_cache: bool;
-        /// Whether a minion may revoke its own key.
+        /// True if a minion may revoke its own key.
         allow_minion_key_revoke: bool;
         /// The maximum number of accepted keys; 0 for no limit.
         max_minions: usize;
@@ -228,13 +229,13 @@ options! {
         minimum_auth_version: i64;
         /// The age at which requests are dropped; zero for never.
         request_server_ttl: Duration;
-        /// Whether publications are signed.
+        /// True if publications are signed.
         sign_pub_messages: bool;
         /// The signature algorithm.
         publish_signing_algorithm: String;
-        /// Whether to accept only signed messages of minions.
+        /// Accept only signed messages of minions.
         require_minion_sign_messages: bool;
-        /// Whether to drop a message with a wrong signature.
+        /// Drop a message with a wrong signature.
         drop_messages_signature_fail: bool;
         /// The digest of fingerprints and job directories.
         hash_type: String;
@@ -246,17 +247,17 @@ options! {
     pub struct Access {
         /// Permissions of users of external authentication.
         external_auth: Map;
-        /// Whether to store permissions in the token.
+        /// Store permissions in the token.
         keep_acl_in_token: bool;
         /// Functions that local users may call.
         publisher_acl: Map;
         /// Users and functions that are never allowed.
         publisher_acl_blacklist: Map;
-        /// Whether to look these users up at startup.
+        /// Look these users up at startup.
         client_acl_verify: bool;
-        /// Whether the rules apply to users who came through sudo.
+        /// True if the rules apply to users who came through sudo.
         sudo_acl: bool;
-        /// Whether to add rules for everybody to more specific ones.
+        /// Add rules for everybody to more specific ones.
         permissive_acl: bool;
         /// What minions may publish.
         peer: Map;
@@ -268,13 +269,13 @@ options! {
     pub struct JobSettings {
         /// The driver of the minion data cache.
         cache: String;
-        /// Whether to cache grains, pillar and mine of minions.
+        /// Cache grains, pillar and mine of minions.
         minion_data_cache: bool;
-        /// Whether to fire an event when these change.
+        /// Fire an event when these change.
         minion_data_cache_events: bool;
-        /// Whether to keep the mine anyway.
+        /// Keep the mine anyway.
         enforce_mine_cache: bool;
-        /// Whether to keep jobs.
+        /// Keep jobs.
         job_cache: bool;
         /// How long.
         keep_jobs_seconds: Duration;
@@ -282,17 +283,17 @@ options! {
         master_job_cache: String;
         /// A job cache that minions write to.
         ext_job_cache: String;
-        /// Whether to store the end of a job.
+        /// Store the end of a job.
         job_cache_store_endtime: bool;
-        /// Whether job ids contain the process id.
+        /// True if job ids contain the process id.
         unique_jid: bool;
-        /// Whether to store results of runners.
+        /// Store results of runners.
         runner_returns: bool;
         /// The interval of maintenance in seconds.
         loop_interval: Duration;
         /// Scheduled jobs.
         schedule: Map;
-        /// Whether minions may be syndics.
+        /// True if minions may be syndics.
         order_masters: bool;
         /// How long after its publication a job is still delivered to a minion that reconnects. Not an option of Salt.
         job_grace: Duration;
@@ -314,9 +315,9 @@ options! {
         event_return_blacklist: Vec<String>;
         /// The number of events that are stored at once.
         event_return_queue: usize;
-        /// Whether to fire presence events.
+        /// Fire presence events.
         presence_events: bool;
-        /// Whether to fire an event for each sign-in.
+        /// Fire an event for each sign-in.
         auth_events: bool;
     }
 

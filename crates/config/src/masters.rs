@@ -98,6 +98,7 @@ pub fn parse_masters(master: &Value, format: UriFormat, port: u16) -> Result<Vec
         .iter()
         .map(|entry| match entry {
             Value::Str(text) => parse_master(text, format, port),
+            // YAML reads an unquoted `10.1` as a number. The error then names the text and not its type.
             Value::Int(_) | Value::Float(_) => parse_master(&entry.to_string(), format, port),
             other => Err(format!("the name or address of a master, not {other:?}")),
         })
@@ -110,6 +111,7 @@ pub fn parse_master(text: &str, format: UriFormat, default_port: u16) -> Result<
     if text.is_empty() {
         return Err("the name or address of a master, not an empty text".into());
     }
+    // No port: with `ip_only` the colons belong to the address, as in Salt.
     if format == UriFormat::IpOnly {
         let ip: IpAddr =
             text.parse().map_err(|_| format!("an IP address (master_uri_format is ip_only), not '{text}'"))?;
@@ -118,6 +120,7 @@ pub fn parse_master(text: &str, format: UriFormat, default_port: u16) -> Result<
     let (host, port) = split_port(text)?;
     let host = normal_host(host)?;
     let port = port.map_or(Ok(default_port), |port| {
+        // Port 0 would let the system choose, which makes no sense for a peer.
         let valid = port.trim().parse().ok().filter(|&number| number != 0);
         valid.ok_or_else(|| format!("an address with a port from 1 to 65535, not '{text}'"))
     })?;
@@ -126,6 +129,7 @@ pub fn parse_master(text: &str, format: UriFormat, default_port: u16) -> Result<
 
 fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
     if let Some(rest) = text.strip_prefix('[') {
+        // From the right, so that a stray bracket ends up in the host and is refused there.
         let Some((host, after)) = rest.rsplit_once(']') else {
             return Err(format!("an address with its bracket closed, not '{text}'"));
         };
@@ -138,6 +142,7 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
         };
     }
     match text.split_once(':') {
+        // More than one colon: a bare IPv6 address, which cannot have a port.
         Some((host, port)) if !port.contains(':') => Ok((host, Some(port))),
         _ => Ok((text, None)),
     }
@@ -146,6 +151,7 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
 /// Addresses are shortened; names may contain letters, digits, dots, dashes and underscores.
 fn normal_host(host: &str) -> Result<String, String> {
     if let Ok(ip) = host.parse::<IpAddr>() {
+        // One spelling per address, so that the same master is not listed twice.
         return Ok(ip.to_string());
     }
     // A scope id belongs to a link-local address.

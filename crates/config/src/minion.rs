@@ -118,6 +118,7 @@ impl Minion {
 
 fn masters(opts: &Opts, links: &LinkSettings) -> Result<Vec<MasterAddress>, Error> {
     if matches!(links.master_type, MasterType::Func | MasterType::Disable) {
+        // The option then names a Python function, or nothing, and must not be parsed as an address.
         return Ok(Vec::new());
     }
     let port = links.master_port;
@@ -141,11 +142,11 @@ options! {
         master_alive_interval: Duration;
         /// The heartbeat interval of each connection to a master; three missed ones end it. Not an option of Salt.
         master_heartbeat: Duration;
-        /// Whether to shuffle the list.
+        /// Shuffle the list.
         random_master: bool;
         /// Its old name.
         master_shuffle: bool;
-        /// Whether to return to the first master.
+        /// Return to the first master.
         master_failback: bool;
         /// The interval of attempts to return; zero for that of the checks.
         master_failback_interval: Duration;
@@ -157,7 +158,7 @@ options! {
         retry_dns: Duration;
         /// The number of such look-ups; unlimited if unset.
         retry_dns_count: Option<u32>;
-        /// Whether to follow a master although files are local.
+        /// Follow a master although files are local.
         use_master_when_local: bool;
     }
 
@@ -175,9 +176,9 @@ options! {
         pidfile: PathBuf;
         /// The directory of synced Python plug-ins.
         extension_modules: PathBuf;
-        /// Whether to fix owners and modes at startup.
+        /// Fix owners and modes at startup.
         verify_env: bool;
-        /// Whether the group may read the keys.
+        /// True if the group may read the keys.
         permissive_pki_access: bool;
     }
 
@@ -187,7 +188,7 @@ options! {
         transport: Transport;
         /// TLS for the tcp transport.
         tls: Option<Tls> = "ssl";
-        /// Whether to use IPv6; by default what resolves.
+        /// Use IPv6; by default what resolves.
         ipv6: Option<bool>;
         /// The interface whose address is the source of connections.
         source_interface_name: Option<String>;
@@ -197,17 +198,17 @@ options! {
         source_ret_port: u16;
         /// The local port of the publish connection; 0 for any.
         source_publish_port: u16;
-        /// Whether the master does not even send jobs for others.
+        /// True if the master does not even send jobs for others.
         zmq_filtering: bool;
         /// The minimum pause before a reconnection, in milliseconds.
         recon_default: u64;
         /// The maximum pause, in milliseconds.
         recon_max: u64;
-        /// Whether the pause is random between the two.
+        /// True if the pause is random between the two.
         recon_randomize: bool;
         /// The pause before a reconnection (tcp).
         tcp_reconnect_backoff: Duration;
-        /// Whether local sockets are Unix sockets or ports.
+        /// Unix sockets or loopback ports for local programs.
         ipc_mode: IpcMode;
         /// Ports on which local programs listen to events, with `ipc_mode: tcp`.
         tcp_pub_port: BusPorts;
@@ -223,21 +224,21 @@ options! {
     pub struct Trust {
         /// The required fingerprint of a master's key.
         master_finger: Option<String>;
-        /// Whether to verify the signature of a master's key.
+        /// Verify the signature of a master's key.
         verify_master_pubkey_sign: bool;
         /// The name of the public signing key.
         master_sign_key_name: String;
-        /// Whether to verify it at each sign-in.
+        /// Verify it at each sign-in.
         always_verify_signature: bool;
-        /// Whether to accept only signed jobs.
+        /// Accept only signed jobs.
         sign_pub_messages: bool;
-        /// Whether to sign messages.
+        /// Sign messages.
         minion_sign_messages: bool;
         /// The padding of encryption at sign-in.
         encryption_algorithm: String;
         /// The padding of signatures.
         signing_algorithm: String;
-        /// Whether to accept a changed key of a master.
+        /// Accept a changed key of a master.
         open_mode: bool;
         /// Grains sent at sign-in, so that the key is accepted.
         autosign_grains: Vec<String>;
@@ -257,7 +258,7 @@ options! {
         auth_tries: u32;
         /// The timeout of a sign-in.
         auth_timeout: Duration;
-        /// Whether a rejected minion keeps trying.
+        /// True if a rejected minion keeps trying.
         rejected_retry: bool;
         /// The longest random pause before a repeated sign-in.
         random_reauth_delay: Duration;
@@ -279,9 +280,9 @@ options! {
         return_keep_size: u64;
         /// How long a return waits for its master before another one gets a copy. Not an option of Salt.
         return_peer_after: Duration;
-        /// Whether to send returns at all.
+        /// Send returns at all.
         pub_ret: bool;
-        /// Whether to fire the old start event as well.
+        /// Fire the old start event as well.
         enable_legacy_startup_events: bool;
         /// Grains added to the start event.
         start_event_grains: Vec<String>;
@@ -291,25 +292,25 @@ options! {
     pub struct MinionJobs {
         /// `remote` or `local`.
         file_client: String;
-        /// Whether to store returns on the minion too.
+        /// Store returns on the minion too.
         cache_jobs: bool;
         /// The maximum number of concurrent jobs; -1 for no limit.
         process_count_max: i64;
         /// The number of job ids that are remembered.
         minion_jid_queue_hwm: usize;
-        /// Whether several functions of a job run in order and return lists.
+        /// True if several functions of a job run in order and return lists.
         multifunc_ordered: bool;
         /// Which of several modules with one name to use: `pkg: yumpkg`.
         providers: Map;
         /// Returners used for every job.
         returners: Vec<String> = "return";
-        /// Whether to send the mine.
+        /// Send the mine.
         mine_enabled: bool;
         /// The interval of sending the mine, in minutes.
         mine_interval: u64;
         /// Scheduled jobs.
         schedule: Map;
-        /// Whether states run in test mode.
+        /// True if states run in test mode.
         test: bool;
         /// The interval of the main loop in seconds.
         loop_interval: Duration;

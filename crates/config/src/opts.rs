@@ -30,6 +30,7 @@ impl Opts {
     }
 
     fn show(&self, name: &str, value: &Value) -> String {
+        // Errors go to the log and to the terminal. Matching parts of names hides too much rather than too little.
         let secret = ["pass", "secret"].iter().any(|part| name.contains(part));
         if secret { "what stands there".into() } else { shown(value) }
     }
@@ -97,6 +98,7 @@ fn number(value: Option<&Value>) -> Result<i64, String> {
     match value {
         Some(Value::Int(number)) => Ok(*number),
         // Some of Salt's integers are declared as floats.
+        // Below 9e15 every whole float is exact, so nothing changes silently.
         Some(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => Ok(*number as i64),
         Some(Value::Str(text)) => integer(text).ok_or_else(|| "a whole number".into()),
         _ => Err("a whole number".into()),
@@ -122,6 +124,7 @@ impl FromOption for f64 {
             Some(Value::Str(text)) => text.trim().parse().ok(),
             Some(value) => value.as_f64(),
         };
+        // YAML has `.inf` and `.nan`; no timeout or size can be either.
         number.filter(|number| number.is_finite()).ok_or_else(|| "a number".into())
     }
 }
@@ -141,6 +144,7 @@ impl<T: FromOption> FromOption for Option<T> {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value {
             None | Some(Value::Null) => Ok(None),
+            // An empty text means "not set" in Salt too.
             Some(Value::Str(text)) if text.is_empty() => Ok(None),
             some => T::from_option(some).map(Some),
         }

@@ -21,6 +21,7 @@ pub(crate) fn absolute(path: &str) -> String {
     let mut clean = PathBuf::new();
     for part in whole.components() {
         match part {
+            // As `os.path.abspath`: by the text alone. Following links would change what the operator wrote.
             Component::ParentDir => drop(clean.pop()),
             Component::CurDir => {}
             other => clean.push(other),

@@ -15,6 +15,7 @@ pub fn period(value: &Value) -> Result<Duration, String> {
     let seconds = match value {
         Value::Str(text) => seconds(text),
         Value::Null => Some(0.0),
+        // Python would count `true` as one second.
         Value::Bool(_) => None,
         number => number.as_f64(),
     };
@@ -28,11 +29,13 @@ pub fn period(value: &Value) -> Result<Duration, String> {
 
 fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
+    // `parse` also takes `nan` and `inf`; the range check of the caller refuses both.
     if let Ok(seconds) = text.parse::<f64>() {
         return Some(seconds);
     }
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {
+        // No unit at the end is an error: in `1h30` nobody can say what the 30 means.
         let end = rest.find(|symbol: char| !symbol.is_ascii_digit() && symbol != '.')?;
         let number: f64 = rest[..end].parse().ok()?;
         let unit = rest[end..].chars().next()?;

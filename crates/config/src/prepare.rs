@@ -24,6 +24,7 @@ pub const UNIX_PATH_MAX: usize = 107;
 fn over_defaults(role: Role, mut set: Opts) -> Opts {
     adjust_log_file(role, &mut set);
     let mut map = table::defaults(role);
+    // Before the files' options, which may override even this in Salt.
     map.insert("__role", role.name());
     map.update(set.map);
     set.map = map;
@@ -32,6 +33,7 @@ fn over_defaults(role: Role, mut set: Opts) -> Opts {
 
 /// Prepares the options of a master.
 pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Result<Opts, Error> {
+    // Taken before the defaults are merged in: afterwards, set and unset look the same.
     let write_buffer = set.map.get("ipc_write_buffer").cloned();
     let mut opts = over_defaults(Role::Master, set);
     opts.set("__fs_update", true);
@@ -50,6 +52,7 @@ pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     renamed(&mut opts, "client_acl", "publisher_acl")?;
     renamed(&mut opts, "client_acl_blacklist", "publisher_acl_blacklist")?;
     backend_names(&mut opts);
+    // Before paths move below `root_dir`: Salt compares the lengths of the original paths.
     short_sock_dir(&mut opts);
     for (name, below) in [("token_dir", "tokens"), ("syndic_dir", "syndics")] {
         let path = join(&opts.text("cachedir"), below);
@@ -102,6 +105,7 @@ pub(crate) fn minion(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     backend_names(&mut opts);
     opts.set("__cli", load.program.as_str());
     id::settle_minion(&mut opts, load, machine)?;
+    // After the id is known and before anything is derived from these directories.
     id::append_to_dirs(&mut opts);
     short_sock_dir(&mut opts);
     only_true(&mut opts, "open_mode");
@@ -119,6 +123,7 @@ pub(crate) fn minion(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     one_of(&opts, "signing_algorithm", &SIGNING_ALGORITHMS)?;
     if !opts.map.contains_key("__cachedir") {
         let cachedir = opts.text("cachedir");
+        // Keeps the directory that was configured, under Salt's name.
         opts.set("__cachedir", cachedir);
     }
     Ok(opts)
@@ -131,6 +136,7 @@ fn adjust_log_file(role: Role, set: &mut Opts) {
         return;
     }
     let file = set.text("log_file");
+    // Salt's default is a file named after the daemon.
     if file.is_empty() {
         set.set("log_file", join(&directory, role.name()));
     } else if !file.starts_with('/') {
@@ -162,12 +168,14 @@ fn environment(opts: &mut Opts, daemon: &str) {
 /// Accepts an option under the name it has in old tutorials. It restricts who may do what, so only one of the two may be set.
 fn renamed(opts: &mut Opts, old: &str, new: &str) -> Result<(), Error> {
     let Some(value) = opts.map.get(old).cloned() else { return Ok(()) };
+    // Only origins tell whether a file set the new name; a default is always there.
     if opts.origins.contains_key(new) {
         return Err(opts.wrong(old, format!("removed: it is the old name of '{new}', which is set too")));
     }
     let place = opts.origins.get(old).map(|origin| format!("{origin}: ")).unwrap_or_default();
     opts.warn(format!("config: {place}option '{old}' is the old name of '{new}' and is obeyed"));
     if let Some(origin) = opts.origins.get(old).cloned() {
+        // So that an error about the new name points to the line with the old one.
         opts.origins.insert(new.to_owned(), origin);
     }
     opts.set(new, value);
@@ -177,6 +185,7 @@ fn renamed(opts: &mut Opts, old: &str, new: &str) -> Result<(), Error> {
 fn backend_names(opts: &mut Opts) {
     if let Some(Value::List(backends)) = opts.map.get_mut("fileserver_backend") {
         for backend in backends {
+            // Salt accepts the short names of version control systems.
             if matches!(backend.as_str(), Some("git" | "hg" | "svn" | "minion")) {
                 *backend = format!("{backend}fs").into();
             }
@@ -245,12 +254,14 @@ fn only_true(opts: &mut Opts, name: &str) {
 
 /// Environment names are strings, their values lists; patterns are expanded once, at startup.
 fn roots(opts: &mut Opts, name: &str, default: &str) {
+    // Salt warns and goes on with its default here, whatever the file meant.
     let Some(Value::Map(roots)) = opts.map.get(name) else {
         opts.warn(format!("The {name} parameter is not properly formatted, using defaults"));
         let base: Map = [("base", vec![default])].into_iter().collect();
         opts.set(name, base);
         return;
     };
+    // YAML makes numbers of environments such as `2024`.
     let normal: Map = roots.iter().map(|(env, dirs)| (env.to_string(), expand(dirs))).collect();
     opts.set(name, normal);
 }
@@ -305,6 +316,7 @@ fn normal_forms(opts: &mut Opts, minion: bool) -> Result<(), Error> {
     }
     discovery(opts, minion)?;
     if let Some(Value::List(returners)) = opts.map.get("return") {
+        // Publications carry returners as one text with commas.
         let joined = returners.iter().map(Value::to_string).collect::<Vec<_>>().join(",");
         opts.set("return", joined);
     }
@@ -353,6 +365,7 @@ fn one_of(opts: &Opts, name: &str, known: &[&str]) -> Result<(), Error> {
 fn nodegroups(opts: &mut Opts) {
     match opts.map.get("nodegroups").cloned() {
         None | Some(Value::Null) => opts.set("nodegroups", Map::new()),
+        // Salt's documentation shows both forms.
         Some(Value::List(items)) if items.iter().all(|item| matches!(item, Value::Map(_))) => {
             let one: Map = items.into_iter().filter_map(Value::into_map).flatten().collect();
             opts.set("nodegroups", one);
@@ -384,6 +397,7 @@ fn moved_below(path: &str, root: &str) -> Option<String> {
     let base = root.trim_end_matches('/');
     let within = (!base.is_empty()).then(|| path.strip_prefix(base)).flatten();
     let rest = match within {
+        // A whole component must match: `/opt/xy` is not below `/opt/x`.
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
         _ => path,
     };
@@ -394,6 +408,7 @@ fn moved_below(path: &str, root: &str) -> Option<String> {
 pub(crate) fn has_scheme(log: &str) -> bool {
     let Some((scheme, _)) = log.split_once(':') else { return false };
     let mut letters = scheme.chars();
+    // The syntax of a scheme as in RFC 3986. A path never matches, because a slash is no part of a scheme.
     letters.next().is_some_and(|first| first.is_ascii_alphabetic())
         && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
 }

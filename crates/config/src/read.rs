@@ -14,6 +14,7 @@ use crate::origin::Origin;
 use crate::table::{self, Type, expand_home};
 
 /// The maximum depth of includes.
+// Two files may include each other. Salt recurses until Python gives up.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
 /// Reads the main file and all its includes. A missing file sets nothing.
@@ -22,6 +23,7 @@ pub(crate) fn read_all(role: Role, path: &Path) -> Result<Opts, Error> {
     let mut layer = reader.main(path)?.unwrap_or_default();
     let pattern = layer.map.get("default_include").cloned().unwrap_or_else(|| role.default_include().into());
     let include = layer.map.get("include").cloned().unwrap_or_default();
+    // Salt's order: the main file, then `default_include`, then `include`; later ones override.
     let extra = reader.include(&pattern, path, false, 0)?;
     lay_over(&mut layer, extra);
     let extra = reader.include(&include, path, true, 0)?;
@@ -77,6 +79,7 @@ impl Reader {
             layer.origins.insert(name.clone(), Origin { file: file.clone(), line });
             layer.set(&name, value.clone());
         }
+        // Each file on its own, while the lines of its options are known.
         self.check(&mut layer)?;
         Ok(layer)
     }
@@ -107,6 +110,7 @@ impl Reader {
             }
         }
         if let Some(id) = layer.map.get("id").filter(|id| !id.is_null()) {
+            // An id of digits only is a number in YAML, but an id is text everywhere else.
             let id = id.to_string();
             layer.set("id", id);
         }
@@ -135,6 +139,7 @@ impl Reader {
         for pattern in as_texts(patterns) {
             let pattern = absolute(&pattern, from);
             let files = glob(&pattern);
+            // `default_include` is quiet: most machines have no such directory.
             if files.is_empty() && verbose {
                 self.warnings.push(format!(
                     "Warning parsing configuration file: \"include\" path/glob '{pattern}' matches no files"
@@ -145,6 +150,7 @@ impl Reader {
                 let mut layer = self.file(&file)?;
                 if let Some(nested) = layer.map.get("include").cloned().filter(Value::truthy) {
                     let nested = self.include(&nested, &file, verbose, depth + 1)?;
+                    // An included file overrides the one that includes it, as in Salt.
                     lay_over(&mut layer, nested);
                 }
                 merge(&mut all, layer);
@@ -165,6 +171,7 @@ fn document(path: &Path) -> Result<yaml::Marked, Error> {
         yaml::load_with_marks(&text, &name).map_err(|source| Error::Yaml { path: path.to_owned(), source })?;
     match &marked.value {
         Value::Map(_) => Ok(marked),
+        // An empty file, or one with only comments, is null in YAML.
         other if !other.truthy() => {
             marked.value = Map::new().into();
             Ok(marked)
@@ -220,6 +227,7 @@ fn merge_value(old: &mut Value, new: Value) {
             }
         }
         (Value::List(old), Value::List(new)) => {
+            // Two files that list the same entry give one entry.
             let fresh: Vec<Value> = new.into_iter().filter(|item| !old.contains(item)).collect();
             old.extend(fresh);
         }

@@ -23,6 +23,7 @@ impl Saltfile {
         let named = flag.map(Path::to_owned).or_else(|| variable("SALT_SALTFILE").map(PathBuf::from));
         let path = named.or_else(|| {
             let here = std::env::current_dir().ok().map(|directory| directory.join("Saltfile"));
+            // Salt looks in the working directory first.
             let home = Some(PathBuf::from(expand_home("~/.salt/Saltfile")));
             [here, home].into_iter().flatten().find(|path| path.is_file())
         });

@@ -52,6 +52,7 @@ pub(crate) fn types(role: Role, name: &str) -> Option<&'static [Type]> {
         Role::Master => Role::Minion,
         Role::Minion => Role::Master,
     };
+    // The daemon's own table first: a few options have other types on the other side.
     let mut all = known(role).iter().chain(known(other)).chain(UNSET.iter());
     all.find(|known| known.name == name).map(|known| known.types.as_slice())
 }
@@ -112,6 +113,7 @@ fn parse_default(text: &str) -> Value {
         return Value::Int(number);
     }
     let quoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    // The only default that depends on the process.
     if quoted == Some("@user") {
         return host::current_user().into();
     }

@@ -42,6 +42,7 @@ fn options_are_those_of_salt() {
         }
         rows += 1;
     }
+    // An empty fixture would pass without comparing anything.
     assert!(rows > 60, "the fixture is nearly empty");
     assert!(
         different.is_empty(),
@@ -88,6 +89,7 @@ fn from_files(role: &str, files: &serde_json::Map<String, Json>) -> BTreeMap<Str
         "master" => Master::load(&Source { path: dir.path().join("master") }, &load).unwrap().raw,
         _ => Minion::load(&Source { path: dir.path().join("minion") }, &load).unwrap().raw,
     };
+    // The default of `user` is whoever runs the test; only a value from a file is comparable.
     let kept = files[role].as_str().unwrap().contains("user");
     let shown = raw.iter().filter(|(key, _)| !is_ours(&key.to_string()) || kept && key.as_str() == Some("user"));
     shown.map(|(key, value): (&Value, &Value)| (key.to_string(), repr(value).replace(&root, "@DIR@"))).collect()

@@ -57,9 +57,11 @@ impl Read {
                     }
                     place += 1;
                     if attribute.stream().to_string().replace(' ', "").contains("cfg(test)") {
+                        // Tests mention options that no code reads.
                         place = end_of_item(&tokens, place);
                     }
                 }
+                // A method of the same name is no reader of a field.
                 TokenTree::Punct(mark) if mark.as_char() == '.' => {
                     let call = matches!(tokens.get(place + 1), Some(TokenTree::Group(group))
                         if group.delimiter() == Delimiter::Parenthesis);

@@ -77,6 +77,7 @@ fn files_override_each_other_in_order() {
         ("master", "id: m\ntimeout: 7\nnodegroups: {a: 'x'}\ninclude: more/*.yaml\nworker_threads: 9\n"),
         ("master.d/10.conf", "timeout: 8\npeer: {a: [x]}\nfile_ignore_glob: ['*.a']\n"),
         ("master.d/20.conf", "peer: {a: [y], b: [z]}\nfile_ignore_glob: ['*.b', '*.a']\nnodegroups: {b: y}\n"),
+        // Editors leave hidden files behind; a star does not match them.
         ("master.d/.hidden.conf", "timeout: 99\n"),
         ("more/1.yaml", "worker_threads: 11\ninclude: deeper.yaml\n"),
         ("more/deeper.yaml", "user: nobody\n"),
@@ -207,6 +208,7 @@ fn socket_paths_fit_into_their_limit() {
     Minion::load(&tree.source(Role::Minion), &of("salt-minion")).unwrap_err();
     let tree = Tree::new(&[("master", &format!("root_dir: /{}\n", "d".repeat(90)))]);
     Master::load(&tree.source(Role::Master), &of("salt-master")).unwrap_err();
+    // These only connect to sockets, or need none.
     for program in ["salt", "salt-key", "salt-run", "salt-cp"] {
         Master::load(&tree.source(Role::Master), &of(program)).unwrap();
     }
