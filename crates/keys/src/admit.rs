@@ -67,7 +67,7 @@ pub struct Applicant<'a> {
 pub struct Seats {
     /// How many minions.
     pub taken: usize,
-    /// Whether the applicant is one of them.
+    /// True if the applicant is one of them.
     pub has_seat: bool,
 }
 
@@ -116,14 +116,19 @@ impl Admission {
         seats: impl Fn(&MinionId) -> Seats,
         now: SystemTime,
     ) -> Result<Admitted, KeyError> {
+        // No event and no file for an invalid id: both would carry the sender's text further.
         let Ok(id) = MinionId::new(applicant.id) else {
+            // Cut and escaped, because a stranger chose it.
             let shown: String = applicant.id.chars().take(100).collect();
             info!("Authentication request from invalid id {shown:?}");
             return Ok(Admitted { answer: Answer::Refused, minion: None, auth_event: None, newly_accepted: false });
         };
         info!("Authentication request from {id}");
+        // Stored without white space at the ends, as Salt stores it.
         let text = applicant.public_key.trim();
+        // Before anything is parsed or hashed: the sender has proved nothing yet.
         let sized = text.len() <= MAX_KEY_TEXT;
+        // The common case, a known minion that signs in again, needs no file at all.
         let recognised = sized.then(|| self.keys.recognise(&id, text)).flatten();
         let is_recognised = recognised.is_some();
         let parse = || PublicKey::from_pem(text.as_bytes()).ok().map(Arc::new);
@@ -166,7 +171,7 @@ impl Admission {
             open_mode: self.options.open_mode,
             stored,
             auto_reject,
-            // What signs may be used up by it.
+            // A stub is used up by the question, so it is asked only when the answer counts.
             auto_sign: asks && !auto_reject && !weak && self.auto.signs(&case.id, case.grains, case.now),
         })
     }
@@ -344,6 +349,7 @@ mod tests {
         let auto = AutoKeyOptions { auto_accept: true, ..AutoKeyOptions::default() };
         let door = door(auto, AdmissionOptions::default());
         let key = public_key(0);
+        // Also with `auto_accept`, which would store whatever gets this far.
         for id in ["../x", "", "a\0b", ".hidden", &"x".repeat(10_000), "we\u{202e}b"] {
             let refused = door.knock(id, &key);
             assert_eq!((refused.answer, refused.auth_event), (Answer::Refused, None), "{id:?}");

@@ -20,6 +20,7 @@ impl Owner {
     /// The account of this name. Files are given away only by root; for anybody else, and for a name nobody has,
     /// they stay with the one who writes them.
     pub fn of_user(name: &str) -> Self {
+        // Only root may give files away. For other accounts the attempt would fail at each write.
         if name.is_empty() || !geteuid().is_root() {
             return Owner(None);
         }
@@ -43,16 +44,16 @@ impl Owner {
     }
 }
 
-/// How a file is written.
+/// How a key file is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub(crate) mode: u32,
     pub(crate) owner: Owner,
-    /// Wait until the content is on the disk: for what cannot be had again.
+    /// Sync the file: for content that cannot be created again.
     pub(crate) durable: bool,
 }
 
-/// Writes a file under a passing name that key lists ignore, and renames it.
+/// Writes a file under a temporary name that key lists ignore, and renames it.
 pub(crate) fn write(path: &Path, content: &[u8], manner: Manner) -> io::Result<()> {
     passing_file(path, content, manner)?.persist(path)?;
     Ok(())
@@ -66,7 +67,8 @@ pub(crate) fn write_new(path: &Path, content: &[u8], manner: Manner) -> io::Resu
 
 fn passing_file(path: &Path, content: &[u8], manner: Manner) -> io::Result<NamedTempFile> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    // The passing file is made with mode 0600, and gets the final one before it gets the final name.
+    // The temporary file is created with mode 0600. It gets its final mode before its final name, so nobody finds it
+    // open or half written. The leading dot hides it from key lists, here and in Salt.
     let mut passing = tempfile::Builder::new().prefix(".key-").tempfile_in(directory)?;
     passing.write_all(content)?;
     passing.as_file().set_permissions(fs::Permissions::from_mode(manner.mode))?;

@@ -47,7 +47,7 @@ impl Default for AutoKeyOptions {
     }
 }
 
-/// Decides by files who is accepted or rejected.
+/// Decides by control files which keys are accepted or rejected.
 #[derive(Debug)]
 pub struct AutoKey {
     options: AutoKeyOptions,
@@ -77,14 +77,15 @@ impl AutoKey {
         AutoKey { stubs: pki_dir.join("minions_autosign"), options, trust, lists: Mutex::default() }
     }
 
-    /// Says whether the id is to be rejected.
+    /// Returns whether the id matches `autoreject_file`.
     pub fn rejects(&self, id: &MinionId) -> bool {
         self.listed(id, self.options.autoreject_file.as_deref())
     }
 
-    /// Says whether a key is to be accepted: everyone's, by the id, by a stub (which is used up), or by the grains the
-    /// minion sent.
+    /// Returns whether a key is accepted automatically: with `auto_accept`, by the id, by a stub (which is used up), or
+    /// by the grains that the minion sent.
     pub fn signs(&self, id: &MinionId, autosign_grains: Option<&Map>, now: SystemTime) -> bool {
+        // The stub comes after the tests that use nothing up.
         self.options.auto_accept
             || self.listed(id, self.options.autosign_file.as_deref())
             || self.takes_stub(id, now)
@@ -99,6 +100,7 @@ impl AutoKey {
     /// The lines of a control file, read again when it changed; none if it is missing or others may write it.
     fn lines(&self, file: &Path) -> Arc<[String]> {
         let Ok(metadata) = fs::metadata(file) else { return Arc::default() };
+        // Checked at each use, not only when the file has changed: the mode may change alone.
         if !self.trust.allows(&metadata) {
             warn!("Wrong permissions for {}, ignoring content", file.display());
             return Arc::default();
@@ -119,6 +121,7 @@ impl AutoKey {
     fn takes_stub(&self, id: &MinionId, now: SystemTime) -> bool {
         self.remove_old_stubs(now);
         let stub = self.stubs.join(id.as_str());
+        // Removing decides between several sign-ins at once: only one of them gets the stub.
         match fs::remove_file(&stub) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -146,8 +149,10 @@ impl AutoKey {
         let Some(directory) = &self.options.autosign_grains_dir else { return false };
         let Ok(files) = fs::read_dir(directory) else { return false };
         files.flatten().any(|file| {
+            // The names come from the directory, never from the minion, so a grain cannot lead to another file.
             let name = file.file_name();
             let Some(value) = name.to_str().and_then(|name| grains.get(name)) else { return false };
+            // As Python prints it: a list matches only its exact text.
             let text = value.to_string();
             self.lines(&file.path()).contains(&text)
         })
@@ -157,11 +162,12 @@ impl AutoKey {
 fn read_lines(file: &Path) -> io::Result<Arc<[String]>> {
     let text = fs::read(file).inspect_err(|error| warn!("cannot read {}: {error}", file.display()))?;
     let text = String::from_utf8_lossy(&text);
+    // Stripped first, as in Salt: an indented `#` begins a comment too.
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// Whose control files are believed.
+/// Decides which control files are trusted.
 #[derive(Clone, Debug)]
 struct Trust {
     permissive: bool,
@@ -192,6 +198,7 @@ fn supplementary_groups(user: &str) -> Vec<u32> {
     let Ok(Some(account)) = User::from_name(user) else { return Vec::new() };
     let Ok(name) = std::ffi::CString::new(user) else { return Vec::new() };
     let groups = getgrouplist(&name, account.gid).unwrap_or_default();
+    // The main group does not count, as in Salt.
     groups.into_iter().filter(|group| *group != account.gid).map(Gid::as_raw).collect()
 }
 

@@ -28,7 +28,9 @@ pub enum Bank {
 }
 
 impl KeyState {
-    /// The order in which the directories are searched for the key of an id: if there are several, the first counts.
+    /// The order in which the directories are searched for the key of an id. If there are several, the first one
+    /// counts.
+    // Rejected first: a file left in two directories must never let a rejected minion in.
     pub const LOOKUP: [KeyState; 3] = [KeyState::Rejected, KeyState::Pending, KeyState::Accepted];
 
     /// The directory of keys in this state.

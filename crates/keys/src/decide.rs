@@ -190,6 +190,7 @@ fn row(situation: &Situation) -> Row {
     if !situation.valid_id {
         return Row::InvalidId;
     }
+    // Before the key is looked at: a full master does as little as possible for each attempt.
     if situation.full {
         return Row::Full;
     }
@@ -203,10 +204,13 @@ fn row(situation: &Situation) -> Row {
         return new_row(situation);
     };
     match (stored.state, stored.same) {
+        // Whatever key is offered: a rejected id cannot come back with a new key.
         (KeyState::Rejected, _) => Row::Rejected,
         (KeyState::Accepted, false) => Row::AcceptedOther,
         (KeyState::Accepted, true) => Row::AcceptedSame,
         (KeyState::Pending, _) if situation.auto_reject => Row::PendingRejected,
+        // Signing applies to the key that waits. Another key under the same id is denied, or a stranger could use up
+        // the stub of a minion.
         (KeyState::Pending, false) if situation.auto_sign => Row::PendingSignedOther,
         (KeyState::Pending, true) if situation.auto_sign => Row::PendingSigned,
         (KeyState::Pending, false) => Row::PendingOther,
@@ -216,6 +220,7 @@ fn row(situation: &Situation) -> Row {
 
 fn new_row(situation: &Situation) -> Row {
     match (situation.auto_reject, situation.auto_sign) {
+        // Also before `autoreject_file`: a short key leaves no file in either case.
         _ if situation.weak => Row::NewWeak,
         (true, _) if situation.crowded => Row::NewRejectedUnkept,
         (true, _) => Row::NewRejected,
@@ -310,6 +315,7 @@ mod tests {
             assert_eq!(decide(&situation), Decision { row, store, event, answer }, "{situation:?}");
             seen.insert(row);
         }
+        // A new row must be added to the table of examples.
         assert_eq!(seen.len(), 18, "a rule has no example");
     }
 

@@ -1,4 +1,4 @@
-//! Being told at once that somebody has decided about a key.
+//! Notices at once that somebody has decided about a key.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ pub struct Decisions {
     inotify: Inotify,
 }
 
-/// What was decided about.
+/// The keys that were decided about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decided {
     /// The keys of these minions.
@@ -30,6 +30,7 @@ impl Decisions {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
         // A file counts when it is whole, so that no half of a key is compared.
         let flags = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR;
+        // A key that only starts to wait is no decision.
         for bank in [Bank::Accepted, Bank::Rejected] {
             let path = store.bank_path(bank);
             if !is_local(&path) {
@@ -57,6 +58,7 @@ impl Decisions {
                     }
                 }
                 Err(Errno::EINTR) => {}
+                // `EAGAIN`: all events are read.
                 Err(_) => return Decided::These(names),
             }
         }

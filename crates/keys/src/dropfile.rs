@@ -1,4 +1,4 @@
-//! The file by which a change of keys asks the master for a new AES key.
+//! The drop file `.dfn`, which asks a master to rotate its AES key.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::KeyError;
 use crate::atomic::{self, Manner, Owner};
 
-/// What lies in the place of the drop file.
+/// What was found in the place of the drop file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropFile {
     /// Nothing, or a request to another master that shares the directory.
@@ -32,6 +32,7 @@ pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Resul
         return Ok(());
     }
     tracing::info!("Rotating AES key");
+    // Exactly this mode: the master ignores a file with any other.
     let manner = Manner { mode: 0o400, owner, durable: false };
     atomic::write(&path, master_id.as_bytes(), manner).map_err(KeyError::io("write", &path))
 }
@@ -41,6 +42,8 @@ pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Resul
 /// An empty request, as Salt 3006 writes it, is meant for everybody.
 pub fn take_rotation_request(cachedir: &Path, master_id: &str) -> Result<DropFile, KeyError> {
     let path = path(cachedir);
+    // Links are not followed. `cachedir` may be open to programs of other users, and a link could make the master read
+    // any file.
     let file = match fs::symlink_metadata(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DropFile::Nothing),
@@ -50,6 +53,7 @@ pub fn take_rotation_request(cachedir: &Path, master_id: &str) -> Result<DropFil
         return Ok(DropFile::WrongMode);
     }
     let asked = fs::read(&path).map_err(KeyError::io("read", &path))?;
+    // Masters may share a cache directory; the request of another one stays for it.
     if !asked.is_empty() && asked != master_id.as_bytes() {
         return Ok(DropFile::Nothing);
     }

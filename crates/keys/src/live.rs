@@ -12,10 +12,10 @@ use wire::MinionId;
 use crate::watch::{Changes, Watch};
 use crate::{Bank, KeyError, KeyState, KeyStore, Listing};
 
-/// The keys of minions, with a memory. Cheap to clone.
+/// The keys of minions with a cache in memory. Cheap to clone.
 ///
-/// Every question is answered from the files as they are now: changes made by hand, by `salt-key` or by rsync are
-/// noticed at the next question, without asking the disk when nothing changed.
+/// Every answer reflects the files as they are now. Changes made by hand, by `salt-key` or by rsync are noticed at the
+/// next call, which does not touch the disk if nothing has changed.
 #[derive(Clone, Debug)]
 pub struct LiveKeys(Arc<Inner>);
 
@@ -79,9 +79,11 @@ impl LiveKeys {
             }
             memory.generation
         };
+        // Without the lock: listing a large directory must not hold up sign-ins.
         let listing = Arc::new(self.0.store.list()?);
         let mut memory = self.current();
         if memory.generation == generation {
+            // Only if nothing changed while the directories were read, or a stale list would stay.
             memory.listing = Some(Arc::clone(&listing));
         }
         Ok(listing)
@@ -101,6 +103,8 @@ impl LiveKeys {
                 return Ok(Some(known.key));
             }
         }
+        // Before the content is read. If the file changes in between, the stored version does not fit, and the next
+        // call reads again.
         let file = fs::symlink_metadata(&path).ok();
         let Some(stored) = self.0.store.find(id)?.filter(|stored| stored.state == KeyState::Accepted) else {
             return Ok(None);
@@ -155,6 +159,7 @@ impl LiveKeys {
 
 impl Memory {
     fn forget(&mut self, changes: &Changes) {
+        // Called at every question; most of the time nothing has happened.
         if changes.directories.is_empty() && !changes.all {
             return;
         }
@@ -219,6 +224,7 @@ mod tests {
 
         let passing = live.store().dir().join("passing");
         fs::write(&passing, &first).unwrap();
+        // `mv` and rsync replace a file without opening it for writing.
         fs::rename(&passing, &path).unwrap();
         assert_eq!(*live.accepted_key(&web).unwrap().unwrap(), key(&first));
 

@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::atomic::Owner;
 use crate::{KeyError, KeyPair, PairOptions, PairPath};
 
-/// What decides about a master's own keys. The names are those of Salt's options.
+/// The options of a master's own keys, under Salt's names.
 #[derive(Clone, Debug)]
 pub struct MasterKeyOptions {
     /// Where the keys are.
@@ -67,6 +67,7 @@ impl MasterKeyOptions {
     pub fn pair_path(&self) -> Result<PairPath, KeyError> {
         let own = PairPath::new(&self.pki_dir, self.short_id())?;
         let old = PairPath::new(&self.pki_dir, "master")?;
+        // A master that was upgraded keeps its key: with another one, every minion would refuse it.
         Ok(if !own.exists() && old.exists() { old } else { own })
     }
 
@@ -113,6 +114,7 @@ impl MasterKeys {
         let path = options.pair_path()?;
         let new = !path.exists();
         let pair = path.load_or_create(options.pair_options())?;
+        // Existing files are not touched: an administrator may have arranged them.
         if new {
             link_old_names(&path)?;
         }
@@ -158,6 +160,7 @@ impl Voucher {
         if !options.master_sign_pubkey {
             return Ok(Voucher::Nothing);
         }
+        // The private signing key can then stay off this host.
         if options.master_use_pubkey_signature {
             return read_signature(options).map(Voucher::File);
         }
@@ -171,6 +174,7 @@ fn read_signature(options: &MasterKeyOptions) -> Result<String, KeyError> {
     let first = options.pki_dir.join(options.signature_name());
     let mut places = vec![first.clone()];
     if options.master_pubkey_signature.is_none() {
+        // Only if no name is configured; a wrong name must be an error.
         places.push(options.pki_dir.join("master_pubkey_signature"));
     }
     let Some(path) = places.into_iter().find(|path| path.is_file()) else {
@@ -193,6 +197,7 @@ fn link_old_names(path: &PairPath) -> Result<(), KeyError> {
     for (name, target) in [("master.pem", path.private()), ("master.pub", path.public())] {
         let link = path.directory.join(name);
         let Some(file) = target.file_name().filter(|file| *file != name) else { continue };
+        // A link to a key that is gone, left by a copy of the directory, would hide the new one.
         if link.is_symlink() && !link.exists() {
             fs::remove_file(&link).map_err(KeyError::io("replace broken link", &link))?;
         }
@@ -210,6 +215,7 @@ fn replace_stale_public_key(path: &PairPath, pair: &KeyPair) -> Result<(), KeyEr
     let same_file = |one: &Path, other: &Path| {
         fs::canonicalize(one).ok().is_some_and(|one| fs::canonicalize(other).ok() == Some(one))
     };
+    // If `master.pem` is another pair, its public half is none of this master's business.
     if same_file(&public, &path.public()) || !same_file(&private, &path.private()) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Key pairs of our own on disk: a master's, a minion's, signing pairs.
+//! The key pairs of this host on disk: a master's, a minion's, signing pairs.
 
 use std::fs;
 use std::io;
@@ -57,7 +57,7 @@ impl PairPath {
         self.directory.join(format!("{}.pub", self.name))
     }
 
-    /// Says whether there is a private half; links are followed.
+    /// Returns whether there is a private half. Links are followed.
     pub fn exists(&self) -> bool {
         self.private().is_file()
     }
@@ -90,7 +90,9 @@ impl PairPath {
         let private = PrivateKey::generate(options.bits).map_err(make)?;
         let pem = private.to_pem(options.passphrase).map_err(make)?;
         match atomic::write_new(&path, pem.as_bytes(), manner(0o400, options.owner)) {
+            // After the private half: a crash in between leaves a pair that `load` completes.
             Ok(()) => self.write_public(&private.public().to_pem(), options.owner),
+            // Another process made a pair at the same time. Its key is in use, so this one is dropped.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(KeyError::io("write key", &path)(error)),
         }
@@ -119,6 +121,7 @@ impl PairPath {
             Ok(_) => {
                 warn!("{} is not the public half of {}, writing it anew", path.display(), self.private().display());
                 if let Err(error) = self.write_public(&own.to_pem(), owner) {
+                    // The private half is what counts; the directory may be read-only.
                     warn!("{error}, ignoring it");
                 }
             }

@@ -1,4 +1,4 @@
-//! Room for keys that nobody has decided about.
+//! The limits on keys that nobody has decided about.
 //!
 //! Whoever reaches the master can offer keys under any number of ids. Each is a file until somebody decides, so there is a
 //! bound on all of them, and one for each address, so that a single stranger cannot keep everybody else out.
@@ -68,6 +68,7 @@ impl Pending {
             listing.ids(Bank::Pending).iter().chain(listing.ids(Bank::Rejected)).collect();
         let mut known = self.known();
         if let Some(ids) = known.addresses.get_mut(&from) {
+            // Keys that were accepted or deleted meanwhile free the share of their address.
             ids.retain(|id| undecided.contains(id));
         }
         Ok(is_reached(&known))

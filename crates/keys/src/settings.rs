@@ -14,6 +14,7 @@ use crate::{
 impl KeyStore {
     /// The keys of a master's minions: in `pki_dir`, in a cluster in `cluster_pki_dir`.
     pub fn of_master(settings: &Master) -> Self {
+        // A master outside a cluster ignores the directory, as Salt does.
         let shared = settings.raw.get_str("cluster_pki_dir").filter(|_| settings.keys.cluster_id.is_some());
         let dir = shared.map_or_else(|| settings.paths.pki_dir.clone(), PathBuf::from);
         KeyStore::new(dir, Owner::of_user(&settings.user))

@@ -52,6 +52,7 @@ impl KeyStore {
         }
         let action = "look at key directory";
         let mode = fs::metadata(&self.dir).map_err(KeyError::io(action, &self.dir))?.permissions().mode() & 0o7777;
+        // Salt sets the same modes at each start, and its programs may work on the same directory.
         if mode != 0o700 && mode != 0o750 {
             let closed = fs::set_permissions(&self.dir, Permissions::from_mode(0o700));
             closed.map_err(KeyError::io("set the permissions of", &self.dir))?;
@@ -110,6 +111,7 @@ impl KeyStore {
                 ids.push((id.as_str().to_lowercase(), id));
             }
         }
+        // By lower case first, and by the id itself where only case differs: the order is always the same.
         ids.sort_unstable();
         Ok(ids.into_iter().map(|(_, id)| id).collect())
     }
@@ -137,6 +139,7 @@ impl KeyStore {
     pub fn read(&self, bank: Bank, id: &MinionId) -> Result<Option<String>, KeyError> {
         let path = self.path(bank, id);
         match fs::read(&path) {
+            // Garbage is not an error here: it is no key, and what reads the text says so.
             Ok(content) => Ok(Some(String::from_utf8_lossy(&content).into_owned())),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => Ok(None),
             Err(error) => Err(KeyError::io("read key", &path)(error)),
@@ -145,6 +148,7 @@ impl KeyStore {
 
     /// Makes this the key of an id. There is no moment at which the id has no key.
     pub fn put(&self, id: &MinionId, state: KeyState, text: &str) -> Result<(), KeyError> {
+        // Written before the others are removed: after a crash the id has two keys rather than none.
         self.write(state.bank(), id, text)?;
         self.clear_others(id, state.bank())
     }
@@ -175,6 +179,7 @@ impl KeyStore {
     /// Moves a key file. Moving it to a state replaces the key the id had in any state. Returns false when there is
     /// no such file.
     pub fn move_key(&self, id: &MinionId, from: Bank, to: Bank) -> Result<bool, KeyError> {
+        // Renaming onto itself works, but clearing the others must not happen.
         if from == to {
             return Ok(self.path(from, id).is_file());
         }

@@ -41,6 +41,7 @@ enum How {
 impl Watch {
     /// Starts to watch; the directories need not exist yet.
     pub(crate) fn new(paths: Vec<PathBuf>) -> Self {
+        // Inotify sees only what this kernel does, not what another host writes.
         let local = paths.iter().all(|path| is_local(path));
         let events = local.then(|| Events::new(&paths)).flatten();
         let how = events.map_or_else(|| How::Times(vec![None; paths.len()]), How::Events);
@@ -100,6 +101,7 @@ impl Events {
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
         let mut watched = Vec::new();
+        // A watch that cannot be set is tried again at the next call: the directory may not exist yet.
         self.unwatched.retain(|place| match self.inotify.add_watch(&paths[*place], flags) {
             Ok(descriptor) => {
                 self.places.insert(descriptor, *place);
@@ -141,6 +143,7 @@ impl Events {
         let Some(place) = self.places.get(&event.wd).copied() else { return };
         changes.directories.push(place);
         if let Some(name) = event.name {
+            // A name that is not UTF-8 is no id, so losing its bytes costs nothing.
             changes.names.push(name.to_string_lossy().into_owned());
             return;
         }
@@ -175,6 +178,7 @@ fn compare_times(paths: &[PathBuf], known: &mut [Option<Seen>], now: SystemTime)
         let found = see(path, now);
         let same = match (&known, &found) {
             (Some(known), Some(found)) => known == found && !known.fresh,
+            // A directory that is missing, or is seen for the first time, counts as changed.
             _ => false,
         };
         if !same {
@@ -189,6 +193,7 @@ fn compare_times(paths: &[PathBuf], known: &mut [Option<Seen>], now: SystemTime)
 fn see(path: &Path, now: SystemTime) -> Option<Seen> {
     let directory = fs::metadata(path).ok()?;
     let modified = directory.modified().ok()?;
+    // A time from the future belongs to another host's clock and cannot be trusted to grow.
     let fresh = now.duration_since(modified).is_ok_and(|age| age < STEP) || modified > now;
     Some(Seen { file: directory.ino(), changed: (directory.ctime(), directory.ctime_nsec()), fresh })
 }

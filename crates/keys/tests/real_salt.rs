@@ -37,6 +37,7 @@ fn releases() -> Vec<(String, PathBuf)> {
 fn keys() -> [String; 2] {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/keys.json");
     let all: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    // Two real keys, so that "another key" differs in nothing but the key.
     ["minion", "master"].map(|name| all["keys"][name]["clean_public_pem"].as_str().unwrap().to_owned())
 }
 

@@ -28,9 +28,11 @@ impl KeyManager {
     pub fn delete(&self, selection: Selection<'_>, revoke_auth: bool) -> Result<Changed, KeyError> {
         let selected = self.selected(&selection)?;
         let mut changed = Changed::default();
+        // Salt's order, which decides the order of the events.
         for bank in Bank::LISTED {
             for id in ids(&selected, bank) {
                 if revoke_auth && self.options.rotate_aes_key {
+                    // Before the key is gone, or the minion could not be addressed any more.
                     self.effects.revoke_auth(&id);
                 }
                 if self.store.remove(&id, bank)? {
@@ -60,6 +62,7 @@ impl KeyManager {
 
     fn change_one(&self, id: MinionId, (from, to): (Bank, Bank), changed: &mut Changed) -> Result<(), KeyError> {
         let Some(text) = self.store.read(from, &id)? else { return Ok(()) };
+        // Accepted, such a file would only produce errors at each sign-in.
         if to == Bank::Accepted && PublicKey::from_pem(text.as_bytes()).is_err() {
             error!("Invalid RSA public key: {id}");
             changed.invalid.push(id);
@@ -91,6 +94,7 @@ impl KeyManager {
         if !self.options.rotate_aes_key {
             return Ok(None);
         }
+        // The keys have already been changed, so a failure is reported and not returned as an error.
         let asked = request_rotation(&self.options.cachedir, &self.options.master.id, self.store.owner());
         let Err(refused) = asked else { return Ok(None) };
         let cause = std::error::Error::source(&refused).map_or_else(String::new, |cause| format!(": {cause}"));

@@ -19,6 +19,7 @@ impl KeyManager {
     /// `key.gen_accept`: makes a pair and accepts its public half under an id; the private half is only returned. An id
     /// that has a key keeps it, and the result is empty, unless `force`.
     pub fn gen_accept(&self, id: &MinionId, bits: u32, force: bool) -> Result<Map, KeyError> {
+        // A new pair would shut out the minion that has the old one.
         if !force && self.store.find(id)?.is_some() {
             return Ok(Map::new());
         }
@@ -65,6 +66,7 @@ impl KeyManager {
 
     fn write_signature(&self, private: &Path, public: &Path, directory: &Path) -> Result<bool, KeyError> {
         let path = directory.join(self.options.master.signature_name());
+        // An existing signature may be in use by minions; Salt does not replace it either.
         if path.exists() {
             error!("{} already exists at expected location", path.display());
             return Ok(false);
@@ -90,6 +92,7 @@ impl KeyManager {
 
 /// `key.gen`: makes a pair that is kept nowhere: `{"priv": …, "pub": …}`. Sizes below 2048 become 2048.
 pub fn generate_pair(bits: u32) -> Result<Map, RsaError> {
+    // As in Salt. OpenSSL would also make keys that can be broken.
     let private = PrivateKey::generate(bits.max(2048))?;
     Ok(map! { "priv" => private.to_pem(None)?, "pub" => private.public().to_pem() })
 }

@@ -29,6 +29,7 @@ impl KeyManager {
         let classes = [
             ("acc", Bank::Accepted),
             ("pre", Bank::Pending),
+            // Two prefixes for the same keys: `pre` and `un`, for "unaccepted".
             ("un", Bank::Pending),
             ("rej", Bank::Rejected),
             ("den", Bank::Denied),
@@ -63,6 +64,7 @@ impl KeyManager {
         let current = self.store.list()?;
         let mut found = Map::new();
         for (_, ids) in selection {
+            // Salt matches the names of a dictionary as globs as well.
             for id in sorted(texts(ids)) {
                 let glob = Glob::new(&id);
                 let banks = [Bank::Accepted, Bank::Pending, Bank::Rejected, Bank::Denied];

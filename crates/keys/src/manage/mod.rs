@@ -20,7 +20,7 @@ use crate::{Bank, KeyStore, MasterKeyOptions};
 
 pub use generate::generate_pair;
 
-/// What a change of keys causes elsewhere.
+/// The effects of key changes outside the key directories.
 pub trait Effects: Send + Sync {
     /// Fires an event on the master's bus. When no master is running the event is lost, as with Salt.
     fn fire(&self, tag: &str, data: Map);
@@ -32,7 +32,7 @@ pub trait Effects: Send + Sync {
     fn revoke_auth(&self, id: &MinionId);
 }
 
-/// Causes nothing elsewhere.
+/// No effects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEffects;
 
@@ -63,7 +63,7 @@ pub struct ManagerOptions {
     pub publish_signing_algorithm: Signature,
 }
 
-/// Which keys are meant.
+/// A selection of keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Selection<'a> {
     /// A shell glob, several separated by commas, or a list of globs.
@@ -114,7 +114,7 @@ pub struct GenSignature<'a> {
     pub bits: Option<u32>,
 }
 
-/// The keys of a master under the hands of an administrator.
+/// The keys of a master, as an administrator manages them.
 pub struct KeyManager {
     store: KeyStore,
     options: ManagerOptions,

@@ -24,6 +24,7 @@ pub(super) fn matching(pattern: &Value, all: Map) -> Map {
 pub(super) fn patterns(selection: &Value) -> Vec<String> {
     match selection {
         Value::List(_) => texts(selection),
+        // No trimming, as in Salt: `a, b` looks for an id that begins with a space.
         other => other.to_string().split(',').map(str::to_owned).collect(),
     }
 }

@@ -23,7 +23,7 @@ impl KeyManager {
     /// `key.finger`: the fingerprints of the keys that match, by directory and id; the master's own files are matched as
     /// well, under `local`.
     ///
-    /// The digest is that of the key's body, which is what other tools and `master_finger` compare.
+    /// The digest covers the key's body, the form that other tools and `master_finger` compare.
     pub fn finger(&self, pattern: &Value, hash_type: Option<HashType>) -> Result<Map, KeyError> {
         let kind = hash_type.unwrap_or(self.options.hash_type);
         let mut all = matching(pattern, self.list_all()?);

@@ -172,6 +172,7 @@ fn a_key_is_deleted_although_the_master_cannot_be_asked() {
     assert_eq!((changed.done.is_empty(), changed.not_rotated), (false, None));
     let file = place.dir.path().join("file");
     std::fs::write(&file, "").unwrap();
+    // A file where a directory should be fails for root as well, unlike missing permissions.
     place.manager.options.cachedir = file;
     let changed = delete(&place, "web2");
     assert_eq!(changed.done.len(), 1);
