@@ -32,6 +32,7 @@ pub struct Publication<'a> {
 pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker) -> bool {
     !request.functions.is_empty()
         && request.functions.iter().enumerate().all(|(place, function)| {
+            // A function without arguments in the request has none; an entry that asks for some does not grant it.
             let arguments = request.arguments.get(place).map_or(&[][..], Vec::as_slice);
             list.iter().any(|entry| entry_grants(entry, function, arguments, request, checker))
         })
@@ -59,6 +60,7 @@ pub fn functions_allowed(list: &[Value], functions: &[String]) -> bool {
 ///
 /// A user who may call only one function must not be able to bypass that with returners and executors of their choice.
 pub fn everything_allowed(list: &[Value], request: &Publication, checker: &Checker) -> bool {
+    // Only this literal pattern: deciding whether another expression matches everything would be guessing.
     let is_all = |condition: &Value| condition.as_str() == Some(".*");
     list.iter().any(|entry| match entry {
         Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
@@ -78,6 +80,7 @@ pub fn pillar_is_exact(request: &Publication, checker: &Checker) -> bool {
         _ => return true,
     };
     let matched = |kind| matched(checker, request.target, kind, request.delimiter);
+    // Both must be known; a target that is too expensive counts as guessing.
     let (Some(exact), Some(matched)) = (matched(exact), matched(request.kind)) else { return false };
     let exact: HashSet<String> = exact.into_iter().collect();
     matched.iter().all(|id| exact.contains(id))
@@ -87,6 +90,7 @@ pub fn pillar_is_exact(request: &Publication, checker: &Checker) -> bool {
 ///
 /// `*` covers every minion; a target that begins with `@` names a runner or wheel module and covers none.
 pub fn target_covers(covering: &str, request: &Publication, checker: &Checker) -> bool {
+    // The common case, without looking at any minion.
     if covering == "*" {
         return true;
     }
@@ -94,6 +98,7 @@ pub fn target_covers(covering: &str, request: &Publication, checker: &Checker) -
         return false;
     }
     let covering = Value::from(covering);
+    // What is too expensive to evaluate covers nothing: an authorisation fails closed.
     let Some(covered) = matched(checker, &covering, TargetType::Compound, DEFAULT_DELIMITER) else { return false };
     let covered: HashSet<String> = covered.into_iter().collect();
     let is_covered = |id: &String| covered.contains(id);
@@ -128,6 +133,7 @@ fn entry_grants(entry: &Value, function: &str, arguments: &[Value], request: &Pu
 /// Splits off keyword arguments, which are a last map with the mark `__kwarg__`.
 fn split_keywords(arguments: &[Value]) -> (&[Value], Option<&Map>) {
     match arguments.split_last() {
+        // The mark must be there: a plain map as the last argument is a value.
         Some((Value::Map(named), rest)) if named.contains_key("__kwarg__") => (rest, Some(named)),
         _ => (arguments, None),
     }
@@ -135,6 +141,7 @@ fn split_keywords(arguments: &[Value]) -> (&[Value], Option<&Map>) {
 
 /// Returns whether a regular expression matches a function name from the start.
 pub fn function_matches(pattern: &str, function: &str) -> bool {
+    // An invalid pattern grants nothing, and Salt treats it alike.
     PyRegex::new(pattern).is_ok_and(|regex| regex.is_match(function))
 }
 
@@ -206,6 +213,7 @@ pub fn entries_for(provider: &Map, user: &str, groups: &[String], permissive: bo
     let mut matched = false;
     for (key, entries) in provider {
         let Some(key) = key.as_str() else { continue };
+        // Counted at the end, when it is known whether a more specific key matches.
         if key == "*" && !permissive {
             continue;
         }
@@ -274,6 +282,8 @@ fn one_or_many(value: &Value) -> &[Value] {
 fn arguments_meet(demand: &Value, positional: &[Value], named: Option<&Map>) -> bool {
     let Value::Map(demand) = demand else { return false };
     let fits = |pattern: &Value, found: Option<&Value>| match (pattern, found) {
+        // A condition on an argument that was not given is not met; otherwise leaving it out would bypass the
+        // condition.
         (_, None) => false,
         (Value::Null, Some(_)) => true,
         (Value::Str(pattern), Some(found)) => function_matches(pattern, &found.to_string()),
@@ -287,6 +297,7 @@ fn arguments_meet(demand: &Value, positional: &[Value], named: Option<&Map>) -> 
                 request.iter().all(|(name, pattern)| fits(pattern, named.and_then(|named| named.get_value(name))))
             }
             None | Some(Value::Null) => true,
+            // A malformed condition grants nothing.
             Some(_) => false,
         }
 }

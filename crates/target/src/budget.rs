@@ -24,7 +24,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Creates a budget of so many steps.
+    /// Creates a budget of `steps` steps.
     pub fn of(steps: u64) -> Self {
         Budget { left: Cell::new(steps), spent: Cell::new(false) }
     }
@@ -37,6 +37,8 @@ impl Budget {
     /// Takes steps out of the budget, and returns whether there were enough. An exhausted budget stays exhausted.
     pub fn spend(&self, steps: u64) -> bool {
         match self.left.get().checked_sub(steps).filter(|_| !self.spent.get()) {
+            // `filter` above: once a request was too expensive, cheap steps must not succeed again and produce half a
+            // result.
             Some(left) => {
                 self.left.set(left);
                 true

@@ -88,6 +88,7 @@ impl Compiled {
         let budget = Budget::default();
         let mut atom = |number: usize| self.atoms[number].matches(facts, &budget);
         let matches = self.expression.evaluate(&mut atom, &|inner| !inner).unwrap_or(false);
+        // A match computed with an exhausted budget may be wrong, above all behind a `not`.
         matches && budget.check().is_ok()
     }
 }
@@ -159,6 +160,7 @@ impl Builder<'_> {
 
     fn path(&self, text: &str, kind: TargetType, compare: Compare) -> Result<SubdictMatcher, Error> {
         let delimiter = self.context.delimiter;
+        // Only for whole targets. In a compound word, a path without a delimiter just matches nothing.
         if !text.contains(delimiter) {
             return Err(Error::NoDelimiter { kind: kind.name(), target: text.to_owned() });
         }
@@ -184,8 +186,10 @@ impl Builder<'_> {
         let mut tokens = Vec::with_capacity(words.len());
         // The word of each token, for error messages.
         let mut said = Vec::with_capacity(words.len());
+        // A stack instead of recursion: words of groups are pushed back and may name further groups.
         let mut open: Vec<String> = words.into_iter().rev().collect();
         while let Some(word) = open.pop() {
+            // Checked in the loop, because each group may add words.
             if tokens.len() + open.len() > WORD_LIMIT {
                 return Err(Error::Compound { target: shortened(&target), reason: "too many words".into() });
             }
@@ -207,6 +211,7 @@ impl Builder<'_> {
                 continue;
             }
             let atom = self.word(&word)?;
+            // Ids that are excluded are not missed when they do not exist.
             if matches!(atom, Atom::List(_)) && tokens.last() != Some(&Token::Not) {
                 compiled.named.extend(split_list(&Value::from(parsed.pattern))?);
             }
@@ -226,9 +231,11 @@ impl Builder<'_> {
     fn word(&self, word: &str) -> Result<Atom, Error> {
         let parsed = parse_word(word);
         let mut delimiter = [0; 4];
+        // The option `--delimiter` does not reach into compound words; each word may bring its own.
         let delimiter = parsed.delimiter.map_or(DEFAULT_DELIMITER, |letter| letter.encode_utf8(&mut delimiter));
         let path = |compare| SubdictMatcher::new(parsed.pattern, delimiter, compare);
         Ok(match parsed.engine {
+            // The whole word: `a@b` without a known engine is an id with an `@`.
             None => Atom::Glob(Glob::new(word)),
             Some('G') => Atom::Grain(path(Compare::Glob)),
             Some('P') => Atom::Grain(path(Compare::Regex)),

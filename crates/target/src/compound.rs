@@ -35,6 +35,7 @@ pub(crate) struct Word<'a> {
     pub pattern: &'a str,
 }
 
+// All letters of Salt's own pattern, `R` for range included, so that such a word is an error and not a glob.
 const ENGINES: &str = "GPIJLNSERTM";
 const ENGINES_WITH_DELIMITER: &str = "GPIJ";
 
@@ -50,6 +51,7 @@ pub(crate) fn parse_word(word: &str) -> Word<'_> {
     let after = letters.as_str();
     if ENGINES_WITH_DELIMITER.contains(engine)
         && let Some(delimiter) = letters.next()
+        // A delimiter first: `G@@x` is a path with the delimiter `@`, as Salt's pattern reads it.
         && let Some(pattern) = letters.as_str().strip_prefix('@').filter(|pattern| !pattern.is_empty())
     {
         return Word { engine: Some(engine), delimiter: Some(delimiter), pattern };
@@ -90,6 +92,7 @@ pub(crate) struct Fault {
 /// Parses tokens as Python would.
 pub(crate) fn parse(tokens: Vec<Token>, side: Side) -> Result<Expression, Fault> {
     let (mut tokens, origins) = with_implied_and(tokens)?;
+    // Minions leave an open bracket to Python, which refuses the expression.
     if side == Side::Master {
         close_brackets(&mut tokens);
     }
@@ -109,8 +112,11 @@ fn with_implied_and(tokens: Vec<Token>) -> Result<(Vec<Token>, Vec<usize>), Faul
     for (place, token) in tokens.into_iter().enumerate() {
         let wrong = |reason| Err(Fault { reason, at: Some(place) });
         match (&token, out.last()) {
+            // Salt checks only the beginning of an expression and of a bracket; everything else is left to Python's
+            // parser.
             (Token::And | Token::Or | Token::Close, None) => return wrong("expression begins with an operator"),
             (Token::And | Token::Or, Some(Token::Open)) => return wrong("operator after an opening bracket"),
+            // `web* not web1` means `web* and not web1`.
             (Token::Not, Some(Token::Atom(_) | Token::Close | Token::Not)) => {
                 out.push(Token::And);
                 origins.push(place);
@@ -189,6 +195,7 @@ impl Parser {
         match (called, self.side) {
             (false, _) => Ok(first),
             (true, Side::Minion) => Ok(Expression::Call),
+            // On the master the words become sets, and a set cannot be called.
             (true, Side::Master) => Err("missing operator before a bracket"),
         }
     }
@@ -210,10 +217,12 @@ impl Parser {
 
     fn bracket(&mut self) -> Result<Expression, &'static str> {
         if self.take(Token::Close) {
+            // `False and ()` is valid Python; the operators of sets do not take a tuple.
             return if self.side == Side::Minion { Ok(Expression::Nothing) } else { Err("empty brackets") };
         }
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
+            // A bound of its own: the stack of a thread here is smaller than Python's limit would allow.
             return Err("brackets nest too deep");
         }
         let inside = self.or()?;
@@ -237,6 +246,7 @@ impl Expression {
             Expression::Not(inner) => Some(not(inner.evaluate(atom, not)?)),
             Expression::And(parts) => {
                 for part in parts {
+                    // Short-circuiting is visible: a call in a part that is not reached is no error in Python.
                     if !part.evaluate(atom, not)? {
                         return Some(false);
                     }

@@ -24,7 +24,7 @@ pub enum Error {
     UnknownEngine {
         /// The letter before the `@`.
         engine: char,
-        /// The word it stands in.
+        /// The word that contains it.
         word: String,
     },
     /// An unknown `tgt_type`.

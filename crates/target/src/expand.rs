@@ -82,6 +82,7 @@ impl<'a> Checker<'a> {
         greedy: bool,
     ) -> Result<Expected, Error> {
         if !self.data_cache && is_compound(kind) {
+            // Salt does not even parse a compound target then, so an invalid one reaches the minions too.
             return Ok(Expected { minions: accepted, missing: Vec::new() });
         }
         if kind == TargetType::List {
@@ -92,18 +93,23 @@ impl<'a> Checker<'a> {
             // Unlike on the minion a path without delimiter is no error here, it just matches nobody.
             Err(Error::NoDelimiter { .. }) if self.data_cache => return Ok(Expected::default()),
             Err(Error::NoDelimiter { .. } | Error::Ipcidr { .. }) if !self.data_cache => {
+                // Without cached data Salt does not look at the target, so it cannot find it invalid.
                 let minions = if greedy { accepted } else { Vec::new() };
                 return Ok(Expected { minions, missing: Vec::new() });
             }
             other => other?,
         };
         let expected = self.select(&compiled, accepted, greedy);
+        // After the selection: an exhausted budget makes any of its results doubtful.
         self.budget.check()?;
         Ok(expected)
     }
 
     fn select(&self, compiled: &Compiled, accepted: Vec<String>, greedy: bool) -> Expected {
+        // The mine also answers with data of minions whose keys are gone, as in Salt, but only for targets that look at
+        // data.
         let wants_strangers = !greedy && compiled.atoms.iter().any(Atom::needs_data);
+        // Built only when it is needed: with tens of thousands of keys it costs more than matching a glob.
         let known: HashSet<&str> = match wants_strangers || !compiled.named.is_empty() {
             true => accepted.iter().map(String::as_str).collect(),
             false => HashSet::new(),
@@ -162,6 +168,7 @@ impl Candidate<'_> {
         let budget = &self.checker.budget;
         match atom {
             Atom::Glob(glob) => self.accepted && glob.matches_within(self.id, budget),
+            // Every word costs something, or an expression of very many words would be free.
             Atom::List(ids) => budget.spend(STEPS_PER_MINION) && self.accepted && ids.contains(self.id),
             Atom::Pcre(regex) => self.accepted && regex.is_match_within(self.id, budget),
             Atom::Manager(pattern) => {
@@ -187,6 +194,7 @@ impl Candidate<'_> {
         match (self.greedy, self.checker.data_cache) {
             (true, false) => self.accepted,
             (false, false) => false,
+            // A minion without cached data is left out, except by address.
             (true, true) => self.accepted && (unknown_counts || matches()),
             (false, true) => matches(),
         }

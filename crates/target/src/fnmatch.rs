@@ -44,6 +44,7 @@ impl Glob {
         let mut place = 0;
         while place < letters.len() {
             let (step, next) = read_step(&letters, place);
+            // Stars in a row mean the same as one, and would multiply the backtracking.
             if step != Step::AnyText || steps.last() != Some(&Step::AnyText) {
                 steps.push(step);
             }
@@ -72,6 +73,7 @@ impl Glob {
         let mut steps = 0;
         loop {
             let wanted = self.steps.get(step);
+            // Counted here and taken out of the budget in portions, because that costs more than a step.
             steps += wanted.map_or(1, Step::cost);
             if steps >= STEPS_AT_ONCE && !budget.spend(std::mem::take(&mut steps)) {
                 return false;

@@ -27,6 +27,7 @@ impl Subnet {
         let base: IpAddr = base.parse().ok()?;
         let prefix = read_mask(mask, base)?;
         let network = Subnet::Network { base, prefix };
+        // `ipaddress.ip_network` refuses `10.0.0.1/8` in its strict mode, which Salt uses.
         (bits(base) & !mask_bits(base, prefix) == 0).then_some(network)
     }
 
@@ -39,6 +40,7 @@ impl Subnet {
                 let wanted = python_text(*wanted);
                 found.iter().any(|item| item.as_str() == Some(&wanted))
             }
+            // Python's `in` on a grain that is text looks for a part of it.
             (Subnet::Address(wanted), Some(Value::Str(found))) => found.contains(&python_text(*wanted)),
             (Subnet::Network { .. }, Some(Value::List(found))) => found.iter().any(|item| self.contains(item)),
             (Subnet::Network { .. }, Some(found)) => self.contains(found),
@@ -54,6 +56,7 @@ impl Subnet {
     /// An item that is not an address is in no network, and does not affect the others.
     fn contains(&self, item: &Value) -> bool {
         let Subnet::Network { base, prefix } = self else { return false };
+        // Link-local addresses carry the interface, `fe80::1%eth0`.
         let address = item.as_str().map(|text| text.split('%').next().unwrap_or(text));
         let Some(address) = address.and_then(|text| text.parse::<IpAddr>().ok()) else { return false };
         address.is_ipv4() == base.is_ipv4() && bits(address) & mask_bits(*base, *prefix) == bits(*base)
@@ -67,6 +70,7 @@ fn read_mask(mask: &str, base: IpAddr) -> Option<u32> {
         return mask.parse().ok().filter(|prefix| *prefix <= width);
     }
     let mask = u32::from(mask.parse::<Ipv4Addr>().ok().filter(|_| base.is_ipv4())?);
+    // A net mask has its ones on the left, a host mask on the right. Python takes both.
     if mask.leading_ones() + mask.trailing_zeros() == 32 {
         return Some(mask.leading_ones());
     }
@@ -82,6 +86,7 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 fn mask_bits(base: IpAddr, prefix: u32) -> u128 {
+    // Shifting by the full width would overflow, and `/0` means no bits at all.
     let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
     if base.is_ipv4() { mask & (u128::from(u32::MAX) << 96) } else { mask }
 }

@@ -41,12 +41,14 @@ fn expand(name: &str, groups: &Map, open: &mut Vec<String>, left: &mut usize) ->
         match nested_name(word) {
             Some(inner) => {
                 expanded = true;
+                // Salt logs an error for such a group and goes on without it.
                 out.extend(expand(inner, groups, open, left).unwrap_or_default());
             }
             None => out.push(word.clone()),
         }
     }
     open.pop();
+    // A group that names no other keeps its words without brackets, as in Salt.
     if !expanded && open.is_empty() {
         return Ok(plain_words(&words).unwrap_or(words));
     }
@@ -82,6 +84,8 @@ fn plain_words(words: &[String]) -> Option<Vec<String>> {
     if words.iter().any(special) {
         return None;
     }
+    // Any sign of an expression turns the whole list into one, joined with commas. That is of little use, but it is
+    // what Salt does.
     let regex = words.iter().any(|word| word.contains(['(', '[', '{', '\\', '?', '}', ']', ')']));
     let engine = if regex { "E@" } else { "L@" };
     Some(vec![format!("{engine}{}", words.join(","))])

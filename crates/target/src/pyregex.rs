@@ -74,9 +74,11 @@ impl PyRegex {
     /// Like `is_match`, for texts and patterns of strangers: no match once the budget is exhausted.
     pub(crate) fn is_match_within(&self, text: &str, budget: &Budget) -> bool {
         match &self.engine {
+            // Only a text with a final newline can tell the engines apart, so the slower one is rarely needed.
             Engine::Plain { has_dollar: true, .. } if text.ends_with('\n') => {
                 self.newline_engine().is_some_and(|regex| regex.is_match(text, budget))
             }
+            // The constant covers the call itself, so that many short texts are not free.
             Engine::Plain { regex, cost, .. } => budget.spend(cost * (text.len() as u64 + 8)) && regex.is_match(text),
             Engine::Fancy(regex) => regex.is_match(text, budget),
         }
@@ -135,6 +137,7 @@ impl RetriedPattern {
 
     fn is_match(&self, text: &str, budget: &Budget) -> bool {
         let length = text.len() as u64;
+        // The cost of the first attempt, whose limit is low.
         if !budget.spend(2_000 + 10 * length) {
             return false;
         }
@@ -185,6 +188,7 @@ fn plain(pattern: &str, budget: &Budget) -> Result<Result<(regex::Regex, u64), S
 
 fn anchored(translated: &Translated, anchor: Anchor) -> String {
     let Translated { flags, body, .. } = translated;
+    // The group keeps the anchor in front of all alternatives of `a|b`.
     let start = if anchor == Anchor::Start { "\\A" } else { "" };
     format!("{flags}{start}(?:{body})")
 }

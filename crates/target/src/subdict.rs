@@ -59,6 +59,7 @@ struct Tail {
 }
 
 /// The maximum number of keys. All ways to separate a path have to be kept.
+// The number of ways grows with the square of the parts, and real paths have fewer than ten.
 const PART_LIMIT: usize = 64;
 
 /// `*:` makes a pattern look into all entries of a map.
@@ -120,6 +121,7 @@ impl Search<'_> {
     /// Searches for the pattern in the value that the keys led to.
     fn below(&self, found: Place, tail: usize) -> bool {
         match found {
+            // An empty map matches nothing in Salt, not even `*`.
             Place::Map(map) => !map.is_empty() && self.in_map(map, tail),
             Place::Other(Value::List(members)) => members.iter().any(|member| {
                 member.as_map().is_some_and(|map| self.in_map(map, tail))
@@ -133,6 +135,7 @@ impl Search<'_> {
         let wildcard = self.tails[&tail].text.starts_with(WILDCARD);
         let tail = if wildcard { tail + WILDCARD.len() } else { tail };
         let Tail { text, pattern, arms } = &self.tails[&tail];
+        // The order is Salt's: the cheap comparisons come before the search below.
         text == "*"
             || map.contains_key(text)
             || map.keys().any(|key| pattern.matches(key, self.budget))
@@ -194,6 +197,7 @@ fn arms(text: &str, start: usize, delimiter: &str) -> Vec<Arm> {
     let places: Vec<usize> = text.match_indices(delimiter).map(|(place, _)| place).collect();
     let arm = |place: &usize| {
         let (keys, tail) = (&text[..*place], start + place + delimiter.len());
+        // With `*` as the only key, Salt searches with the whole expression, star included.
         if keys == "*" {
             return Arm { keys: Keys::Everything, tail: start };
         }
@@ -289,6 +293,7 @@ fn python_int(text: &str) -> Option<i64> {
     if !good || digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {
         return None;
     }
+    // A number of more than 64 bits is no index.
     text.replace('_', "").parse().ok()
 }
 

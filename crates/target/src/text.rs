@@ -38,6 +38,7 @@ pub fn list_match(target: &Value, id: &str) -> bool {
 ///
 /// An invalid regular expression is only a glob.
 pub fn expr_match(text: &str, expression: &str) -> bool {
+    // The glob first: most expressions are globs, and `*` alone is no valid regular expression.
     fnmatch(text, expression) || PyRegex::whole(expression).is_ok_and(|regex| regex.is_match(text))
 }
 
@@ -54,6 +55,7 @@ pub fn allowed_by_lists(text: &str, whitelist: &[String], blacklist: &[String]) 
 /// A list matches by its members (ignoring case), a map by having the key, a string as a glob.
 pub fn data_match(target: &str, get: impl FnOnce(&str) -> Option<Value>) -> bool {
     let mut parts = target.split(':');
+    // Further parts are ignored, as in Salt.
     let (Some(key), Some(pattern)) = (parts.next(), parts.next()) else { return false };
     match get(key) {
         Some(Value::List(members)) => {

@@ -13,13 +13,14 @@ pub(super) struct Translated {
     pub flags: String,
     /// The pattern without them.
     pub body: String,
-    /// Whether it needs the engine with look-around.
+    /// True if it needs the engine with look-around.
     pub fancy: bool,
-    /// Whether it has a `$` that is not a line end.
+    /// True if it has a `$` that is not a line end.
     pub has_dollar: bool,
 }
 
 /// How deep groups may nest.
+// The engines recurse over groups when they compile.
 const DEPTH_LIMIT: usize = 200;
 
 pub(super) fn translate(pattern: &str, mode: Mode) -> Result<Translated, String> {
@@ -50,6 +51,7 @@ impl Flags {
             'm' => self.multi_line = on,
             's' => self.dot_all = on,
             'x' => self.verbose = on,
+            // Unicode is the default for text in Python 3; the flag only undoes an `a` before it.
             'u' if on => self.ascii = false,
             'L' => return Err("bad inline flags: cannot use 'L' flag with a str pattern".into()),
             _ => return Err(format!("unknown flag {letter:?}")),
@@ -180,6 +182,7 @@ impl Reader {
     fn dollar(&mut self) {
         match (self.flags.multi_line, self.mode) {
             (true, _) => self.out.push('$'),
+            // Exact for texts without a final newline. `has_dollar` sends the others to the second engine.
             (false, Mode::Plain) => self.out.push_str("\\z"),
             (false, Mode::Fancy) => self.out.push_str("(?=\\n?\\z)"),
         }
@@ -192,6 +195,7 @@ impl Reader {
     fn repeat(&mut self, operator: &str) -> Result<(), String> {
         match self.last {
             Last::Nothing => return Err("nothing to repeat".into()),
+            // Rust would accept `a**`, Python refuses it.
             Last::Repeat => return Err("multiple repeat".into()),
             Last::Atom => {}
         }
@@ -384,6 +388,7 @@ impl Reader {
         let letter = self.next().ok_or("bad escape (end of pattern)")?;
         match letter {
             'A' => self.push_as("\\A", Last::Nothing),
+            // Python's `\Z` is the very end; in other dialects it may stand before a final newline.
             'Z' => self.push_as("\\z", Last::Nothing),
             'b' | 'B' => {
                 let text = format!("\\{letter}");
@@ -404,6 +409,7 @@ impl Reader {
     /// A reference such as `\1`, unless three octal digits make it a character.
     fn reference(&mut self, first: char) -> Result<(), String> {
         let octal = |letter: Option<char>| letter.is_some_and(|letter| ('0'..='7').contains(&letter));
+        // Python's rule: three octal digits are a character, fewer are a reference.
         if octal(Some(first)) && octal(self.peek(0)) && octal(self.peek(1)) {
             let letter = self.octal(first)?;
             self.literal(letter);
@@ -506,6 +512,7 @@ impl Reader {
             }
             Member::Letter(low) => Some(low),
         };
+        // A dash before the closing bracket is a literal one.
         let ranged = self.peek(0) == Some('-') && self.peek(1).is_some_and(|letter| letter != ']');
         match (low, ranged) {
             (None, true) => Err("bad character range".into()),
@@ -546,6 +553,7 @@ impl Reader {
             }));
         }
         Ok(Member::Letter(match letter {
+            // Inside a set `\b` is a backspace, not a word boundary.
             'b' => '\x08',
             '1'..='7' => self.octal(letter)?,
             _ => self.character(letter)?,
@@ -563,6 +571,8 @@ fn push_literal(out: &mut String, letter: char) {
     if letter.is_ascii_alphanumeric() || !letter.is_ascii() || letter == '_' {
         out.push(letter);
     } else {
+        // Every other ASCII character is escaped: some mean more to Rust than to Python, such as `&&` and `~~` in a
+        // set.
         out.push_str(&format!("\\x{:02x}", letter as u32));
     }
 }
