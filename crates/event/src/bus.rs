@@ -84,6 +84,7 @@ impl Bus {
     ///
     /// Never waits, because each reader has its own bounded queue. Fails only for a tag that nobody could parse.
     pub fn fire(&self, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
+        // Removed first: inserting an existing key would leave it in its old place.
         data.remove(STAMP);
         data.insert(STAMP, stamp(self.0.rt.now()));
         let event = Event::new(tag, data, self.0.max_size)?;
@@ -141,6 +142,7 @@ impl Bus {
     /// Adds a socket at which programs connect.
     pub(crate) fn add_socket(&self, socket: Weak<dyn AcceptWaiting>) {
         let mut sockets = self.0.sockets.write().unwrap_or_else(PoisonError::into_inner);
+        // A bus may outlive its sockets, when a daemon opens them again.
         sockets.retain(|socket| socket.strong_count() > 0);
         sockets.push(socket);
     }
@@ -171,11 +173,13 @@ impl Reader {
             return;
         }
         let mut queue = self.queue();
+        // Added before old events are shed, so that the newest one is never the one that goes.
         queue.bytes += self.weight(event);
         queue.events.push_back(event.clone());
         while queue.events.len() > self.limits.events || (queue.bytes > self.limits.bytes && queue.events.len() > 1) {
             self.shed(&mut queue);
         }
+        // Woken without the lock: the reader would only wait for it.
         drop(queue);
         self.wake.notify_one();
     }
@@ -190,6 +194,7 @@ impl Reader {
             }
             Lag::Close => {
                 self.closed.store(true, Ordering::Release);
+                // The queue is emptied at once. The reader will not read it, and the memory is needed.
                 self.shut.notify_one();
                 *queue = Queue { lost: queue.lost + queue.events.len() as u64, ..Queue::default() };
             }
@@ -221,6 +226,7 @@ impl Subscription {
             if let Some(event) = self.try_next() {
                 return Some(event);
             }
+            // After the queue: events from before the end are still returned.
             if self.is_closed() {
                 return None;
             }

@@ -39,6 +39,7 @@ impl Endpoints {
         Endpoints {
             publish: Endpoint::Path(sock_dir.join("master_event_pub.ipc")),
             pull: Endpoint::Path(sock_dir.join("master_event_pull.ipc")),
+            // Members of the master's group may listen to events, but only the master's own user may send any.
             publish_mode: 0o660,
         }
     }
@@ -46,6 +47,7 @@ impl Endpoints {
     /// The sockets of a minion, named with the first ten digits of the hash of its id: `hash_type`
     /// (sha256) in hexadecimal over the option `hash_id`, or `id` when there is none.
     pub fn minion(sock_dir: &Path, id_hash: &str) -> Self {
+        // Salt shortens the hash to keep the path below the limit of Unix sockets.
         let hash = id_hash.get(..10).unwrap_or(id_hash);
         Endpoints {
             publish: Endpoint::Path(sock_dir.join(format!("minion_event_{hash}_pub.ipc"))),
@@ -90,6 +92,7 @@ impl Peer {
     }
 
     fn tcp(stream: TcpStream) -> io::Result<Self> {
+        // Events are small, and waiting to fill a packet would delay each of them.
         stream.set_nodelay(true)?;
         Ok(Peer { stream: Box::new(stream), pid: None })
     }
@@ -168,6 +171,7 @@ impl ListeningSocket {
         match self {
             ListeningSocket::Unix { at_once, .. } => at_once.accept().map(|(stream, _)| Accepted::Unix(stream)),
             ListeningSocket::Tcp { at_once, .. } => at_once.accept().map(|(stream, _)| Accepted::Tcp(stream)),
+            // A simulated network has no backlog that could be emptied at once.
             ListeningSocket::Simulated(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
@@ -282,6 +286,7 @@ async fn refuse_living(path: &Path) -> io::Result<()> {
         Ok(file) if !file.file_type().is_socket() => {
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way"))
         }
+        // A file alone proves nothing: a killed daemon leaves it. Only a living one accepts.
         Ok(_) if UnixStream::connect(path).await.is_ok() => {
             Err(io::Error::new(io::ErrorKind::AddrInUse, "another process is listening on it"))
         }

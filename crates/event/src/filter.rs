@@ -112,6 +112,7 @@ impl Pattern {
             MatchType::Find => Pattern::Find(pattern.into()),
             MatchType::Fnmatch => Pattern::Fnmatch(Glob::new(pattern)),
             MatchType::Regex => {
+                // Salt puts the anchor in front without a group: in `a|b` only the first branch is anchored.
                 let regex = PyRegex::search(&format!("^{pattern}")).map_err(|error| InvalidPattern::Regex {
                     pattern: pattern.to_owned(),
                     reason: error.to_string(),

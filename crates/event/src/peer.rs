@@ -4,8 +4,8 @@
 //! identifies itself: a listening client sends nothing, a server's pull socket answers nothing, and no sequence of bytes is valid
 //! for both, because one reads the first four bytes as a length and the other expects a map there. But on a Unix socket the
 //! kernel names the process at the other end, and `/proc` shows which interpreter a Python process runs, so the release of Salt
-//! that is installed for it can be looked up. Where that is not possible (`ipc_mode: tcp`, a process of another user in an
-//! unusual bind_atomically), the form that most releases read is used.
+//! that is installed for it can be looked up. Where that is not possible (`ipc_mode: tcp`, a process of another user in
+//! an unusual place), the form that most releases read is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,7 @@ pub struct Release {
 impl Release {
     /// Returns the form that its programs read from a publish socket.
     pub fn listens_for(self) -> Form {
+        // Only this line changed its publish socket; see the table in [`wire::ipc`].
         if self.line == 3006 && self.minor >= 26 { Form::LengthPrefix } else { Form::Bare }
     }
 
@@ -118,6 +119,7 @@ impl Release {
 /// Looks up the release of a process, on a blocking thread because it reads directories.
 async fn release_of(pid: Option<i32>) -> Option<Release> {
     let pid = pid?;
+    // This process is not Python. Reading its own files would only cost time.
     if pid.cast_unsigned() == std::process::id() {
         return None;
     }
@@ -145,6 +147,7 @@ fn by_program(process: &Path) -> Option<Release> {
 
 /// Returns the release of Salt that is installed for a Python interpreter.
 fn installed_for(interpreter: &Path) -> Option<Release> {
+    // A program that is not Python may have directories with a Salt in it beside it.
     interpreter.file_name()?.to_str()?.starts_with("python").then_some(())?;
     site_directories(interpreter.parent()?.parent()?).iter().find_map(|site| release_in(site))
 }
@@ -175,6 +178,7 @@ fn by_maps(process: &Path) -> Option<Release> {
 
 /// Returns the release of Salt that is installed in a directory of Python packages.
 fn release_in(site: &Path) -> Option<Release> {
+    // The file of a packaged Salt is more precise than the name of the distribution's metadata.
     if let Ok(version) = fs::read_to_string(site.join("salt/_version.txt")) {
         return Release::parse(&version);
     }
@@ -196,6 +200,7 @@ mod tests {
         {
             assert_eq!(Release::parse(text), Some(Release { line, minor }), "{text}");
         }
+        // Releases before 3000 had dates for names and are not supported.
         assert_eq!(Release::parse("2019.2.8"), None);
         assert_eq!(Release::parse("dev"), None);
     }

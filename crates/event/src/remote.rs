@@ -103,6 +103,7 @@ impl Remote {
         let event = Event::new(tag, data, self.max_size)?;
         if let Some(pull) = self.pull.take() {
             // The daemon may have restarted since the last event.
+            // A write into a closed connection fails at once on a Unix socket, so nothing is lost by trying.
             if self.send(pull, &event).await.is_ok() {
                 return Ok(());
             }
@@ -120,6 +121,7 @@ impl Remote {
 
     async fn send(&mut self, mut pull: Pull, event: &Event) -> io::Result<()> {
         pull.stream.write_all(&event.frame(pull.form)).await?;
+        // The connection is put back only after a complete frame: half of one would spoil all that follow.
         pull.stream.flush().await?;
         self.pull = Some(pull);
         Ok(())

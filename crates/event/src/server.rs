@@ -23,7 +23,7 @@ use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Su
 /// How many frames are written with one call.
 const BATCH: usize = 64;
 
-/// The minimum limit of a frame on the pull socket, because programs may have a larger `max_event_size` than we.
+/// The minimum limit of a frame on the pull socket. Programs may have a larger `max_event_size` than the daemon.
 const MIN_FRAME_LIMIT: usize = 16 << 20;
 
 /// Options of a served bus.
@@ -63,6 +63,7 @@ pub struct Server {
 /// [`ServeOptions::write_buffer`] unread is disconnected. Events that are sent to the pull socket, in the form of any release,
 /// are fired as they are; a connection that sends anything else is closed with a warning.
 pub async fn serve(bus: &Bus, endpoints: &Endpoints, options: ServeOptions) -> Result<Server, ServeError> {
+    // The pull socket first: a program that can listen must be able to send as well.
     let pull = open(bus, &endpoints.pull, 0o600).await?;
     let publish = open(bus, &endpoints.publish, endpoints.publish_mode).await?;
     let listeners = Listeners { bus: bus.clone(), options, endpoint: Arc::new(endpoints.publish.clone()) };
@@ -190,6 +191,7 @@ impl Listeners {
     /// detected.
     fn attend(self, accepted: Accepted) -> impl Future<Output = ()> + Send + 'static {
         let bytes = if self.options.write_buffer == 0 { 64 << 20 } else { self.options.write_buffer };
+        // A gap in the events would go unnoticed by the program, a closed connection does not.
         let limits = Limits { events: usize::MAX, bytes, lag: Lag::Close };
         let events = self.bus.subscribe_within(Filter::all(), limits);
         async move {
@@ -198,6 +200,7 @@ impl Listeners {
             let (read, write) = tokio::io::split(peer.stream);
             tokio::select! {
                 biased;
+                // Reading is the only way to notice that a program has left while there is nothing to write.
                 () = until_gone(read) => {}
                 () = self.send_all(events, write, manner, peer.pid) => {}
             }
@@ -248,6 +251,7 @@ async fn write_frames(stream: &mut WriteHalf<BoxStream>, mut frames: Vec<Bytes>)
     let mut first = 0;
     while first < frames.len() {
         let slices: Vec<IoSlice<'_>> = frames[first..].iter().map(|frame| IoSlice::new(frame)).collect();
+        // One system call for many frames; it may stop in the middle of any of them.
         let mut written = stream.write_vectored(&slices).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());

@@ -49,6 +49,7 @@ impl Event {
         if event.tag.is_empty() {
             return Err(EventError::EmptyTag);
         }
+        // The bytes of the sender are passed on unchanged, and not packed once more.
         let packed = OnceLock::from(Packed::new(bytes));
         Ok(Event(Arc::new(Shared { event, max_size: usize::MAX, packed })))
     }
@@ -74,6 +75,7 @@ impl Event {
         let frame = &self.packed().frame;
         match form {
             Form::LengthPrefix => frame.clone(),
+            // Without the four bytes of the length; both forms share the memory.
             Form::Bare => frame.slice(4..),
         }
     }
