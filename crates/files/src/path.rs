@@ -13,6 +13,7 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
             Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
                 out.pop();
             }
+            // The parent of the root is the root.
             Component::ParentDir if out.has_root() => {}
             other => out.push(other),
         }
@@ -24,6 +25,7 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     let path = normalise(path);
     for place in path.ancestors() {
+        // From the longest ancestor down: the file itself need not exist yet.
         if let Ok(real) = place.canonicalize() {
             let rest = path.strip_prefix(place).unwrap_or(Path::new(""));
             return if rest.as_os_str().is_empty() { real } else { real.join(rest) };

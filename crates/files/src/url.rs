@@ -15,6 +15,7 @@ pub const SCHEME: &str = "salt://";
 pub fn parse(url: &str) -> Option<(&str, Option<&str>)> {
     let resource = url.strip_prefix(SCHEME)?;
     let (path, env) = match (resource.split_once("?env="), resource.split_once("?saltenv=")) {
+        // `env` was the name of `saltenv` in old releases. Salt cuts it off and ignores the value.
         (Some((path, _)), _) => (path, None),
         (None, Some((path, env))) => (path, Some(env)),
         (None, None) => (resource, None),
@@ -24,6 +25,7 @@ pub fn parse(url: &str) -> Option<(&str, Option<&str>)> {
 
 /// Builds a file server URL.
 pub fn create(path: &str, saltenv: Option<&str>) -> String {
+    // Salt does this on every platform, not only for Windows.
     let path = path.replace('\\', "/");
     match saltenv.filter(|env| !env.is_empty()) {
         Some(env) => format!("{SCHEME}{path}?saltenv={env}"),

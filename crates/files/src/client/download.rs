@@ -54,6 +54,8 @@ impl Target {
         let directory = self.path().parent().unwrap_or(Path::new("/"));
         match self {
             Target::Cache(path) => {
+                // A path that was a directory in the last version of the tree may be a file now, and the other way
+                // round.
                 make_room(directory, path)?;
                 private_directories(directory)?;
             }
@@ -67,6 +69,8 @@ impl Target {
     fn open(&self) -> Result<Output> {
         match self {
             Target::Place(path) => {
+                // Not through a temporary file: a new inode would lose the owner and mode of a file that the operator
+                // chose.
                 let file = File::create(path).map_err(Error::io("write", path))?;
                 Ok(Output { file: Arc::new(file), temporary: None })
             }
@@ -75,6 +79,7 @@ impl Target {
                 let temporary = NamedTempFile::new_in(directory).map_err(Error::io("write", path))?;
                 // A cached file keeps its mode, but is closed to other users.
                 let mode = std::fs::metadata(path).map_or(0o640, |state| state.permissions().mode());
+                // Files of a state tree often contain secrets.
                 let permissions = std::fs::Permissions::from_mode(mode & 0o750);
                 temporary.as_file().set_permissions(permissions).map_err(Error::io("write", path))?;
                 let file = temporary.as_file().try_clone().map_err(Error::io("write", path))?;
@@ -111,6 +116,7 @@ impl FileClient {
 
     async fn download_once(&self, wanted: &FileRequest<'_>, target: &Target) -> Result<()> {
         let output = target.open()?;
+        // Alone: only its length shows which offsets the others have. Salt's masters do not tell their chunk size.
         let first = self.piece(wanted, 0).await?;
         let size = first.len() as u64;
         write(&output, target, first, 0).await?;
@@ -131,6 +137,7 @@ impl FileClient {
     async fn many(&self, wanted: &FileRequest<'_>, target: &Target, output: &Output, size: u64) -> Result<(u64, bool)> {
         let total = wanted.size.unwrap_or(size);
         let offsets = (1..).map(|number| number * size).take_while(|offset| *offset < total);
+        // `buffered` keeps the order, so the end of the file is noticed at the right chunk.
         let mut pieces = stream::iter(offsets.map(|offset| self.piece(wanted, offset))).buffered(IN_FLIGHT);
         let mut done = size;
         while let Some(piece) = pieces.try_next().await? {
@@ -164,6 +171,7 @@ impl FileClient {
             let answer = self.ask_piece(wanted, offset).await?;
             match FileChunk::from_raw(answer).map_err(|error| error.to_string()).and_then(unpack) {
                 Ok(data) => return Ok(data),
+                // Salt's client retries malformed answers three times.
                 Err(reason) if tries < ATTEMPTS => {
                     tracing::warn!("Data transport is broken, got: {reason}, attempt {tries} of 3");
                 }
@@ -175,6 +183,7 @@ impl FileClient {
     async fn ask_piece(&self, wanted: &FileRequest<'_>, offset: u64) -> Result<Value> {
         let mut load = map! { "path" => wanted.name, "saltenv" => wanted.env, "cmd" => "_serve_file", "loc" => offset };
         if let Some(level) = wanted.gzip {
+            // Last, where Salt's client puts it.
             load.insert("gzip", level);
         }
         let answer = self.remote.call(load, Reply::Raw).await;
@@ -195,6 +204,7 @@ fn unpack(chunk: FileChunk) -> std::result::Result<Bytes, String> {
         return Ok(chunk.data);
     }
     let mut plain = Vec::with_capacity(chunk.data.len() * 3);
+    // A small compressed chunk can unpack to gigabytes.
     let mut reader = MultiGzDecoder::new(&chunk.data[..]).take(MAX_CHUNK + 1);
     reader.read_to_end(&mut plain).map_err(|error| error.to_string())?;
     if plain.len() as u64 > MAX_CHUNK { Err("the piece is too large".into()) } else { Ok(plain.into()) }

@@ -17,7 +17,7 @@ const FILES_AT_ONCE: usize = 4;
 pub struct CachedDir {
     /// The environment.
     pub saltenv: String,
-    /// Whether to make empty directories too.
+    /// Make empty directories too.
     pub include_empty: bool,
     /// Only files that match a glob, or a regular expression after `E@`.
     pub include: Option<String>,
@@ -85,9 +85,11 @@ impl FileClient {
     /// Downloads the files of a directory into the cache and returns their paths.
     pub async fn cache_dir(&self, address_of_dir: &str, how: &CachedDir) -> Result<Vec<PathBuf>> {
         let (directory, env) = self.salt_path(address_of_dir, &how.saltenv)?;
+        // With the slash, or `salt://a` would also cache `ab/x`.
         let prefix = format!("{}/", directory.trim_end_matches('/'));
         tracing::info!("Caching directory '{prefix}' for environment '{env}'");
         let mut files = self.file_list(&env, &prefix).await?;
+        // The server's filter is a text prefix without the slash, so the list is filtered once more.
         files.retain(|file| file.starts_with(&prefix) && is_chosen(file, how));
         let addresses: Vec<String> = files.iter().map(|file| address(file)).collect();
         let (env, other) = (env.as_str(), how.cachedir.as_deref());
@@ -109,6 +111,7 @@ impl FileClient {
         let dest = how.dest.clone().unwrap_or_default();
         let place = |name: &str| format!("{dest}/{}", name[cut..].trim_start_matches('/'));
         let inside =
+            // The names come from a server and become paths below `dest`.
             |names: Vec<String>| names.into_iter().filter(|name| path::is_plain(name) && name.starts_with(&below));
         let files: Vec<String> = inside(self.file_list(&env, directory).await?).collect();
         let fetches = files.into_iter().map(|file| {
@@ -171,6 +174,7 @@ fn texts(list: Value) -> Vec<String> {
 /// Salt's rule for `include_pat` and `exclude_pat`: a file must be included, if anything is, and must not be excluded.
 fn is_chosen(file: &str, how: &CachedDir) -> bool {
     let matches = |pattern: &String| match pattern.strip_prefix("E@") {
+        // An invalid expression chooses nothing.
         Some(regex) => PyRegex::search(regex).is_ok_and(|regex| regex.is_match(file)),
         None => fnmatch(file, pattern),
     };
@@ -183,6 +187,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     for name in store::disk::names(directory).unwrap_or_default() {
         let full = directory.join(name);
         match full.symlink_metadata() {
+            // `symlink_metadata`: links to directories are listed, not followed, so circles end.
             Ok(state) if state.is_dir() => collect(&full, files),
             Ok(_) => files.push(full),
             Err(_) => {}

@@ -32,7 +32,7 @@ pub struct FileClient {
 pub struct GetFile {
     /// The destination; `None` for the cache. A directory, or a path that ends in `/`, gets the file's name appended.
     pub dest: Option<String>,
-    /// Whether to make missing directories of `dest`.
+    /// Make missing directories of `dest`.
     pub makedirs: bool,
     /// The environment; one in the URL takes precedence.
     pub saltenv: String,
@@ -93,6 +93,7 @@ impl FileClient {
             return Ok(None);
         };
         let target = self.target(&name, &env, how)?;
+        // Before the directories are made: most files are unchanged at each state run.
         if self.is_same(target.path(), &remote, (&name, &env)).await? {
             return Ok(Some(target.path().to_owned()));
         }
@@ -165,6 +166,7 @@ impl FileClient {
             None => (address, saltenv),
         };
         let plain = name.trim_start_matches(['|', '/']);
+        // Downloaded files come before cached local ones, as in Salt.
         let places = [self.files(env, None).join(plain), self.cachedir.join("localfiles").join(plain)];
         if let Some(found) = places.iter().find(|place| path::is_plain(plain) && place.exists()) {
             let found = found.to_string_lossy();
@@ -228,9 +230,11 @@ impl FileClient {
         }
         let environment = path::join(&self.base(cachedir).join("extrn_files"), env).ok()?;
         let root = if host.is_empty() { environment } else { path::join(&environment, &host).ok()? };
+        // A path with `..` in a web address must not lead out of the cache.
         if !path::is_inside(&root, &root.join(file.trim_start_matches('/')), true) {
             return None;
         }
+        // Query strings can be long; Salt hashes the name in the same case.
         if file.len() > LONGEST {
             file = HashType::Sha256.hex(file.as_bytes());
         }
@@ -269,11 +273,13 @@ impl FileClient {
     /// Compares the local file with the server's: by size, then by the type of hash that the server uses.
     async fn is_same(&self, place: &Path, remote: &RemoteFile, (name, env): (&str, &str)) -> Result<bool> {
         let size = std::fs::metadata(place).ok().filter(|state| state.is_file()).map(|state| state.len());
+        // Different sizes settle it without a hash on either side.
         if size.is_none() || remote.size.is_some_and(|wanted| Some(wanted) != size) {
             return Ok(false);
         }
         let answer = self.ask(map! { "cmd" => "_file_hash", "path" => name, "saltenv" => env }, name).await?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        // The server's type of hash, not the minion's: Salt's client downloads the file again if the two differ.
         let Some(kind) = text("hash_type").and_then(|kind| kind.parse::<HashType>().ok()) else { return Ok(false) };
         let place = place.to_owned();
         let hash = blocking(move || Ok(store::disk::hash_file(&place, kind)?)).await?;
@@ -289,6 +295,7 @@ impl FileClient {
         let (file, mut offset) = (Arc::new(file), 0);
         loop {
             let data = download::read_piece(&file, push, offset).await?;
+            // An empty file still needs one message, or it would not be created.
             if data.is_empty() && offset > 0 {
                 return Ok(true);
             }
@@ -314,6 +321,7 @@ fn local_path(address: &str) -> Result<Option<PathBuf>> {
     match parts.scheme.map(str::to_ascii_lowercase).as_deref() {
         Some("salt") => Ok(None),
         None | Some("file") => {
+            // In `file://a/b` the parser sees a host. Joined again, it is a relative path, which is refused below.
             let path = format!("{}{}", parts.host, parts.path);
             let path = path.trim_end_matches('/');
             if path.starts_with('/') { Ok(Some(path.into())) } else { Err(Error::NotAbsolute(path.to_owned())) }
@@ -327,6 +335,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
     match rt::brief(work).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
+            // A bug stays a panic. It is not turned into an error that looks like a failure of the disk.
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(Error::NotSupported(format!("working while the program ends ({error})"))),
         },

@@ -34,6 +34,7 @@ impl Remote for LocalRemote {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
             let answer = rt::brief(move || {
+                // Without a master nobody else updates the repositories.
                 server.fetch_due();
                 server.request(&load)
             })

@@ -86,6 +86,7 @@ pub(super) fn open(
     let mut backends: Vec<Backend> = Vec::new();
     let mut seen = BTreeSet::new();
     for name in settings.fileserver_backend.iter().map(|name| full_name(name)) {
+        // `git` and `gitfs` in one list are the same backend.
         if !seen.insert(name.to_owned()) {
             continue;
         }
@@ -94,6 +95,8 @@ pub(super) fn open(
             roots::NAME => backends.push(Backend::Roots(RootsFs::new(settings, ignored, cachedir)?)),
             gitfs::NAME => match GitFs::new(settings, options, cachedir) {
                 Ok(git) => backends.push(Backend::Git(git)),
+                // Salt's option to start with a broken backend. By default a master must not silently serve fewer
+                // files.
                 Err(error) if options.get("fileserver_verify_config").is_some_and(|verify| !verify.truthy()) => {
                     tracing::error!("{error}");
                 }
@@ -120,6 +123,7 @@ impl FileServer {
     pub fn choose(&self, names: &[String]) -> Chosen {
         let names: Vec<&str> = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
         let position = |name: &str| self.backends.iter().position(|backend| backend.name() == full_name(name));
+        // Also true for no names at all: then nothing is removed.
         if names.iter().all(|name| name.starts_with('-')) {
             let removed: Vec<_> = names.iter().filter_map(|name| position(&name[1..])).collect();
             let Chosen(mut all) = self.all();
@@ -148,6 +152,7 @@ impl FileServer {
         let Some((_, first)) = backends.next() else { return Ok(Lists::default()) };
         let mut lists = first.lists(env)?;
         for (_, backend) in backends {
+            // Lists are merged, while a single file comes from the first backend that has it.
             lists.add(backend.lists(env)?);
         }
         Ok(lists)
@@ -229,6 +234,7 @@ impl FileServer {
 
 fn said(what: &str, done: Vec<String>, errors: Vec<String>) -> Map {
     let mut answer = map! { what => done, "errors" => errors };
+    // Salt's runners show only what is not empty.
     answer.retain(|_, said| said.truthy());
     answer
 }

@@ -72,6 +72,7 @@ pub(crate) fn stat(path: &Path) -> Result<Value> {
 
 /// Returns the hash of a file on disk, which is cached until its modification time changes.
 pub(super) fn cached_hash(cache: &FileServerCache, found: &Found, hash: HashType) -> Result<String> {
+    // The cache is keyed by the path in the environment, which two directories may share.
     if matches!(found.source, Source::Disk { by_index: true }) {
         return Ok(store::disk::hash_file(&found.path, hash)?);
     }
@@ -82,6 +83,7 @@ pub(super) fn cached_hash(cache: &FileServerCache, found: &Found, hash: HashType
     }
     let sum = store::disk::hash_file(&found.path, hash)?;
     if let Err(error) = cache.store_hash(&file, &sum) {
+        // A full disk must not keep files from being served.
         tracing::warn!("{error}");
     }
     Ok(sum)
@@ -118,6 +120,7 @@ impl<'a> RequestedPath<'a> {
 
     /// Returns whether the path may be looked up at all.
     pub fn is_sane(&self) -> bool {
+        // Salt's test on the text. What passes it is still checked against its directory.
         !(self.path.starts_with('/') || self.path.contains("../") || self.path.contains('\0'))
     }
 }

@@ -85,6 +85,7 @@ impl GitFs {
         let repository = &self.group.repositories()[number];
         let snapshot = repository.snapshot();
         let mut view = self.views[number].lock().unwrap_or_else(PoisonError::into_inner);
+        // A remote without references yet has no environments, and is looked at again.
         if !Arc::ptr_eq(&view.snapshot, &snapshot) || view.envs.is_empty() {
             view.envs = Arc::new(repository.remote.envs(snapshot.names()));
             view.snapshot = Arc::clone(&snapshot);
@@ -94,7 +95,9 @@ impl GitFs {
 
     /// Returns each remote's tree for an environment, in the order of the remotes, each from one snapshot.
     fn trees(&self, env: &str) -> Result<Vec<Served<'_>>> {
+        // All snapshots are taken first: a fetch in between must not mix two states.
         let views: Vec<_> = (0..self.views.len()).map(|number| self.view(number)).collect();
+        // An environment may also be a commit, which no list of branches contains.
         let known = git::is_hex(env) || views.iter().any(|(_, envs)| envs.contains(env));
         let mut trees = Vec::new();
         for (repository, (snapshot, _)) in self.group.repositories().iter().zip(&views) {
@@ -128,6 +131,7 @@ impl GitFs {
         let hash = store::disk::hash_file(&found.path, self.hash)?;
         let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
         if hashes.len() >= MAX_HASHES {
+            // Contents never change, so the only reason to forget a hash is memory.
             hashes.clear();
         }
         hashes.insert(oid.clone(), hash.clone());
@@ -138,6 +142,7 @@ impl GitFs {
     pub fn lists(&self, env: &str) -> Result<Lists> {
         let trees = self.trees(env)?;
         let made_of: Vec<Listed> = trees.iter().map(|(_, tree)| Some(tree.as_ref()?.oid.clone())).collect();
+        // Not cached: a minion can ask for any number of environments that do not exist.
         if made_of.iter().all(Option::is_none) {
             return Ok(Lists::default());
         }
@@ -188,6 +193,7 @@ impl GitFs {
             return;
         }
         *swept = Some(Instant::now());
+        // Removing files may take long, and others only need the time.
         drop(swept);
         self.blobs.remove_old(&Default::default(), UNUSED);
     }

@@ -69,6 +69,7 @@ impl Inbox {
     }
 
     fn target(&self, piece: &Piece) -> Option<PathBuf> {
+        // The first part of an absolute path is empty.
         let relative = piece.path.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/");
         let base = self.cachedir.join("minions").join(piece.id.as_str()).join("files");
         let target = path::join(&base, &relative).ok()?;

@@ -50,6 +50,7 @@ impl Lists {
         self.dirs.extend(other.dirs);
         self.empty_dirs.extend(other.empty_dirs);
         for (link, target) in other.links {
+            // The first backend wins, as for the file itself.
             self.links.entry(link).or_insert(target);
         }
     }

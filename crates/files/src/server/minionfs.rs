@@ -70,6 +70,7 @@ impl MinionFs {
 
     /// Finds a pushed file by `<mountpoint>/<minion>/<path>`. Top files are never served.
     pub fn find(&self, path: &str, env: &str) -> Option<Found> {
+        // A pushed top file would let one minion assign states to all.
         if env != self.env || path.rsplit('/').next() == Some("top.sls") {
             return None;
         }
@@ -79,6 +80,7 @@ impl MinionFs {
         };
         let below = below.trim_start_matches('/');
         let (minion, pushed) = below.split_once('/')?;
+        // Checked as text first, because the name becomes part of a path.
         if !path::is_plain(minion) || !self.is_exposed(minion) {
             return None;
         }

@@ -49,6 +49,7 @@ impl Reads {
     /// Returns the content of a reader that requests a chunk after the first.
     pub fn resume(&self, reader: &Reader, offset: u64) -> Option<Content> {
         let readings = self.open.get(reader)?;
+        // A reader in good order comes first. A repeated chunk, whose answer was lost, is the exception.
         let next = readings.iter().find(|reading| reading.next == offset);
         let found = next.or_else(|| readings.iter().find(|reading| reading.last == offset));
         found.map(|reading| reading.content.clone())
@@ -92,6 +93,7 @@ impl Reads {
         let mut ages: Vec<Instant> = self.open.values().flatten().map(|reading| reading.since).collect();
         ages.sort_unstable();
         let patient = now.checked_sub(READER_TIMEOUT);
+        // At least a quarter goes, so that this is not done at each request once the bound is reached.
         let limit = ages[ages.len() / 4].max(patient.unwrap_or(ages[0]));
         self.open.retain(|_, readings| {
             readings.retain(|reading| reading.since > limit);

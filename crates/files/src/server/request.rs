@@ -42,6 +42,7 @@ impl FileServer {
                 let hash = map! { "hash_type" => self.hash_type(), "hsum" => hash };
                 Ok((hash.into(), found.stat().unwrap_or_default()))
             }
+            // Salt answers a file that vanished in between like this, not with an error.
             Err(crate::Error::Store(error)) if error.is_not_found() => Ok((Map::new().into(), Value::Null)),
             Err(error) => Err(error),
         }
@@ -80,6 +81,7 @@ impl FileServer {
 }
 
 fn path(load: &Map) -> Option<String> {
+    // Numbers are valid names of files, and YAML does not quote them.
     load.get("path").map(Value::to_string).filter(|path| !path.is_empty())
 }
 

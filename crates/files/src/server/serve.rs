@@ -45,11 +45,12 @@ pub struct Chunk {
 impl FileServer {
     /// Returns a chunk of a file, of at most `file_buffer_size`. For a missing file it returns an empty chunk without a path.
     ///
+    /// # Errors
     /// If the file cannot be read.
-    /// When the file cannot be read.
     pub fn serve(&self, wanted: &ChunkRequest) -> Result<Chunk> {
         let Some(content) = self.content(wanted)? else { return Ok(Chunk::default()) };
         let data = self.read(&content.content.path, wanted.offset)?;
+        // Files on disk are read as they are at each request, as in Salt.
         if let (Some(reader), true) = (reader(wanted), content.is_git) {
             let (len, now) = (data.len() as u64, Instant::now());
             self.reads().note(reader, &content.content, wanted.offset, len, now);
@@ -66,6 +67,7 @@ impl FileServer {
         if wanted.offset != 0
             && let Some(reader) = reader(wanted)
             && let Some(content) = self.reads().resume(&reader, wanted.offset)
+            // The content may have been removed as unused while the reader paused.
             && content.path.exists()
         {
             return Ok(Some(Opened { content, is_git: true }));
@@ -88,6 +90,7 @@ impl FileServer {
     /// Returns the number of bytes to read, to allocate the right size at once.
     fn piece_size(&self, file: &File, offset: u64) -> usize {
         let rest = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(offset));
+        // One more byte, so that reading to the end needs no second allocation to find it.
         usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffer_size) + 1
     }
 }

@@ -20,7 +20,7 @@ static FETCHED: Mutex<BTreeMap<PathBuf, Instant>> = Mutex::new(BTreeMap::new());
 pub struct Updated {
     /// The backend.
     pub backend: &'static str,
-    /// Whether anything changed.
+    /// True if anything changed.
     pub changed: bool,
     /// The data of the event.
     pub event: Map,

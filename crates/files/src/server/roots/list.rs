@@ -48,6 +48,7 @@ impl Walk<'_> {
     fn directory(&mut self, directory: &Path, prefix: &str) {
         let Ok(state) = std::fs::metadata(directory) else { return };
         let identity = (state.dev(), state.ino());
+        // A link to a directory above would be walked for ever. Siblings may be visited twice.
         if self.open.contains(&identity) {
             return;
         }

@@ -59,6 +59,7 @@ impl RootsFs {
 
     /// Finds a file: in the first directory of the environment that has it, or in the one with a number.
     pub fn find(&self, path: &str, env: &str, index: Option<Option<usize>>) -> Option<Found> {
+        // `a/./b` and `a//b` find the file in Salt too, and are answered with the plain path.
         let relative = path::normalise(Path::new(path));
         let directories = self.directories(env);
         let candidates = match index {
@@ -95,6 +96,7 @@ impl RootsFs {
     /// Returns the file, if the directory has it and may serve it.
     fn file_in(&self, directory: &Path, relative: &Path) -> Option<PathBuf> {
         let full = directory.join(relative);
+        // With links followed, a link may lead out on purpose, so only the text is checked.
         let inside = path::is_inside(directory, &full, !self.follow_links);
         (inside && full.is_file() && !self.ignored.is_ignored(&full.to_string_lossy())).then_some(full)
     }

@@ -83,6 +83,7 @@ impl RootsFs {
     fn forget_hashes_in(&self, directory: &Path, env: &str, prefix: &str) {
         let names = store::disk::text_names(directory).unwrap_or_default();
         if names.is_empty() {
+            // Fails if another master has just stored a hash there, which is fine.
             let _ = std::fs::remove_dir(directory);
         }
         for name in names {
@@ -90,6 +91,7 @@ impl RootsFs {
             if full.is_dir() {
                 self.forget_hashes_in(&full, env, &format!("{prefix}{name}/"));
             } else if let Some((file, _)) = name.rsplit_once(".hash.")
+                // The name is split from the right: a file may itself be called `x.hash.y`.
                 && self.find(&format!("{prefix}{file}"), env, None).is_none()
             {
                 let _ = store::disk::remove(&full);
