@@ -31,8 +31,10 @@ impl Blobs {
     /// # Errors
     /// If the repository cannot be read or the disk fails.
     pub fn file(&self, repository: &Repository, oid: &Oid) -> Result<PathBuf> {
+        // A subdirectory per first byte, as git itself does: no directory becomes huge.
         let path = self.directory.join(&oid.as_str()[..2]).join(&oid.as_str()[2..]);
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(oid);
+        // Hashed once per process. The file is not synced when it is written, so after a power failure it may be cut.
         if seen && path.exists() || !seen && is_whole(&path, oid) {
             self.see(oid);
             return Ok(path);
@@ -55,6 +57,7 @@ impl Blobs {
         store::disk::make_directories(directory).map_err(Error::io("make", directory))?;
         let mut file =
             tempfile::Builder::new().prefix(".tmp").tempfile_in(directory).map_err(Error::io("write", path))?;
+        // Under a temporary name: another master that shares the directory must not serve half of it.
         repository.copy(oid, file.as_file_mut())?;
         file.persist(path).map_err(|error| Error::io("write", path)(error.error))?;
         Ok(())
@@ -68,6 +71,8 @@ impl Blobs {
             for name in store::disk::text_names(&directory).unwrap_or_default() {
                 let path = directory.join(&name);
                 let used =
+                    // The later of both times. Many file systems are mounted so that reading does not update the access
+                    // time.
                     std::fs::metadata(&path).ok().and_then(|state| state.accessed().ok().max(state.modified().ok()));
                 let old = used.and_then(|time| now.duration_since(time).ok()).is_some_and(|old| old > age);
                 let kept = Oid::new(&format!("{group}{name}")).is_some_and(|oid| keep.contains(&oid));

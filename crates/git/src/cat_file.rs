@@ -22,6 +22,7 @@ pub(crate) struct CatFile {
 impl CatFile {
     pub fn start(repository: &Path) -> Result<Self> {
         let mut command = command(repository);
+        // Nobody reads it, and a full pipe would block the program.
         command.args(["cat-file", "--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(Error::io("start git for", repository))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -41,9 +42,11 @@ impl CatFile {
         let input = self.input.as_mut().expect("it is closed only at the end");
         input.write_all(format!("{name}\n").as_bytes()).map_err(Error::io("ask git about", path))?;
         let mut head = Vec::new();
+        // A header has a few dozen bytes. The bound protects against a program that is not git.
         self.output.by_ref().take(4096).read_until(b'\n', &mut head).map_err(Error::io("read objects of", path))?;
         let head = String::from_utf8_lossy(&head);
         let damaged = || Error::Damaged { path: path.clone(), reason: format!("no answer about object {name}") };
+        // From the right: a name that does not exist is repeated in the answer, with whatever it contains.
         let mut words = head.strip_suffix('\n').ok_or_else(damaged)?.rsplitn(3, ' ');
         let (Some(size), Some(kind)) = (words.next(), words.next()) else { return Err(damaged()) };
         if matches!(size, "missing" | "ambiguous") {
@@ -69,6 +72,7 @@ impl CatFile {
 impl Objects for CatFile {
     fn read(&mut self, name: &str) -> Result<Option<Object>> {
         let Some((oid, kind, size)) = self.ask(name)? else { return Ok(None) };
+        // Commits and trees are held in memory as a whole; contents of files are streamed.
         if size > MAX_SIZE {
             let reason = format!("object {oid} has {size} bytes");
             return Err(Error::Damaged { path: self.repository.clone(), reason });
@@ -88,6 +92,7 @@ impl Objects for CatFile {
             return Err(Error::Damaged { path: self.repository.clone(), reason });
         }
         self.end_of_object()?;
+        // The content is copied even of another type: the program's answer has to be read to its end.
         Ok(kind == Kind::Blob)
     }
 }
@@ -96,6 +101,7 @@ impl Drop for CatFile {
     fn drop(&mut self) {
         // The program ends at the end of its input.
         self.input = None;
+        // It may be in the middle of a large object. Waiting for it leaves no zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -26,10 +26,12 @@ pub fn directory(checkouts: &Path, repository: &Repository, tree: &Tree) -> Resu
     disk::make_directory(checkouts)?;
     let fresh = tempfile::Builder::new()
         .prefix(".new")
+        // A temporary directory would be 0700. What protects the files is the mode of the directory above.
         .permissions(std::fs::Permissions::from_mode(0o755))
         .tempdir_in(checkouts)
         .map_err(Error::io("make", checkouts))?;
     fill(fresh.path(), repository, tree)?;
+    // From here on the directory is renamed or removed explicitly, not by its guard.
     let fresh = fresh.keep();
     match std::fs::rename(&fresh, &place) {
         Ok(()) => {}
@@ -65,9 +67,11 @@ fn fill(directory: &Path, repository: &Repository, tree: &Tree) -> Result<()> {
                 std::fs::create_dir(&path).map_err(Error::io("make", &path))?;
                 fill(&path, repository, tree)?;
             }
+            // A submodule is an empty directory after a checkout without its content, in git too.
             Entry::Module => std::fs::create_dir(&path).map_err(Error::io("make", &path))?,
             Entry::Link { target } => symlink(target, &path).map_err(Error::io("link", &path))?,
             Entry::File { mode, oid } => {
+                // Git knows no other modes of files.
                 let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
                 let mut options = OpenOptions::new();
                 options.write(true).read(true).create_new(true).mode(mode);

@@ -35,6 +35,7 @@ const PASSED_VARIABLES: [&str; 23] = [
 /// Returns the program for a repository, in a clean environment and without a terminal.
 pub(crate) fn command(repository: &Path) -> Command {
     let mut command = Command::new("git");
+    // Variables such as `GIT_DIR` or `GIT_CONFIG_GLOBAL` of the caller would redirect the program.
     command.env_clear();
     for name in PASSED_VARIABLES {
         if let Some(value) = std::env::var_os(name) {
@@ -48,16 +49,20 @@ pub(crate) fn command(repository: &Path) -> Command {
         command.env("HOME", user.dir);
     }
     command.envs([
+        // Messages are searched for signs of damage, so they must be in English.
         ("LC_ALL", "C"),
         ("LANGUAGE", "C"),
+        // A daemon has no terminal. A question would make it hang until the timeout.
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_ASKPASS", "/bin/false"),
         ("SSH_ASKPASS", "/bin/false"),
         ("SSH_ASKPASS_REQUIRE", "force"),
+        // Above all not `ext`, which runs any command.
         ("GIT_ALLOW_PROTOCOL", "file:http:https:ssh:ftp:ftps"),
         ("GIT_OPTIONAL_LOCKS", "0"),
     ]);
     command.env("GIT_DIR", repository);
+    // A group of its own, so that a timeout kills ssh and helpers too.
     command.current_dir("/").stdin(Stdio::null()).process_group(0);
     command
 }

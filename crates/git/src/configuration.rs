@@ -17,6 +17,7 @@ const HELPER: &str = "!f() { test \"$1\" = get && printf 'username=%s\\npassword
 /// Writes the configuration file of a repository.
 pub(crate) fn write(remote: &Remote, repository: &Path) -> Result<()> {
     disk::write(&repository.join("config"), text(remote).as_bytes(), Writing::PRIVATE)?;
+    // Last, so that a repository with the mark has its configuration.
     disk::write(&repository.join(MARK), b"1\n", Writing::SHARED)?;
     Ok(())
 }
@@ -27,6 +28,7 @@ fn text(remote: &Remote) -> String {
         line("repositoryformatversion", "0"),
         line("bare", "true"),
         "[gc]".to_owned(),
+        // A clean-up in the background would outlive the fetch and its lock.
         line("autoDetach", "false"),
         "[maintenance]".to_owned(),
         line("autoDetach", "false"),
@@ -37,9 +39,11 @@ fn text(remote: &Remote) -> String {
     lines.push("[http]".to_owned());
     lines.push(line("sslVerify", if remote.ssl_verify { "true" } else { "false" }));
     if gives_password(remote)
+        // The helper is bound to scheme, host and port. After a redirect to another host git does not ask it.
         && let Some(origin) = url::origin(&remote.address)
     {
         lines.push(format!("[credential {}]", quoted(origin)));
+        // An empty helper clears the list: helpers of the system must neither answer nor store this password.
         lines.push(line("helper", ""));
         lines.push(line("helper", HELPER));
     }
@@ -62,6 +66,7 @@ fn quoted(value: &str) -> String {
         match letter {
             '"' | '\\' => out.extend(['\\', letter]),
             '\n' => out.push_str("\\n"),
+            // Control characters have no place in a URL or a name.
             letter if letter.is_control() => {}
             letter => out.push(letter),
         }
@@ -88,6 +93,7 @@ pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static 
         variables.push(("SALTERN_GIT_PASSWORD", login.password.clone()));
     }
     if !remote.proxy.is_empty() {
+        // `HTTP_PROXY` in capitals is missing on purpose: curl ignores it.
         for name in ["http_proxy", "https_proxy", "HTTPS_PROXY"] {
             variables.push((name, Secret::new(&remote.proxy)));
         }
@@ -96,9 +102,11 @@ pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static 
         variables.push(("GIT_SSH_COMMAND", Secret::new(ssh(&login.privkey))));
         if !login.passphrase.is_empty() {
             let helper = work.join("passphrase");
+            // The file contains no secret; the passphrase reaches it through the environment.
             disk::make_directory(work)?;
             disk::write(&helper, PASSPHRASE_HELPER.as_bytes(), Writing { mode: 0o700, sync: false })?;
             variables.push(("SSH_ASKPASS", Secret::new(helper.to_string_lossy())));
+            // Older releases of ssh run the helper only if there is a display.
             variables.push(("DISPLAY", Secret::new(":0")));
             variables.push(("SALTERN_GIT_PASSPHRASE", login.passphrase.clone()));
         }

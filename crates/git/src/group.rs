@@ -67,6 +67,7 @@ impl Group {
         for repository in &self.repositories {
             let place = &repository.places().cachedir;
             let same: Vec<_> = self.repositories.iter().filter(|other| other.places().cachedir == *place).collect();
+            // Two remotes in one directory would fetch over each other. Salt refuses that too.
             if same.len() > 1 {
                 let ids = same.iter().map(|repository| repository.id()).collect::<Vec<_>>().join(", ");
                 return Err(self.role.wrong(format!(
@@ -104,6 +105,7 @@ impl Group {
         let version = self.root.join("cache_version");
         let found = disk::read_text(&version).unwrap_or_default();
         if found.as_deref().map(str::trim) != Some(LAYOUT) {
+            // Only if there was a version: a directory without one is new, or belongs to something else.
             if found.is_some() {
                 tracing::info!(
                     "the {} cache in {} was made by another program and is rebuilt",
@@ -135,6 +137,7 @@ impl Group {
     fn remove_old(&self) -> Result<bool> {
         let mut removed = false;
         for name in disk::text_names(&self.root)? {
+            // A name that another remote or this layout uses is never taken for an old remote.
             let known = COMMON.contains(&name.as_str())
                 || name.starts_with('.')
                 || self.repositories.iter().any(|repository| repository.places().basehash == name);
@@ -170,6 +173,7 @@ impl Group {
     fn write_map(&self) -> Result<()> {
         let path = self.root.join("remote_map.txt");
         let line = |repository: &Repository| format!("{} = {}", repository.places().basehash, repository.id());
+        // Only written if something has changed, because several masters may read it.
         let own: Vec<String> = self.repositories.iter().map(line).collect();
         let before = disk::read_text(&path).unwrap_or_default().unwrap_or_default();
         let noted: Vec<&str> = before.lines().skip(1).collect();
@@ -252,6 +256,7 @@ impl Group {
 fn places(root: &Path, remote: &Remote, hash: HashType) -> Result<Places> {
     let basehash = match &remote.name {
         Some(name) => name.clone(),
+        // Salt's name for the directory: the URL itself may contain a password.
         None => STANDARD.encode(hash.digest(remote.raw_id.as_bytes())).replace('/', "_"),
     };
     let plain = !matches!(basehash.as_str(), "" | "." | "..")
@@ -282,5 +287,6 @@ fn check_provider(role: Role, options: &Map) -> Result<()> {
 fn timeout(options: &Map) -> Duration {
     const DEFAULT: u64 = 600;
     let seconds = options.get("git_timeout").and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
+    // Zero would let every fetch fail at once.
     Duration::from_secs(seconds.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT))
 }

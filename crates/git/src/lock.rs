@@ -51,7 +51,7 @@ pub struct Lock<'a> {
     pub id: &'a str,
     /// Its URL, without its password.
     pub url: &'a str,
-    /// Whether locks of other machines are respected (`gitfs_global_lock`).
+    /// True if locks of other machines are respected (`gitfs_global_lock`).
     pub global: bool,
     /// The id of this machine.
     pub machine: &'a str,
@@ -106,7 +106,7 @@ impl Holder {
 /// Facts about an existing lock.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
-    /// Whether its process runs on this machine.
+    /// True if its process runs on this machine.
     runs: bool,
     same_machine: bool,
     age: Duration,
@@ -125,8 +125,10 @@ fn judge(holder: &Holder, facts: Facts, global: bool) -> Verdict {
     let abandoned = facts.age > ABANDONED && !facts.runs;
     let broken = if holder.by_hand {
         false
+    // Without the global lock, masters on other machines do not matter, whatever they wrote.
     } else if !global {
         !facts.runs
+    // Nothing can be found out about a process of another machine, or about a file without a process. Only time helps.
     } else if holder.process == 0 || !facts.same_machine {
         abandoned
     } else {
@@ -203,6 +205,7 @@ impl Lock<'_> {
 
     fn place(&self, by_hand: bool) -> Result<bool> {
         // After breaking a lock, another process may take it first.
+        // Bounded: if others keep being faster, one of them is fetching, which is all that is needed.
         for _ in 0..3 {
             match self.create(by_hand) {
                 Ok(()) => return Ok(true),
@@ -220,6 +223,7 @@ impl Lock<'_> {
         if let Some(directory) = self.path.parent() {
             store::disk::make_directories(directory)?;
         }
+        // `create_new` decides between processes, also on network file systems.
         let mut file = store::disk::private_file().write(true).create_new(true).open(&self.path)?;
         let note = if by_hand { format!("{BY_HAND}\n") } else { String::new() };
         file.write_all(format!("{}\n{}\n{note}", std::process::id(), self.machine).as_bytes())
@@ -289,9 +293,11 @@ fn runs(process: i32, path: &Path) -> bool {
         return false;
     }
     if process.cast_unsigned() == std::process::id() {
+        // In a container every start may have the same process id.
         return ours(|ours| ours.contains(path));
     }
     let probe = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), None);
+    // Any other error, such as a missing right to signal it, means that the process exists.
     !matches!(probe, Err(nix::errno::Errno::ESRCH))
 }
 
@@ -299,6 +305,7 @@ fn runs(process: i32, path: &Path) -> bool {
 pub fn machine_id() -> String {
     let places = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
     let id = places.iter().find_map(|place| std::fs::read_to_string(place).ok());
+    // Salt's text, since its masters write it into the same lock files.
     id.map_or_else(|| "no_machine_id_available".to_owned(), |id| id.trim().to_owned())
 }
 

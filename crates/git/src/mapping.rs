@@ -13,6 +13,7 @@ impl Remote {
         if let Some(reference) = &self.all_saltenvs {
             return Some(reference);
         }
+        // Before the options of environments: a `ref` for `base` has already become the option `base`.
         if env == "base" {
             return Some(&self.base);
         }
@@ -71,7 +72,9 @@ impl Remote {
                 None => {}
             }
         }
+        // Environments mapped to a commit: no reference has its name.
         envs.extend(mapped.values().flatten().map(|env| (*env).to_owned()));
+        // The lists apply to names of environments, not to branches.
         envs.retain(|env| self.is_exposed(env));
         envs
     }

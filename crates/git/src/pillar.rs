@@ -19,7 +19,7 @@ pub struct GitPillar {
     group: Group,
     /// The branch that is `base` for all remotes.
     base: String,
-    /// Whether files of other remotes of an environment may be included.
+    /// True if files of other remotes of an environment may be included.
     pub includes: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct PillarDir {
     pub path: PathBuf,
     /// Its environment.
     pub env: String,
-    /// Whether it is mounted at another path, so it has no top file of its own.
+    /// True if it is mounted at another path, so it has no top file of its own.
     pub mounted: bool,
 }
 
@@ -116,6 +116,7 @@ impl GitPillar {
             return Ok(None);
         };
         let root = remote.root.trim_matches('/');
+        // Checked in the tree, before anything is written to the disk.
         if !root.is_empty() && tree.directory(root).is_none() {
             tracing::error!(
                 "Root path '{}' not present in git_pillar remote '{}', skipping.",
@@ -145,6 +146,7 @@ impl GitPillar {
         }
         match wanted.env() {
             None | Some("base") => remote.base.clone(),
+            // A branch with the name of the environment.
             Some(env) => env.to_owned(),
         }
     }
@@ -166,9 +168,11 @@ impl GitPillar {
     /// Returns a directory with the files at the mountpoint.
     fn mount(&self, served: &Path, tree: &str, root: &str, mountpoint: &str) -> Result<PathBuf> {
         let parts: Vec<&str> = mountpoint.split('/').filter(|part| !part.is_empty()).collect();
+        // The mountpoint comes from the configuration, but a mistake in it must not place links elsewhere.
         if parts.iter().any(|part| matches!(*part, "." | "..")) || mountpoint.contains('\0') {
             return Err(self.group.role().wrong(format!("the mountpoint '{mountpoint}' is not below the pillar")));
         }
+        // Everything that makes a difference is in the name, so a mount never changes after it is made.
         let name = crypto::HashType::Sha256.hex(format!("{tree}\0{root}\0{mountpoint}").as_bytes());
         let place = self.mounts().join(name);
         let link = parts.iter().fold(place.clone(), |path, part| path.join(part));
@@ -177,6 +181,7 @@ impl GitPillar {
             return Ok(place);
         }
         disk::make_directory(link.parent().unwrap_or(&place))?;
+        // An existing link was made by another process for the same name, and so leads to the same place.
         match symlink(served, &link) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("link", &link)(error)),
             _ => Ok(place),

@@ -55,6 +55,7 @@ impl Git for Program {
     fn create(&self, repository: &Path) -> Result<()> {
         store::disk::make_directories(repository).map_err(Error::io("make", repository))?;
         let mut command = command(repository);
+        // Templates of the system may contain hooks.
         command.args(["init", "--quiet", "--bare", "--template="]);
         run(command, "init", LOCAL).map(drop)
     }
@@ -64,6 +65,7 @@ impl Git for Program {
         command.args(["fetch", "--quiet", "--prune", "--force"]);
         match fetch.depth {
             Some(depth) => command.arg(format!("--depth={depth}")),
+            // The option `depth` was removed. Git refuses `--unshallow` for a complete repository.
             None if fetch.repository.join("shallow").exists() => command.arg("--unshallow"),
             None => &mut command,
         };
@@ -116,6 +118,7 @@ fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Ve
     let mut child = command.spawn().map_err(Error::io("start", Path::new("git")))?;
     let group = child.id().cast_signed();
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+    // Both pipes are read in parallel; a program blocks once either is full.
     let output = drain(child.stdout.take(), MAX_OUTPUT);
     let errors = drain(child.stderr.take(), MAX_ERRORS);
     let deadline = Instant::now() + timeout;
@@ -123,6 +126,7 @@ fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Ve
     if collected.is_none() {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
+    // After the kill as well, or the process would stay as a zombie.
     let status = child.wait();
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&group);
     let Some((output, errors)) = collected else {
@@ -140,6 +144,7 @@ fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Ve
 fn collect(from: &mpsc::Receiver<Vec<u8>>, deadline: Instant) -> Option<Vec<u8>> {
     match from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(bytes) => Some(bytes),
+        // The reading thread has panicked, and the status of the program still counts.
         Err(RecvTimeoutError::Disconnected) => Some(Vec::new()),
         Err(RecvTimeoutError::Timeout) => None,
     }
@@ -153,6 +158,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<
         if let Some(mut pipe) = pipe {
             let read = pipe.by_ref().take(most).read_to_end(&mut bytes);
             if read.is_ok() {
+                // The rest is read and dropped: closing the pipe would kill the program with a signal.
                 let _ = std::io::copy(&mut pipe, &mut std::io::sink());
             }
         }

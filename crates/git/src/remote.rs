@@ -47,7 +47,7 @@ pub struct Login {
     pub privkey: String,
     /// The passphrase of the private key.
     pub passphrase: Secret,
-    /// Whether a password may be sent over `http`.
+    /// True if a password may be sent over `http`.
     pub insecure_auth: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Remote {
     pub root: String,
     /// The environment of a pillar.
     pub env: String,
-    /// Whether certificates are checked.
+    /// True if certificates are checked.
     pub ssl_verify: bool,
     /// The environments that are served; all if empty.
     pub saltenv_whitelist: Vec<String>,
@@ -82,7 +82,7 @@ pub struct Remote {
     pub saltenv_blacklist: Vec<String>,
     /// The refspecs to fetch.
     pub refspecs: Vec<String>,
-    /// Whether only configured environments are served.
+    /// True if only configured environments are served.
     pub disable_saltenv_mapping: bool,
     /// The types of references that become environments, in the order of look-up.
     pub ref_types: Vec<RefType>,
@@ -208,6 +208,7 @@ impl Remote {
     /// If something in the entry is wrong, in Salt's words.
     pub fn read(role: Role, entry: &Value, options: &Map) -> Result<Option<Self>> {
         let (id, own) = match entry {
+            // One entry with options: the URL is the key.
             Value::Map(map) => {
                 let named = map.iter().map(|(key, own)| (values::text(key), own));
                 match named.into_iter().find(|(id, _)| valid(id)) {
@@ -235,6 +236,7 @@ impl Remote {
     fn from_chosen(id: String, chosen: &Chosen) -> Result<Self> {
         let role = chosen.role;
         let (branch, url) = match (role, id.split_once(char::is_whitespace)) {
+            // Entries of `git_pillar` begin with the branch: `master https://…`.
             (Role::GitPillar, Some((branch, url))) => (branch.to_owned(), url.trim_start().to_owned()),
             _ => (chosen.text("branch"), id.clone()),
         };
@@ -262,6 +264,7 @@ impl Remote {
             mountpoint: values::strip_proto(&chosen.text("mountpoint")).trim_matches('/').to_owned(),
             root: chosen.text("root"),
             env: chosen.text("env"),
+            // Certificates are checked unless that is switched off explicitly.
             ssl_verify: chosen.get("ssl_verify").is_none_or(|value| value.truthy()),
             saltenv_whitelist: chosen.texts("saltenv_whitelist"),
             saltenv_blacklist: chosen.texts("saltenv_blacklist"),
@@ -364,6 +367,7 @@ impl Remote {
             return Ok(());
         }
         match url::transport(&self.address) {
+            // Salt does not check credentials of local repositories, which need none.
             Transport::Local => Ok(()),
             Transport::Other => {
                 let kind = self.address.split("://").next().unwrap_or_default().to_lowercase();

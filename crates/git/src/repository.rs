@@ -39,7 +39,7 @@ pub struct Places {
 /// Options that all remotes of a role share.
 #[derive(Clone, Debug)]
 pub struct SharedOptions {
-    /// Whether locks of other machines are respected.
+    /// True if locks of other machines are respected.
     pub global_lock: bool,
     /// The id of this machine.
     pub machine: String,
@@ -162,6 +162,7 @@ impl Repository {
         let stamp = Stamp::of(&path);
         {
             let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            // One `stat` per request is the price for noticing the fetch of another process at once.
             if current.stamp == stamp {
                 return Arc::clone(&current.snapshot);
             }
@@ -184,6 +185,7 @@ impl Repository {
     /// If the remote cannot be reached or the disk fails; the old references are still served.
     pub fn fetch(&self) -> Result<Fetched> {
         let lock = self.lock(LockType::Update);
+        // Held until the list is published, so that lists of two fetches do not cross.
         let Some(_held) = lock.take()? else {
             lock.tell_skipped();
             return Ok(Fetched::Locked);
@@ -191,8 +193,10 @@ impl Repository {
         tracing::debug!("Fetching {} remote '{}'", self.remote.role, self.id);
         self.fetch_or_repair()?;
         let found = Snapshot::new(self.git.refs(&self.places.cachedir)?);
+        // From the disk, not from memory: another master may have published since.
         let before = Snapshot::load(&self.list())?;
         self.tidy();
+        // An empty list is published as well, or an empty remote would never count as fetched.
         if found == before && self.list().exists() {
             return Ok(Fetched::Same);
         }
@@ -226,10 +230,12 @@ impl Repository {
     /// complete.
     fn fetch_or_repair(&self) -> Result<()> {
         let place = &self.places.cachedir;
+        // A reader has seen damage that git's own fetch may not notice.
         if self.damaged.load(Ordering::Acquire) || !self.is_usable() {
             return self.rebuild();
         }
         match self.fetch_into(place) {
+            // Safe under this repository's lock: no other fetch of Salt's or Saltern's runs.
             Err(Error::Git { message, .. }) if remove_dead_locks(place, &message) => self.fetch_into(place),
             Err(Error::Git { message, .. }) if tells_of_damage(&message) => {
                 tracing::error!(
@@ -269,6 +275,7 @@ impl Repository {
         let repository = fresh.path().join("repository");
         self.git.create(&repository)?;
         self.fetch_into(&repository)?;
+        // Not atomic: for a moment there is no copy. Readers that are running keep their open files.
         store::disk::remove_tree(place)?;
         std::fs::rename(&repository, place).map_err(Error::io("put in place", place))?;
         self.forget_readers();
@@ -311,6 +318,8 @@ impl Repository {
     }
 
     fn tree_of_commit(&self, name: &str) -> Result<Option<Arc<Tree>>> {
+        // Four digits is git's own minimum for a short name. The test also keeps other syntax, such as `HEAD~1`, from
+        // git.
         let hex = (4..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !hex || !self.places.cachedir.exists() {
             return Ok(None);
@@ -340,6 +349,7 @@ impl Repository {
     fn recent_tree(&self, oid: &Oid) -> Option<Option<Arc<Tree>>> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let at = recent.iter().position(|(known, _)| known == oid)?;
+        // Entries in the front half stay where they are, which saves moving the list at each request.
         if at > MAX_RECENT / 2 {
             let entry = recent.remove(at)?;
             recent.push_front(entry);
@@ -362,6 +372,7 @@ impl Repository {
         use std::io::{Seek, SeekFrom, Write};
         self.read(|objects| {
             let failed = || Error::io("write", &self.places.cachedir);
+            // A second attempt must not append to what the first one wrote.
             file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed())?;
             let mut out = std::io::BufWriter::with_capacity(256 << 10, &mut *file);
             match objects.copy(oid, &mut out)? {
@@ -450,6 +461,7 @@ impl Repository {
 /// Returns the name of a commit's tree, following tags.
 fn tree_name(objects: &mut dyn Objects, name: &str) -> Result<Option<Oid>> {
     let mut name = name.to_owned();
+    // Tags may point to tags, and a damaged repository could have a circle.
     for _ in 0..16 {
         let Some(object) = objects.read(&name)? else { return Ok(None) };
         let word = match object.kind {
@@ -478,6 +490,7 @@ fn remove_dead_locks(repository: &Path, message: &str) -> bool {
     for path in message.split('\'').filter(|word| word.ends_with(".lock")).map(Path::new) {
         let age = std::fs::metadata(path).and_then(|state| state.modified()).ok();
         let dead = age.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age > DEAD_LOCK);
+        // The path comes from a message, which a remote can influence.
         if path.starts_with(repository) && dead && std::fs::remove_file(path).is_ok() {
             tracing::warn!("removed {}, which an interrupted fetch has left", path.display());
             removed = true;
@@ -488,6 +501,7 @@ fn remove_dead_locks(repository: &Path, message: &str) -> bool {
 
 /// Returns whether git reports a damaged copy, and not a problem of the remote.
 fn tells_of_damage(message: &str) -> bool {
+    // What the remote reports is its own problem. Rebuilding the copy would not help.
     let own = message.lines().filter(|line| !line.starts_with("remote:"));
     let signs = [
         "not a git repository",

@@ -24,6 +24,7 @@ impl Secret {
 
     /// Replaces the string in a text by asterisks.
     pub fn hide_in(&self, text: &str) -> String {
+        // Replacing an empty string would put asterisks between all letters.
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "***") }
     }
 }

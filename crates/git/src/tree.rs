@@ -50,6 +50,7 @@ impl Tree {
     /// Returns the entry at a path of plain names. Links in directories of the path are not followed.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        // Sorted again after reading: git sorts directories as if their names ended in a slash.
         let at = self.entries.binary_search_by(|(name, _)| (**name).cmp(first)).ok()?;
         match (&self.entries[at].1, rest) {
             (entry, None) => Some(entry),
@@ -78,6 +79,7 @@ impl Tree {
                 Entry::File { mode, oid } => return Some((*mode, oid)),
                 Entry::Link { target } => {
                     let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    // A target outside the repository leads nowhere: `normalise` returns `None`.
                     path = normalise(&format!("{parent}/{}", target.trim_start_matches('/')))?;
                 }
                 _ => return None,
@@ -144,6 +146,7 @@ impl Trees {
     }
 
     fn load_at(&self, objects: &mut dyn Objects, oid: &Oid, depth: usize) -> Result<Arc<Tree>> {
+        // Most directories do not change between commits, so they are read once.
         if let Some(tree) = self.known(oid) {
             return Ok(tree);
         }
@@ -167,6 +170,7 @@ impl Trees {
     }
 
     fn entry(&self, objects: &mut dyn Objects, entry: &Raw, depth: usize) -> Result<Option<Entry>> {
+        // Git refuses such names, but the objects come from a remote. Left in, they would lead out of a checkout.
         if matches!(entry.name, "" | "." | "..") || entry.name.contains('/') {
             return Ok(None);
         }
@@ -178,6 +182,7 @@ impl Trees {
                 let target = if target.len() > MAX_TARGET { Vec::new() } else { target };
                 Entry::Link { target: String::from_utf8_lossy(&target).into_owned() }
             }
+            // Submodules have the type 0o160000. Anything unknown is not followed either.
             _ => Entry::Module,
         }))
     }

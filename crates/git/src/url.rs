@@ -29,6 +29,7 @@ fn scp_to_ssh(url: &str) -> String {
 fn is_plain_url(url: &str) -> bool {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(letter);
     let Some((scheme, rest)) = url.split_once(':') else { return false };
+    // The characters of RFC 3986. Salt checks the same, which also keeps options and commands from git.
     if !url.chars().all(allowed) || !SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()) {
         return false;
     }
@@ -58,6 +59,7 @@ pub(crate) fn transport(url: &str) -> Transport {
     }
     let Some((scheme, _)) = url.split_once("://") else { return Transport::Ssh };
     match scheme.to_ascii_lowercase().as_str() {
+        // Salt's grouping: neither needs credentials.
         "git" | "file" => Transport::Local,
         "https" => Transport::Https,
         scheme if scheme.contains("http") => Transport::Http,
@@ -88,6 +90,7 @@ pub(crate) fn bare(url: &str) -> BareUrl {
     }
     let Some((scheme, rest)) = url.split_once("://") else { return kept() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    // The last one: a password may contain an `@` that was not escaped.
     let Some(at) = rest[..end].rfind('@') else { return kept() };
     let (login, rest) = (&rest[..at], &rest[at + 1..]);
     let (user, password) = match login.split_once(':') {
@@ -118,6 +121,7 @@ fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {
+        // `get` returns nothing in the middle of a character, so odd URLs cannot panic here.
         let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
             Some(byte) => {

@@ -18,6 +18,7 @@ pub(crate) fn texts(value: &Value) -> Vec<String> {
 /// Returns an integer, if the value is one or parses as one.
 pub(crate) fn number(value: &Value) -> Option<i64> {
     match value {
+        // Python's `int(True)` is 1.
         Value::Bool(flag) => Some(i64::from(*flag)),
         Value::Float(number) => Some(*number as i64),
         Value::Str(text) => text.trim().parse().ok(),

@@ -44,6 +44,7 @@ impl Source {
             .unwrap();
         let mut stream = format!("commit refs/heads/{branch}\ncommitter T <t@e> {} +0000\ndata 1\nm\n", self.time);
         if from.status.success() {
+            // Without a parent, each commit would start a new history.
             stream += &format!("from refs/heads/{branch}^0\n");
         }
         for (mode, path, content) in files {
@@ -341,6 +342,7 @@ fn invalid_options_are_refused_in_salts_words() {
     let twice = [Value::from("file:///a"), "file:///a".into()];
     let error = Group::new(Role::GitFs, &twice, &options(Map::new()), Path::new("/none")).err().unwrap();
     assert!(error.to_string().contains("conflicting cachedirs: file:///a, file:///a. Resolve this using"), "{error}");
+    // Salt warns about such URLs and goes on with the others.
     let odd = [Value::from("/srv/a"), "ext::sh -c id".into(), "file:///a".into()];
     let group = Group::new(Role::GitFs, &odd, &options(Map::new()), Path::new("/none")).unwrap();
     assert_eq!(group.repositories().len(), 1);
