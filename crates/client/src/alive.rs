@@ -12,6 +12,7 @@ impl LocalClient {
     /// If the master refuses, or does not answer.
     pub async fn away(&mut self, jid: &str) -> Result<Vec<Away>, Error> {
         let answer = match self.saltern_command("saltern_away", map! { "jid" => jid }, "away").await {
+            // One of Salt's masters, which does not know the command. The command then waits as it always did.
             Err(Error::CannotHold) => return Ok(Vec::new()),
             answer => answer?,
         };

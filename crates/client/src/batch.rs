@@ -26,6 +26,7 @@ impl std::str::FromStr for Size {
         let invalid = || InvalidSize(text.to_owned());
         if text.contains('%') {
             let percent: f64 = text.trim_matches('%').trim().parse().map_err(|_| invalid())?;
+            // `parse` accepts `nan%`, which would make a size of zero.
             return if percent.is_finite() { Ok(Size::Percent(percent)) } else { Err(invalid()) };
         }
         text.trim().parse::<i64>().map(|count| Size::Count(count.max(0) as usize)).map_err(|_| invalid())
@@ -39,6 +40,7 @@ impl Size {
             Size::Count(count) => count,
             Size::Percent(percent) => {
                 let part = percent / 100.0 * minions as f64;
+                // Salt rounds up below one minion and down above.
                 if part < 1.0 { part.ceil().max(0.0) as usize } else { part as usize }
             }
         };
@@ -86,6 +88,7 @@ impl Batch {
 
     /// Notes that a minion has finished, with this return code.
     pub fn finished(&mut self, id: &str, retcode: i64, now: Duration) {
+        // Only the first return of a running minion frees a slot: a return may arrive twice.
         if self.active.remove(id) {
             self.halted |= self.failhard && retcode > 0;
             if !self.wait.is_zero() {
@@ -96,6 +99,7 @@ impl Batch {
 
     /// Returns the minions to publish the job to now; they count as running from then on.
     pub fn next(&mut self, now: Duration) -> Vec<String> {
+        // Before `halted` is looked at, so that a halted run has no slots left to wake for.
         self.resting.retain(|until| *until > now);
         if self.halted {
             return Vec::new();

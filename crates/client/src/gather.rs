@@ -65,7 +65,7 @@ pub enum Action {
 pub struct Gather {
     jid: String,
     patience: Timeouts,
-    /// Whether the master may add minions that were not expected at first.
+    /// True if the master may add minions that were not expected at first.
     open: bool,
     expected: BTreeSet<String>,
     answered: BTreeSet<String>,
@@ -198,6 +198,7 @@ impl Gather {
         if self.is_done() {
             return Vec::new();
         }
+        // First: a return that arrives at the very deadline still counts.
         if self.complete(now) {
             return self.finish();
         }
@@ -242,6 +243,7 @@ impl Gather {
                 Phase::Asking { question, .. } => question.as_deref(),
                 _ => None,
             };
+            // Answers to an older question are ignored: the minion is asked once more anyway.
             return if question == Some(jid) { Kind::Question } else { Kind::Other };
         }
         // Lower masters name their minions under `syndic/<id>/<jid>`.
@@ -251,6 +253,7 @@ impl Gather {
 
     fn answer(&mut self, data: &Map) -> Option<Action> {
         let id = return_id(data)?;
+        // A minion's events under the job's tag look like returns, but have none.
         if !data.contains_key("return") {
             tracing::warn!(minion = id, jid = self.jid, "Malformed event return");
             return None;
@@ -301,6 +304,7 @@ impl Gather {
             if !self.answered.contains(&id) && !self.reported.contains(&id) {
                 self.waiting.insert(id.clone());
             }
+            // A late minion has its whole timeout from now on.
             self.deadlines.insert(id, now + self.patience.timeout);
         }
     }
@@ -363,6 +367,7 @@ impl Gather {
 
     fn ask(&mut self, now: Duration) -> Vec<Action> {
         let asked: BTreeSet<String> = self.pending().cloned().collect();
+        // Questions and answers pass through the lower masters, which takes them longer.
         let until = now + self.patience.gather + self.patience.syndics.unwrap_or_default();
         self.phase = Phase::Asking {
             until,
@@ -403,6 +408,7 @@ impl Gather {
         self.phase = Phase::Done;
         let mut actions = Vec::new();
         let silent: BTreeSet<String> = self.pending().filter(|id| !self.reported.contains(*id)).cloned().collect();
+        // Ids of a list without a key. Salt reports them like silent minions.
         let unknown = self.missing.iter().filter(|id| !self.answered.contains(*id) && !self.reported.contains(*id));
         let unknown: BTreeSet<String> = unknown.filter(|id| !silent.contains(*id)).cloned().collect();
         if silent.is_empty() {
@@ -415,6 +421,7 @@ impl Gather {
                 actions.push(Action::Silent(ids));
             }
         }
+        // Last, since nothing may follow it.
         actions.push(Action::Finished);
         actions
     }

@@ -17,7 +17,7 @@ use crate::local::{AwayCheck, Error, LocalClient, Outcome, Ticket};
 pub struct Progress {
     /// How long the job can still be delivered; `None` if it has expired.
     pub left: Option<Duration>,
-    /// Whether the job is still held.
+    /// True if the job is still held.
     pub held: bool,
     /// The state of each minion: `sent`, `received`, `started`, `returned` or `unreachable`.
     pub states: Map,
@@ -127,6 +127,7 @@ impl LocalClient {
         let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
         let mut waiting =
             self.gather_without_reporting(bus, gather.passing_over(away.clone()), away.clone(), &mut on).await?;
+        // Otherwise a minion that hangs would be waited for until the hold ends, perhaps for days.
         self.give_up_unconfirmed(&ticket.jid, &mut waiting, &mut on).await?;
         let mut announced = waiting.is_subset(&away);
         let mut last = None;
@@ -211,13 +212,16 @@ impl LocalClient {
         waiting: &mut BTreeSet<String>,
         on: &mut impl FnMut(Outcome),
     ) -> Result<(), Error> {
+        // A second more, so that the master's own clock ends the hold first.
         let (until, before) = (self.now() + left + Duration::from_secs(1), self.bus_losses());
         let (returns, ended) = (format!("salt/job/{jid}/ret/"), format!("salt/job/{jid}/held"));
         while !waiting.is_empty() {
             let Some(event) = self.next_event(bus, Some(until)).await? else { return Ok(()) };
+            // The caller asks the master for the state. The event only says that there is a new one.
             if event.tag() == ended {
                 return Ok(());
             }
+            // Events were missed while the bus was away. What arrived then is in the job cache.
             let lost_some = self.bus_losses() != before;
             let data = event.data();
             let id = data.get_str("id").filter(|_| event.tag().starts_with(&returns) && data.contains_key("return"));

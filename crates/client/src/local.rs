@@ -37,7 +37,7 @@ pub struct Settings {
     pub publish_timeout: Duration,
     /// Returners that store every job (`ext_job_cache`); empty for none.
     pub ext_job_cache: String,
-    /// Whether lower masters are expected (`order_masters`).
+    /// True if lower masters are expected (`order_masters`).
     pub order_masters: bool,
     /// The master's job cache.
     pub jobs: Option<store::jobs::JobCache>,
@@ -210,6 +210,7 @@ impl LocalClient {
         self.check_running()?;
         let mut answer = self.ask(job).await?;
         if !answer.truthy() {
+            // With the same key a second attempt would fail as well.
             if !self.read_key_again() {
                 return Err(Error::Authentication);
             }
@@ -220,6 +221,7 @@ impl LocalClient {
 
     async fn ask(&self, job: &Job) -> Result<Value, Error> {
         let load = self.request(job).into_map();
+        // A user who gives a long timeout expects a busy master.
         let timeout = self.settings.publish_timeout.max(Duration::from_secs(job.timeout.max(0) as u64));
         self.request_port.ask(Envelope::clear(load), timeout).await.map_err(|error| match error {
             RequestPortError::TimedOut => Error::TimedOut,
@@ -240,6 +242,7 @@ impl LocalClient {
             tgt_type: Some(job.target_type.clone()),
             ret: Some(returners.join(",").into()),
             jid: Some(job.jid.as_str().into()),
+            // Salt's client leaves the field out when it is empty.
             kwargs: (!job.options.is_empty()).then(|| job.options.clone()),
             user: Some(self.user.clone()),
             to: self.settings.order_masters.then(|| job.timeout.into()),
@@ -278,12 +281,14 @@ impl LocalClient {
             }
             *bus = loop {
                 tokio::time::sleep(pause).await;
+                // A restarting master is back within a second or two; more than one attempt per second helps nobody.
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 match self.listen().await {
                     Ok(bus) => {
                         self.bus_losses.fetch_add(1, Ordering::Relaxed);
                         break bus;
                     }
+                    // At the level of debugging: the loss itself was logged, and there may be many attempts.
                     Err(error) => tracing::debug!("failed to reconnect to the master's event bus: {error}"),
                 }
             };
@@ -355,6 +360,7 @@ impl LocalClient {
                             on(Outcome::Silent(self.keys_first(silent)));
                         }
                     }
+                    // Salt's words, whatever the master's reason was.
                     Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
                     Action::Ask(ids) => {
                         let silent = self.hand_over_stored(&mut gather, ids, &mut on);
@@ -419,6 +425,7 @@ impl LocalClient {
         let jid = gather.jid().to_owned();
         silent.retain(|id| {
             let stored = MinionId::new(id.as_str()).ok().map(|minion| jobs.return_of(&jid, &minion));
+            // A cache that cannot be read means only that the minion is reported as silent.
             let Some(Ok(Some(stored))) = stored else { return true };
             if gather.note(id) {
                 let mut data = stored.to_map();
@@ -495,6 +502,7 @@ pub enum Outcome {
 fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
     let map = match answer {
         Value::Map(map) => map,
+        // Salt's masters answer a wrong key with an empty string.
         Value::Str(text) if text.is_empty() => return Err(Error::Authentication),
         Value::Str(text) => return Err(Error::Refused(text)),
         other if !other.truthy() => return Err(Error::Authentication),

@@ -82,6 +82,7 @@ impl RequestPort {
 
 /// Returns the host to connect to: a master that listens on all addresses is reached over loopback.
 fn this_host(interface: &str) -> String {
+    // IPv6 addresses may be written with brackets in the option.
     let bare = interface.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),

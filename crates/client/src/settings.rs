@@ -20,6 +20,7 @@ pub fn from_config(config: &config::Master) -> Settings {
     };
     Settings {
         bus,
+        // Salt's client checks the same file, and Saltern's master creates it.
         running_file: (!tcp_ipc).then(|| config.paths.sock_dir.join("publish_pull.ipc")),
         request_port: request_port(config),
         cachedir: config.paths.cachedir.clone(),

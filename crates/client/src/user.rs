@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the name that is sent with a job: the system user, or `sudo_<name>` if root came through sudo.
 pub fn request_user() -> String {
+    // The effective user is the one whose rights count when the key is read.
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
     let user = user.unwrap_or_else(|| nix::unistd::geteuid().to_string());
     through_sudo(user, std::env::var("SUDO_USER").ok())
