@@ -51,11 +51,13 @@ pub fn go_to_background(patience: Duration) -> Result<Launch, Error> {
     let (word, tell) = std::io::pipe().map_err(pipe)?;
     if !become_child()? {
         drop(tell);
+        // The pipe's writing end is closed first, or a daemon that dies would never be noticed.
         end(wait_for(word, patience));
     }
     drop(word);
     chdir("/").map_err(Error::Fork)?;
     setsid().map_err(Error::Fork)?;
+    // Salt's daemons run with this mask. What must be closer is created with its mode.
     umask(Mode::from_bits_truncate(0o022));
     // The second process is not a session leader, so it can never acquire a terminal.
     if !become_child()? {

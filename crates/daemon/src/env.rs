@@ -19,7 +19,7 @@ pub struct Directories {
     pub keys: Vec<PathBuf>,
     /// The user who must own them.
     pub user: String,
-    /// Whether a directory may keep a group that the user is in.
+    /// True if a directory may keep a group that the user is in.
     pub permissive: bool,
 }
 
@@ -34,6 +34,7 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
             let mode = if directories.keys.contains(path) { 0o700 } else { 0o750 };
             make(path, mode).map_err(fail)?;
         }
+        // Only root can give directories away.
         if getuid().is_root() {
             owner.take(path).map_err(fail)?;
             owner.take_content(path);
@@ -51,6 +52,7 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.is_dir()) {
         make(above, 0o755)?;
     }
+    // Closed until it has its final mode: the umask of the caller may be anything.
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         made => made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode))),
@@ -76,7 +78,7 @@ fn close(path: &Path) {
 struct Owner {
     uid: Uid,
     gid: Gid,
-    /// Returns the groups that a file may also belong to.
+    /// The groups that a file may also belong to.
     groups: Vec<Gid>,
 }
 
@@ -90,6 +92,7 @@ impl Owner {
     fn take(&self, path: &Path) -> io::Result<()> {
         let found = path.symlink_metadata()?;
         let (uid, gid) = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+        // Links are left alone. Following them would let whoever can write there choose what to own.
         if (uid, gid) == (self.uid, self.gid) || self.groups.contains(&gid) || found.is_symlink() {
             return Ok(());
         }

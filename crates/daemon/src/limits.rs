@@ -5,6 +5,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 /// Raises the limit of open files to the requested value, or as far as the system allows. As in Salt, it is logged.
 pub fn raise_open_files(wanted: u64) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    // Without a hard limit Salt takes the soft one for the highest value.
     let top = if hard == RLIM_INFINITY { soft } else { hard };
     tracing::info!(target: "salt.master", "Current values for max open files soft/hard setting: {soft}/{top}");
     let mut goal = wanted;

@@ -10,7 +10,7 @@ use nix::unistd::{Pid, User, getuid};
 
 use crate::Error;
 
-/// The pid file of this daemon. Dropping this removes it, if it still has our pid.
+/// The pid file of this daemon. Dropping this removes the file, if it still contains the pid of this process.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
@@ -30,7 +30,7 @@ impl PidFile {
         Ok(())
     }
 
-    /// Writes our pid, creates the directory if it is missing, and gives the file to the daemon's user.
+    /// Writes the pid, creates the directory if it is missing, and gives the file to the daemon's user.
     pub fn write(path: &Path, user: &str) -> Result<Self, Error> {
         let fail = |source: io::Error| Error::PidFile { path: path.to_owned(), source };
         if let Some(directory) = path.parent() {
@@ -52,6 +52,7 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        // After a fork the parent drops this value too, and another daemon may have replaced the file.
         if self.pid != std::process::id() as i32 || read(&self.path) != Some(self.pid) {
             return;
         }

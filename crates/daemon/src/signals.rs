@@ -52,6 +52,7 @@ impl Shutdown {
             let _ = tell.send(got);
             let again = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a second {again}. Exiting at once.");
+            // Whoever sends a second signal does not want to wait.
             std::process::exit(1);
         });
         Ok(Shutdown { first })

@@ -23,6 +23,7 @@ pub fn switch_user(name: &str) -> Result<(), Error> {
     let user = find(name)?;
     let fail = |source: nix::Error| Error::Switch { user: name.to_owned(), source };
     let c_name = CString::new(name).map_err(|_| fail(nix::Error::EINVAL))?;
+    // Groups before the user: afterwards the process has no right to change them.
     initgroups(&c_name, user.gid).map_err(fail)?;
     setgid(user.gid).map_err(fail)?;
     setuid(user.uid).map_err(fail)?;
