@@ -70,6 +70,7 @@ impl Colors {
     pub fn themed(theme: &Value) -> Self {
         let mut colors = Colors::on();
         for (name, code) in theme.as_map().into_iter().flatten() {
+            // Theme files contain only the number, such as `0;31`.
             let sequence = format!("\x1b[{code}m");
             if let Some(place) = name.as_str().and_then(|name| colors.place(name)) {
                 *place = sequence.into();

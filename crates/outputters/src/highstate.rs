@@ -68,6 +68,7 @@ fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -
         Value::Map(map) => report.states(host, map)?,
         _ => {}
     }
+    // At the end, because its colour depends on all states.
     report.lines.insert(0, format!("{}{host}:{end}", report.color));
     Ok((report.lines.join("\n"), report.counts.changes > 0))
 }
@@ -75,7 +76,7 @@ fn format_host(host: &str, results: &Value, settings: &Settings, level: usize) -
 struct Report<'a> {
     settings: &'a Settings,
     level: usize,
-    /// Returns the colour of the minion's name.
+    /// The colour of the minion's name.
     color: String,
     lines: Vec<String>,
     counts: Counts,
@@ -115,6 +116,7 @@ impl Report<'_> {
         self.counts.add(result, folded, state)?;
         let changes = Changes::of(state, self.settings, self.level)?;
         self.counts.changes += changes.count(state, folded);
+        // A result of `None`, a change that would be made, is always shown.
         let unchanged_good = result.truthy() && !changes.any;
         if unchanged_good && (self.settings.state_output_diff || !self.settings.state_verbose) {
             return Ok(());
@@ -147,6 +149,7 @@ impl Report<'_> {
         let failed = *result == Value::Bool(false);
         if mode.starts_with("filter") {
             let result = result.to_string();
+            // Terse wins over hidden, as in Salt.
             return if self.settings.state_output_terse.contains(&result) {
                 Form::Terse
             } else if self.settings.state_output_exclude.contains(&result) {
@@ -222,6 +225,7 @@ fn in_order<'a>(results: &'a Map, lines: &mut Vec<String>) -> Vec<(&'a str, &'a 
     let mut states = Vec::new();
     for (tag, info) in results {
         let (Some(tag), Some(info)) = (tag.as_str(), info.as_map()) else { continue };
+        // Salt inserts both at the top, so the last such state is printed first.
         if tag != "changes" && !info.is_empty() && !info.contains_key("__run_num__") {
             lines.insert(0, super::pformat(&info.clone().into()));
             lines.insert(0, NO_ORDER.to_owned());

@@ -15,6 +15,7 @@ pub fn output(data: &Value, settings: &Settings) -> String {
         Indent::Unset => (Some(4), false),
         Indent::Pretty => (Some(4), true),
         Indent::OneLine => (None, false),
+        // Negative: one line.
         Indent::Width(width) => (usize::try_from(width).ok(), false),
     };
     let mut writer = Writer { indent, sort, out: String::new() };
@@ -40,6 +41,7 @@ impl Writer {
             Value::Str(text) => self.text(text),
             Value::List(items) => return self.list(items, depth),
             Value::Map(map) => return self.map(map, depth),
+            // JSON has no such types; Salt prints their Python form.
             Value::Bytes(_) | Value::DateTime(_) | Value::Constant(_) => self.text(&repr(value)),
         }
         Ok(())
@@ -122,6 +124,7 @@ impl Writer {
 }
 
 fn float(number: f64) -> String {
+    // These words are no valid JSON, but Python writes and reads them.
     if number.is_nan() {
         "NaN".into()
     } else if number.is_infinite() {

@@ -16,6 +16,7 @@ pub fn output(data: &Value, settings: &Settings) -> Result<String, WrongShape> {
         match keys {
             Value::List(ids) => {
                 let mut ids: Vec<String> = ids.iter().map(Value::to_string).collect();
+                // By code point, unlike the lists in JSON and YAML, which ignore case.
                 ids.sort_unstable();
                 lines.extend(ids.iter().map(|id| format!("{}{id}{end}", look.color)));
             }

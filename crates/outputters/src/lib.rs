@@ -78,6 +78,7 @@ impl Default for Place {
 /// Like [`format`], for a part of another text.
 pub fn format_at(data: &Value, out: Option<&str>, settings: &Settings, place: &Place) -> String {
     let name = settings.choose(out);
+    // Programs read these formats, so not one byte may change.
     if is_exact(&name, data, settings) {
         let text = by_name(&name, data, settings, place);
         return text::trim_end(&text.unwrap_or_else(|WrongShape| shown_nested(data, settings, place))).to_owned();
@@ -142,6 +143,7 @@ fn replaced_map(map: &Map, colours: bool) -> Map {
     for (key, value) in map {
         let mut key = replaced(key, colours);
         while out.get_value(&key).is_some() {
+            // After the replacement two keys may look alike. A suffix keeps both results visible.
             key = format!("{key}?").into();
         }
         out.insert(key, replaced(value, colours));

@@ -52,6 +52,7 @@ impl<'a> Display<'a> {
         let color = if self.failed { &colors.red } else { &colors.green };
         for item in items {
             match item {
+                // A nested list needs the prefix of its items, a map has none.
                 Value::List(_) => {
                     self.line(indent, color, "", "|_", "");
                     self.value(item, indent + 2, "- ");

@@ -16,6 +16,7 @@ fn push(out: &mut String, value: &Value, settings: &Settings, indent: usize) {
     let colors = &settings.colors;
     match value {
         Value::Str(text) => {
+            // Only at newlines: this text is Salt's own, not a minion's.
             for line in text.split('\n') {
                 out.push_str(&format!("{}{:indent$}{line}{}\n", colors.red, "", colors.end));
             }

@@ -185,6 +185,7 @@ fn words_with_blanks(line: &str) -> Vec<&str> {
 
 fn byte_chunks(bytes: &Bytes, room: isize, allowance: isize) -> Vec<String> {
     let literal = |from: usize, to: usize| repr(&Value::bytes(bytes.slice(from..to)));
+    // Python breaks bytes at every fourth, and reserves room for the brackets only at this position.
     let last = bytes.len() / 4 * 4;
     let (mut start, mut end, mut room) = (0, 0, room);
     let mut chunks = Vec::new();

@@ -37,17 +37,17 @@ pub enum Tabular {
 pub struct Settings {
     /// The colours.
     pub colors: Colors,
-    /// Whether to replace all escape characters in results; without it those of colours stay.
+    /// Replace all escape characters in results; without it those of colours stay.
     pub strip_colors: bool,
-    /// Whether the text goes to a terminal.
+    /// True if the text goes to a terminal.
     pub terminal: bool,
     /// The outputter of `--out` or of the configuration.
     pub output: Option<String>,
-    /// Whether everything is printed at the end (`--static`).
+    /// True if everything is printed at the end (`--static`).
     pub static_run: bool,
-    /// Whether the function is a state function and everything is printed at the end.
+    /// True if the function is a state function and everything is printed at the end.
     pub static_state: bool,
-    /// Whether to draw a progress bar and print nothing else.
+    /// Draw a progress bar and print nothing else.
     pub progress: bool,
     /// The indentation.
     pub indent: Indent,
@@ -55,15 +55,15 @@ pub struct Settings {
     pub output_file: Option<PathBuf>,
     /// `full`, `terse`, `mixed`, `changes`, `filter`, or one of these with `_id`.
     pub state_output: String,
-    /// Whether to show states without changes.
+    /// Show states without changes.
     pub state_verbose: bool,
-    /// Whether to show only states with changes.
+    /// Show only states with changes.
     pub state_output_diff: bool,
-    /// Whether to show start and duration.
+    /// Show start and duration.
     pub state_output_profile: bool,
-    /// Whether to show percentages in the summary.
+    /// Show percentages in the summary.
     pub state_output_pct: bool,
-    /// Whether to merge states of one id.
+    /// Merge states of one id.
     pub state_compress_ids: bool,
     /// The layout of terse lines.
     pub state_tabular: Tabular,
@@ -79,6 +79,7 @@ impl Settings {
     /// Reads the settings from the merged options; `terminal` tells whether standard output is one.
     pub fn from_options(options: &Map, terminal: bool) -> Self {
         let flag = |name: &str, preset: bool| options.get(name).map_or(preset, Value::truthy);
+        // `--force-color` wins over everything, even over `--no-color`.
         let colored = flag("force_color", false) || (!flag("no_color", false) && terminal && flag("color", true));
         let function = options.get_str("fun").unwrap_or("");
         Settings {
@@ -115,6 +116,7 @@ impl Settings {
         }
         let wanted = out.filter(|name| !name.is_empty());
         match (&self.output, wanted) {
+            // Operators set `output: highstate` for state runs and do not want it for `test.ping`.
             (Some(name), _) if name != "highstate" => name.clone(),
             (_, Some(name)) => name.to_owned(),
             (Some(name), None) if self.static_run => name.clone(),
@@ -144,6 +146,7 @@ fn tabular(value: Option<&Value>) -> Tabular {
 /// A keyword argument of the function overrides the option; both are a list or a string with commas.
 fn filter(options: &Map, keyword: &str, option: &str) -> Vec<String> {
     let keywords = options.get("arg").and_then(Value::as_list).into_iter().flatten().filter_map(Value::as_map);
+    // The last one given counts, as for Python's keyword arguments.
     let given = keywords.filter(|map| map.contains_key("__kwarg__")).filter_map(|map| map.get(keyword)).next_back();
     match given.or_else(|| options.get(option)) {
         Some(Value::Str(text)) => text.split(',').map(str::to_owned).collect(),

@@ -10,6 +10,7 @@ use super::text::sorted;
 pub fn output(data: &Value, settings: &Settings, indent: usize) -> Result<String, WrongShape> {
     let display = Display { settings, style: Style::from_options(&settings.table) };
     let preset = settings.table.get("out.table.nested_indent").and_then(Value::as_i64).unwrap_or(0);
+    // An indentation from the caller overrides the option.
     let indent = if indent == 0 { preset.max(0) as usize } else { indent };
     let mut lines = Vec::new();
     if let (Some(_), Some(title)) =
@@ -152,6 +153,7 @@ impl Display<'_> {
             return Err(WrongShape);
         }
         let logical: Vec<Vec<Vec<String>>> = rows.iter().map(|row| self.physical_rows(row)).collect();
+        // Rows of different lengths lose their extra cells, as with Python's `zip`.
         let columns = logical.iter().flatten().map(Vec::len).min().ok_or(WrongShape)?;
         let width = |column: usize| logical.iter().flatten().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -19,6 +19,7 @@ pub fn lines_with_ends(text: &str) -> Vec<&str> {
             continue;
         }
         let mut end = place + letter.len_utf8();
+        // Together they are one line end.
         if letter == '\r' && letters.next_if(|(_, next)| *next == '\n').is_some() {
             end += 1;
         }
@@ -59,6 +60,7 @@ pub fn sorted(map: &Map) -> Result<Vec<(&Value, &Value)>, WrongShape> {
         entries.sort_by(|(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
     } else if numbers {
         entries.sort_by(|(a, _), (b, _)| a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(std::cmp::Ordering::Equal));
+    // A single key is never compared.
     } else if entries.len() > 1 {
         return Err(WrongShape);
     }
@@ -117,6 +119,7 @@ fn push_parts(chunks: &mut Vec<String>, word: &str) {
         part.push(*letter);
         let before = place.checked_sub(1).map(|place| letters[place]);
         let after = letters.get(place + 1);
+        // `textwrap` breaks `pre-built` after the hyphen, but not `-x` or `1-2`.
         let breaks =
             *letter == '-' && before.is_some_and(char::is_alphanumeric) && after.is_some_and(|c| c.is_alphabetic());
         if breaks {

@@ -9,6 +9,7 @@ pub fn output(data: &Value) -> String {
     match data {
         Value::Map(map) => map.iter().map(|(key, value)| entry(key, value)).collect(),
         Value::Str(text) => format!("{text}\n"),
+        // Without a minion's id there is nothing to put in front of the lines.
         other => format!("{}\n", super::pformat(other)),
     }
 }

@@ -13,6 +13,7 @@ pub fn output(data: &Value, settings: &Settings) -> Result<String, WrongShape> {
         // The emitter accepts 2 to 9 and falls back to 2.
         Indent::Width(width @ 2..=9) => Style { indent: width as i32, ..Style::from(Flow::Block) },
         Indent::Unset | Indent::Width(_) => Style { indent: 2, ..Style::from(Flow::Block) },
+        // PyYAML fails over these, and Salt falls back to `nested`.
         Indent::OneLine | Indent::Pretty => return Err(WrongShape),
     };
     let dump = |style| {

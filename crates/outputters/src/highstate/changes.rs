@@ -7,7 +7,7 @@ use super::super::{WrongShape, nested, text};
 
 /// The changes of one state.
 pub struct Changes {
-    /// Whether there are any.
+    /// True if there are any.
     pub any: bool,
     /// The text after `Changes:`.
     pub text: String,
@@ -17,6 +17,7 @@ impl Changes {
     /// Formats the changes of a state. A highstate in them (from an orchestration) is printed as one.
     pub fn of(state: &Map, settings: &Settings, level: usize) -> Result<Self, WrongShape> {
         let changes = state.get("changes").ok_or(WrongShape)?;
+        // Salt recognises orchestrated runs by the name of the function.
         let orchestrated = matches!(state.get_str("name"), Some("state.orch" | "state.orchestrate" | "state.sls"));
         if orchestrated {
             let nested = super::output(changes, settings, level + 1)?;
@@ -32,6 +33,7 @@ impl Changes {
             return Ok(Changes { any: true, text: format!("Invalid Changes data: {changes}") });
         };
         match map.get("ret").and_then(Value::as_map) {
+            // `salt.state` in an orchestration returns the highstates of its minions like this.
             Some(hosts) if map.get_str("out") == Some("highstate") => of_hosts(hosts, settings),
             _ => Ok(Changes { any: true, text: as_nested(changes, settings) }),
         }

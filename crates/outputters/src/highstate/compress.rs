@@ -67,7 +67,9 @@ fn merge(known: &mut Map, info: &Map) -> Option<()> {
     let place = known.get("__run_num__")?.as_i64()?.min(info.get("__run_num__")?.as_i64()?);
     known.insert("__run_num__", place);
     let duration = known.get("duration")?.as_f64()? + info.get("duration")?.as_f64()?;
+    // Milliseconds with three digits, as the single durations have.
     known.insert("duration", (duration * 1000.0).round() / 1000.0);
+    // Times of one day compare as text.
     let start = known.get_str("start_time")?.min(info.get_str("start_time")?).to_owned();
     known.insert("start_time", start);
     let Some(new) = info.get("changes").filter(|changes| changes.truthy()) else { return Some(()) };

@@ -32,6 +32,7 @@ impl Counts {
         }
         let duration = duration(state.get("duration"))?;
         if state.contains_key("__parallel__") {
+            // Parallel states overlap, so only the longest counts for the total.
             self.parallel = self.parallel.max(duration);
         } else {
             self.serial += duration;
@@ -56,6 +57,7 @@ impl Counts {
         let width = LABEL_WIDTH + widest + 2;
         let rule = "-".repeat(width);
         let count = |label: &str, text: String| format!("{label}: {text:>room$}", room = width - label.len() - 2);
+        // In test mode a change that would be made counts as a success.
         let good = self.of(&true.into()) + self.of(&Value::Null);
         let failed = self.of(&false.into());
         let failed_color = if failed > 0 { &colors.red } else { &colors.cyan };
@@ -108,6 +110,7 @@ fn duration(value: Option<&Value>) -> Result<f64, WrongShape> {
     }
     let text = value.as_str().ok_or(WrongShape)?;
     let number = text.split(" ms").next().unwrap_or(text).trim();
+    // A summary with a wrong time is better than none.
     Ok(number.parse().unwrap_or_else(|_| {
         tracing::error!("Cannot parse a float from duration {text}");
         0.0

@@ -58,6 +58,7 @@ fn fill_in(format: &str, fields: &[&str; 6], state: &Map) -> Result<String, Wron
         out.push_str(&rest[..place]);
         let bracket = &rest[place..=place];
         rest = &rest[place + 1..];
+        // Python's format writes a brace as two.
         if let Some(after) = rest.strip_prefix(bracket) {
             out.push_str(bracket);
             rest = after;
@@ -75,6 +76,7 @@ fn field_text(field: &str, fields: &[&str; 6], state: &Map) -> Result<String, Wr
     let (name, form) = field.split_once(':').unwrap_or((field, ""));
     let name = name.strip_suffix("!s").unwrap_or(name);
     let text = match name.strip_prefix("6[").and_then(|key| key.strip_suffix(']')) {
+        // Python raises an error for an unknown key, and Salt then prints the data with `nested`.
         Some(key) => state.get(key).ok_or(WrongShape)?.to_string(),
         None => {
             let number: usize = name.parse().map_err(|_| WrongShape)?;
