@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Purpose {
-    /// Whether a minion is slow.
+    /// The choice of slow minions.
     Slow = 1,
     /// How long a minion stays connected.
     Stay,
@@ -14,9 +14,9 @@ pub(crate) enum Purpose {
     Away,
     /// The phase of a minion's periodic actions.
     Phase,
-    /// Whether a publication is lost.
+    /// The loss of a publication.
     LostPublication,
-    /// Whether the answer to a return is lost.
+    /// The loss of the answer to a return.
     LostReturn,
     /// How long a job runs.
     Delay,
@@ -39,6 +39,8 @@ impl Chance {
     /// Returns a number from 0 to below 1 for the `turn`-th decision of a purpose.
     pub(crate) fn draw(self, purpose: Purpose, turn: u64) -> f64 {
         let mixed =
+            // A hash of all three, instead of one shared generator: minions and purposes are independent, so the
+        // order in which tasks run cannot change the fate of other minions.
             [purpose as u64, self.minion, turn].iter().fold(mix(self.seed), |state, part| mix(state ^ mix(*part)));
         // A float of this size has 53 significant bits.
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
@@ -51,6 +53,7 @@ impl Chance {
 
     /// Returns a duration between two, inclusive.
     pub(crate) fn between(self, purpose: Purpose, turn: u64, least: Duration, most: Duration) -> Duration {
+        // Saturating, so that reversed ends yield the first one instead of a panic.
         least + most.saturating_sub(least).mul_f64(self.draw(purpose, turn))
     }
 
@@ -62,6 +65,8 @@ impl Chance {
             return None;
         }
         let mean = minions as f64 / per_second;
+        // The inverse of the exponential distribution. `1 - draw` lies above 0 up to 1, so the logarithm is finite; a
+        // stay longer than a `Duration` can hold means that the minion never leaves.
         Duration::try_from_secs_f64(-mean * (1.0 - self.draw(Purpose::Stay, turn)).ln()).ok()
     }
 }
@@ -112,6 +117,8 @@ mod tests {
         };
         let all: Vec<Duration> = (0..minions).flat_map(leaves).collect();
         let within = |from: u64, to: u64| all.iter().filter(|at| (from..to).contains(&at.as_secs())).count();
+        // 400 are expected in each window; four standard deviations (80) to either side. A fixed stay would leave the
+        // first window empty.
         for (from, to) in [(0, 20), (20, 40), (40, 60)] {
             assert!((320..480).contains(&within(from, to)), "{from}: {}", within(from, to));
         }

@@ -35,6 +35,8 @@ impl Answer {
 
 /// Returns whether a function takes the time of a job. Questions about jobs are answered at once.
 pub fn takes_time(fun: &str) -> bool {
+    // Masters ask `saltutil.find_job` to see if a job still runs. If these questions took as long as the job, `salt`
+    // would take the minion for dead.
     !fun.starts_with("saltutil.")
 }
 
@@ -49,6 +51,7 @@ pub fn answer(question: &Question) -> Answer {
             let args: Vec<Value> = positional.into_iter().cloned().collect();
             Answer::value(map! { "args" => args, "kwargs" => keywords })
         }
+        // As Salt does: the job's publication if it runs, an empty map otherwise.
         "saltutil.find_job" => {
             let wanted = positional.first().and_then(|value| value.as_str());
             let found = question.running.iter().find(|job| job.get_str("jid") == wanted);
@@ -61,14 +64,17 @@ pub fn answer(question: &Question) -> Answer {
             let found = texts().map(|name| (Value::from(name), grains.get(name).cloned().unwrap_or(Value::from(""))));
             Answer::value(found.collect::<Map>())
         }
+        // A missing grain is an empty string in Salt, for `grains.item` as well.
         "grains.get" => {
             let grains = Value::from((question.grains)());
             let found = texts().next().and_then(|path| grains.traverse(path, targeting::DEFAULT_DELIMITER).cloned());
             Answer::value(found.unwrap_or(Value::from("")))
         }
+        // Salt minions name this outputter in the return; without it `salt` would print the states as nested data.
         "state.highstate" | "state.apply" | "state.sls" => {
             Answer { value: highstate(question.return_size), retcode: 0, out: Some("highstate") }
         }
+        // The text, the code and the outputter of a Salt minion for an unknown function.
         fun => Answer { value: format!("'{fun}' is not available.").into(), retcode: 1, out: Some("nested") },
     }
 }
@@ -77,6 +83,8 @@ fn split(arg: &[Value]) -> (Vec<&Value>, Map) {
     let (mut positional, mut keywords) = (Vec::new(), Map::new());
     for value in arg {
         match value.as_map().filter(|map| map.get("__kwarg__").is_some_and(Value::truthy)) {
+            // Keyword arguments travel as maps with the marker `__kwarg__` at the end of the list. A map without the
+            // marker is a positional argument.
             None => positional.push(value),
             Some(map) => {
                 let given = map.iter().filter(|(key, _)| key.as_str() != Some("__kwarg__"));
@@ -160,6 +168,8 @@ mod tests {
     fn a_highstate_is_about_as_large_as_was_asked_for() {
         for size in [500, 1000, 10_000, 50_000, 1 << 20] {
             let packed = pack(&highstate(size), Packing::Wire).len();
+            // The size is the load on the master that a benchmark is configured with; an eighth is close enough to
+            // compare runs.
             assert!(packed.abs_diff(size) <= size / 8, "{size}: {packed}");
         }
         assert!(pack(&highstate(1), Packing::Wire).len() < 300, "one state at the least");

@@ -3,6 +3,7 @@
 use value::{Map, Value, map};
 
 /// Operating systems, which the minions have in turn.
+// Two Debian families of three, so that targets by `os` and by `os_family` match different shares of the minions.
 const SYSTEMS: [(&str, &str, &str); 3] =
     [("Debian", "Debian", "13"), ("Ubuntu", "Debian", "26.04"), ("Rocky", "RedHat", "10.1")];
 
@@ -17,6 +18,7 @@ pub(crate) fn grains(id: &str, number: usize, many: bool) -> Map {
         "host" => id,
         "nodename" => id,
         "fqdn" => format!("{id}.swarm.invalid"),
+        // `.invalid` never resolves (RFC 2606), so a made-up name cannot be that of a real host.
         "domain" => "swarm.invalid",
         "master" => "swarm",
         "kernel" => "Linux",
@@ -40,6 +42,7 @@ pub(crate) fn grains(id: &str, number: usize, many: bool) -> Map {
 
 /// Returns an address in 10.0.0.0/8 for each number.
 fn address(number: usize) -> String {
+    // From 10.0.0.1 on: the first address of the network is not that of a host.
     let [_, b, c, d] = (number as u32 + 1).to_be_bytes();
     format!("10.{b}.{c}.{d}")
 }

@@ -14,6 +14,8 @@ use crypto::PrivateKey;
 use nix::fcntl::{Flock, FlockArg};
 
 /// The number of keys in one file.
+// Small enough that an interrupted creation of keys loses little, and large enough that thousands of keys do not need
+// thousands of files.
 const PER_FILE: usize = 20;
 
 /// The end of a key in a file.
@@ -63,6 +65,7 @@ impl KeyPool {
     /// If the directory cannot be used, or a file in it was changed.
     pub fn take(&self, count: usize, progress: impl Fn(usize, usize) + Sync) -> Result<Vec<PrivateKey>, KeyError> {
         self.make_directory()?;
+        // Before the look at what is missing: another swarm may create just these files.
         let _alone = self.lock()?;
         let files = count.div_ceil(PER_FILE);
         let missing: Vec<PathBuf> = (0..files).map(|file| self.path(file)).filter(|path| !path.exists()).collect();
@@ -79,6 +82,7 @@ impl KeyPool {
     }
 
     fn make_directory(&self) -> Result<(), KeyError> {
+        // Private keys: nobody else may even list the names.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         made.map_err(failed("create", &self.dir))
     }
@@ -92,6 +96,7 @@ impl KeyPool {
     }
 
     fn make(&self, missing: &[PathBuf], progress: &(impl Fn(usize, usize) + Sync)) -> Result<(), KeyError> {
+        // File by file, so that whatever was finished before an interruption is kept.
         let (done, all) = (AtomicUsize::new(0), missing.len() * PER_FILE);
         for path in missing {
             let made = on_all_processors(PER_FILE, |_| {
@@ -119,6 +124,8 @@ impl KeyPool {
         let path = self.path(file);
         let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
         let pems: Vec<String> = text.split_inclusive(END).map(str::to_owned).collect();
+        // Keys are found by their place. A file with too few would shift the keys of all minions after it, and masters
+        // would reject them as changed.
         if pems.len() != PER_FILE || !text.ends_with(END) {
             return Err(KeyError::Damaged(path));
         }
@@ -134,6 +141,7 @@ pub fn place<'a>(pki_dir: &Path, minions: impl Iterator<Item = (String, &'a Priv
     let dir = pki_dir.join("minions");
     fs::create_dir_all(&dir).map_err(failed("create", &dir))?;
     for (id, key) in minions {
+        // The id becomes a file name. The check keeps `../x` from writing elsewhere.
         let path = dir.join(wire::MinionId::new(id)?.as_str());
         fs::write(&path, crypto::clean_key(&key.public().to_pem())).map_err(failed("write", &path))?;
     }
@@ -147,6 +155,7 @@ fn in_parallel(pems: Vec<String>) -> Result<Vec<PrivateKey>, crypto::RsaError> {
 /// Runs `count` pieces of work on one thread per processor, and returns the results in order.
 fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
+    // Threads take the next number instead of a fixed share: RSA key generation takes very different times.
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut done = Vec::new();
@@ -165,6 +174,7 @@ fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) ->
             .flat_map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
+    // Threads finish in any order, but keys belong to minions by position.
     all.sort_by_key(|(place, _)| *place);
     all.into_iter().map(|(_, value)| value).collect()
 }

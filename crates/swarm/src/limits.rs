@@ -18,8 +18,8 @@ pub struct LimitError {
     pub allowed: u64,
 }
 
-/// Raises the limit of open files of this process so that so many connections fit, and the hard limit too if that is allowed.
-/// Returns the limit in force.
+/// Raises the limit of open files of this process to fit this number of connections, and the hard limit too if that is
+/// permitted. Returns the limit in force.
 ///
 /// # Errors
 /// If the limit is too low and may not be raised.
@@ -27,6 +27,8 @@ pub fn raise_open_files(connections: u64) -> Result<u64, LimitError> {
     let needed = connections + OTHERS;
     let failed = |allowed| LimitError { needed, allowed };
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|_| failed(0))?;
+    // Checked before the minions start: otherwise the swarm would run into `EMFILE` halfway, and the failures would
+    // look like those of the master.
     let Some((new_soft, new_hard)) = wanted(needed, soft, hard) else { return Ok(soft) };
     if setrlimit(Resource::RLIMIT_NOFILE, new_soft, new_hard).is_ok() {
         return Ok(new_soft);
@@ -36,6 +38,7 @@ pub fn raise_open_files(connections: u64) -> Result<u64, LimitError> {
 
 /// Returns the limits to set; `None` if the current ones suffice.
 fn wanted(needed: rlim_t, soft: rlim_t, hard: rlim_t) -> Option<(rlim_t, rlim_t)> {
+    // The hard limit is never lowered: an unprivileged process cannot raise it again.
     (soft < needed).then(|| (needed, hard.max(needed)))
 }
 

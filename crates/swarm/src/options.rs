@@ -56,15 +56,15 @@ pub struct Behaviour {
     pub return_size: usize,
     /// How long a job runs, from and to.
     pub return_delay: (Duration, Duration),
-    /// Whether there are as many grains as on a real machine.
+    /// True if there are as many grains as on a real machine.
     pub grains: bool,
-    /// Whether to request the pillar after a sign-in.
+    /// Request the pillar after a sign-in.
     pub pillar: bool,
     /// Paths of files to fetch after a sign-in.
     pub files: Vec<PathBuf>,
     /// The interval of repeated requests for pillar and files.
     pub repeat: Option<Duration>,
-    /// Whether minions send a start event.
+    /// True if minions send a start event.
     pub start_event: bool,
     /// The interval of repeated sign-ins.
     pub reauth: Option<Duration>,
@@ -78,9 +78,9 @@ pub struct Behaviour {
     pub slow: f64,
     /// The delay of a slow minion for each publication.
     pub slow_by: Duration,
-    /// Whether to check signatures of publications.
+    /// Check signatures of publications.
     pub check_signatures: bool,
-    /// Whether to sign requests.
+    /// Sign requests.
     pub sign_requests: bool,
     /// The timeout of a sign-in.
     pub auth_timeout: Duration,
@@ -91,7 +91,7 @@ pub struct Behaviour {
 }
 
 impl Options {
-    /// Returns the options of a swarm of so many minions that only answer.
+    /// Returns the options of a swarm with this number of minions that only answer.
     pub fn new(master: SocketAddr, minions: usize) -> Self {
         Options {
             master,
@@ -112,6 +112,7 @@ impl Options {
 
     /// Returns the id of the minion at an index.
     pub fn id(&self, place: usize) -> String {
+        // Zero-padded, so that ids sort by number in lists and globs such as `swarm-00*` select a contiguous part.
         format!("{}{:05}", self.prefix, self.first + place)
     }
 }
@@ -120,6 +121,7 @@ impl Default for Behaviour {
     fn default() -> Self {
         Behaviour {
             kind: Kind::Salt,
+            // The size of a highstate with about twenty states.
             return_size: 10_000,
             return_delay: (Duration::ZERO, Duration::ZERO),
             grains: false,

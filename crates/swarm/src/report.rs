@@ -1,4 +1,4 @@
-//! What came of a swarm, as JSON.
+//! The results of a swarm, as JSON.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::watch::{Peaks, Sample, Watch};
 /// Everything that was counted and timed. Times are in milliseconds unless their name says otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// How many minions there were to be.
+    /// The number of minions that were to start.
     pub minions: usize,
     /// When it started, in seconds since 1970.
     pub began_at: f64,
@@ -54,15 +54,15 @@ pub struct SignInReport {
     pub per_second_peak: u64,
     /// From a minion's first attempt to its keys.
     pub first: Summary,
-    /// What RSA alone takes on this machine, if that was measured.
+    /// The cost of RSA alone on this machine, if it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rsa: Option<RsaReport>,
 }
 
-/// What RSA alone takes on this machine, master and minions together.
+/// The cost of RSA alone on this machine, of master and minions together.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RsaReport {
-    /// Of one operation.
+    /// The cost of one operation.
     #[serde(flatten)]
     pub speed: RsaSpeed,
     /// First sign-ins per second, of minions that do not know the master's key yet, with nothing but RSA.
@@ -195,6 +195,7 @@ const MOMENTS: usize = 3600;
 impl Timeline {
     /// Adds the sample of a second.
     pub(crate) fn push(&mut self, at: Duration, counts: Counts, watched: Option<Sample>) {
+        // Before any sample is skipped: peaks are per second, also in a run whose timeline has become coarser.
         self.peak = self.peak.max(counts.returns - self.returns);
         self.returns = counts.returns;
         self.sign_in_peak = self.sign_in_peak.max(counts.sign_ins - self.sign_ins);
@@ -205,6 +206,8 @@ impl Timeline {
         }
         self.skipped = 0;
         self.moments.push(Moment { at_seconds: rounded(at.as_secs_f64()), counts, watched });
+        // Every other sample goes and the interval doubles, so the memory and the report stay bounded however long the
+        // run is.
         if self.moments.len() == MOMENTS {
             let mut place = 0;
             self.moments.retain(|_| {
@@ -222,6 +225,7 @@ impl Timeline {
 
 impl Report {
     pub(crate) fn new(minions: usize, stats: &Stats, timeline: &Timeline, watch: Option<&Watch>) -> Self {
+        // At least a millisecond: JSON has no infinity for a rate in a run that has just begun.
         let seconds = stats.began.elapsed().as_secs_f64().max(0.001);
         let counts = stats.now();
         let last = stats.last_signed_in().as_secs_f64();
@@ -258,7 +262,7 @@ impl Report {
         text
     }
 
-    /// How often something failed in a way.
+    /// Returns how often a request failed with this type of failure.
     pub fn errors_of(&self, request: Request, kind: &str) -> u64 {
         let found = self.errors.iter().find(|error| error.request == request && error.kind == kind);
         found.map_or(0, |error| error.count)
@@ -274,6 +278,8 @@ fn told(job: &Job, stats: &Stats) -> JobReport {
         meant: job.meant,
         answered: job.answered.summary(),
         since_first: job.since_first.summary(),
+        // Histograms keep no single times. The whole summary is shifted by the delay between publication and first
+        // receipt.
         since_published: job.published.map(|at| job.since_first.summary().later(job.first_heard - at)),
     }
 }

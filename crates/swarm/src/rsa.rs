@@ -38,11 +38,13 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Of a minion that does not know the master's key yet: the master signs its answer and encrypts its AES key and a session
-    /// key (its signature of the AES key is made once), which the minion decrypts after it has verified both signatures.
+    /// For a minion that does not know the master's key yet. The master signs its answer, and encrypts its AES key and
+    /// a session key; it signs the AES key only once for all minions. The minion verifies both signatures and decrypts
+    /// both keys.
     pub const FIRST: Self = Operations { private: 3, public: 4 };
 
-    /// Of one that does: it sends a token besides that only the master can read, and wants it back.
+    /// For a minion that knows the master's key. It also sends a token that only the master can decrypt, and expects it
+    /// back.
     pub const AGAIN: Self = Operations { private: 5, public: 6 };
 }
 
@@ -50,7 +52,7 @@ impl RsaSpeed {
     /// Measures with this key. Takes half a second in which all processors are busy.
     ///
     /// # Errors
-    /// When the key cannot do it.
+    /// If the key cannot sign or decrypt.
     pub fn measure(key: &PrivateKey) -> Result<Self, RsaError> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let public = key.public();
@@ -61,9 +63,11 @@ impl RsaSpeed {
         let decrypt = || key.decrypt(Encryption::default(), &sealed).map(drop);
         let encrypt = || public.encrypt(Encryption::default(), &text).map(drop);
         let verify = || {
+            // Otherwise the compiler may drop a verification whose result nobody uses.
             std::hint::black_box(public.verify(Signature::default(), &answer, &signature));
             Ok(())
         };
+        // Half the sum in milliseconds: ×1000 ÷ 2.
         let mean = |one: Duration, other: Duration| (one + other).as_secs_f64() * 500.0;
         Ok(RsaSpeed {
             processors,
@@ -72,7 +76,7 @@ impl RsaSpeed {
         })
     }
 
-    /// How many sign-ins a second these processors could do if they did nothing but RSA for master and minions.
+    /// Returns the number of sign-ins per second if these processors did nothing but RSA for master and minions.
     pub fn sign_ins_per_second(&self, operations: Operations) -> f64 {
         let each = f64::from(operations.private) * self.private_ms + f64::from(operations.public) * self.public_ms;
         self.processors as f64 * 1000.0 / each
@@ -105,7 +109,7 @@ impl SigningCost {
     }
 }
 
-/// Does something on all processors and says what it takes on one.
+/// Repeats some work on all processors, and returns its mean time on one of them.
 fn repeat(processors: usize, work: impl Fn() -> Result<(), RsaError> + Sync) -> Result<Duration, RsaError> {
     let one = || {
         let (began, mut times) = (Instant::now(), 0);
@@ -115,6 +119,8 @@ fn repeat(processors: usize, work: impl Fn() -> Result<(), RsaError> + Sync) -> 
         }
         Ok(began.elapsed() / times)
     };
+    // On all processors at once: with busy neighbours a core clocks lower and shares its caches, as it does under a
+    // real load.
     let all: Vec<Result<Duration, RsaError>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..processors).map(|_| scope.spawn(one)).collect();
         threads.into_iter().map(|thread| thread.join().expect("measuring does not panic")).collect()

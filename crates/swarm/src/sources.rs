@@ -10,7 +10,7 @@ const PER_ADDRESS: usize = 8000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
     first: IpAddr,
-    /// How many addresses there are.
+    /// The number of addresses.
     count: u128,
 }
 
@@ -20,7 +20,7 @@ pub struct Sources {
 pub struct SourcesError(String);
 
 impl Sources {
-    /// The address of a minion; `None` when there are not enough addresses for so many.
+    /// Returns the address of a minion; `None` if there are too few addresses.
     pub fn address(&self, minion: usize) -> Option<IpAddr> {
         let place = (minion / PER_ADDRESS) as u128;
         (place < self.count).then(|| after(self.first, place))
@@ -39,7 +39,8 @@ impl FromStr for Sources {
         let bits: u32 = if network.is_ipv4() { 32 } else { 128 };
         let length: u32 = length.parse().ok().filter(|length| *length <= bits).ok_or_else(wrong)?;
         let free = bits - length;
-        // The first and the last address of a network are nobody's.
+        // The first address names the network and the last one is for broadcasts. Networks of two or one address have
+        // neither (RFC 3021).
         let (skipped, count) = match free {
             0 => (0, 1),
             1 => (0, 2),
@@ -57,9 +58,10 @@ fn after(address: IpAddr, steps: u128) -> IpAddr {
     }
 }
 
-/// The address with so many of its last bits zero.
+/// Returns the address with its last `free` bits set to zero.
 fn masked(address: IpAddr, free: u32) -> IpAddr {
     match address {
+        // A shift by all bits overflows, and means that none is left: a network of length 0.
         IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & u32::MAX.checked_shl(free).unwrap_or(0)).into(),
         IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & u128::MAX.checked_shl(free).unwrap_or(0)).into(),
     }

@@ -1,4 +1,4 @@
-//! All minions together: begun one after the other, looked at each second, ended at once.
+//! All minions together: started one after the other, sampled every second, and ended at once.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,30 +17,30 @@ use crate::report::{Report, Timeline};
 use crate::stats::{Counts, Stats};
 use crate::{Kind, LimitError, Options, Watch, raise_open_files};
 
-/// Why a swarm cannot begin.
+/// An error when a swarm starts.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Not so many files may be open.
+    /// The limit of open files is too low.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The prefix makes no ids.
+    /// The prefix does not give valid ids.
     #[error(transparent)]
     Id(#[from] InvalidId),
     /// A key is unusable.
     #[error(transparent)]
     Key(#[from] crypto::RsaError),
-    /// There is nobody to begin, or no key to begin with.
+    /// There are no minions, or no keys.
     #[error("a swarm needs at least one minion and one key")]
     Nobody,
-    /// Not so many minions fit on these addresses.
+    /// There are too few source addresses for the minions.
     #[error("there are not enough source addresses for {0} minions")]
     Sources(usize),
-    /// The addresses and the master's are of different families.
+    /// The source addresses and the master's address are of different families.
     #[error("connections to {0} cannot come from addresses of the other family")]
     Family(IpAddr),
 }
 
-/// A swarm that runs. It ends when dropped.
+/// A running swarm. It ends when dropped.
 pub struct Swarm {
     minions: usize,
     stats: Arc<Stats>,
@@ -48,22 +48,24 @@ pub struct Swarm {
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
-/// What was seen once a second.
+/// What is sampled once a second.
 struct Seen {
     timeline: Timeline,
     watch: Option<Watch>,
 }
 
 impl Swarm {
-    /// Begins a swarm. Minions share the keys in turn if there are fewer of those.
+    /// Starts a swarm. If there are fewer keys than minions, the minions share them in turn.
     ///
     /// # Errors
-    /// When it could not run as asked for.
+    /// If the options cannot be met.
     pub fn start(options: Options, keys: &[PrivateKey]) -> Result<Self, StartError> {
         if options.minions == 0 || keys.is_empty() {
             return Err(StartError::Nobody);
         }
         let from = sources(&options)?;
+        // Everything that can be refused is checked before the first minion starts: a swarm with half its minions would
+        // measure something else.
         raise_open_files(connections(&options))?;
         let stats = Arc::new(Stats::new(options.jobs_kept));
         let minions = options.minions;
@@ -82,29 +84,29 @@ impl Swarm {
         Ok(Swarm { minions, stats, seen, _tasks: [lives, looks] })
     }
 
-    /// How long it has run; the times of a report count from its start.
+    /// Returns how long it has run. The times of a report count from its start.
     pub fn elapsed(&self) -> Duration {
         self.stats.began.elapsed()
     }
 
-    /// Tells when a job was published, so long after the start, so that its returns are timed from there.
+    /// Sets the time at which a job was published, counted from the start, so that its returns are timed from there.
     pub fn published(&self, jid: &str, at: Duration) {
         self.stats.jobs().published(jid, self.stats.began + at);
     }
 
-    /// Where the swarm is now.
+    /// Returns the state of the swarm.
     pub fn counts(&self) -> Counts {
         self.stats.now()
     }
 
-    /// Waits until the swarm is somewhere, and returns where it is then.
+    /// Waits until a condition holds, and returns the state of the swarm then.
     pub async fn until(&self, holds: impl FnMut(&Counts) -> bool) -> Counts {
         let mut counts: watch::Receiver<Counts> = self.stats.counts();
-        // The sender lives as long as we do.
+        // Fails only if the sender is gone, which lives as long as `self`.
         counts.wait_for(holds).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 
-    /// What came of it so far.
+    /// Returns the report up to now.
     pub fn report(&self) -> Report {
         let mut seen = lock(&self.seen);
         if let Some(watch) = &mut seen.watch {
@@ -114,9 +116,10 @@ impl Swarm {
     }
 }
 
-/// Sockets of this process when all minions are there.
+/// Returns the number of sockets of this process when all minions are connected.
 fn connections(options: &Options) -> u64 {
-    // The subscription, a request, the one that watches; and now and then one more request at a time.
+    // A subscription and a request connection, for Saltern also the watch on the request port; and a tenth of the
+    // minions with one more request at a time.
     let each = match options.behaviour.kind {
         Kind::Salt => 2,
         Kind::Saltern => 3,
@@ -124,7 +127,7 @@ fn connections(options: &Options) -> u64 {
     (options.minions * each + options.minions / 10) as u64
 }
 
-/// Where each minion comes from.
+/// Returns the source address of each minion.
 fn sources(options: &Options) -> Result<Vec<Option<SocketAddr>>, StartError> {
     let Some(sources) = &options.sources else { return Ok(vec![None; options.minions]) };
     let address = |place| {
@@ -132,6 +135,7 @@ fn sources(options: &Options) -> Result<Vec<Option<SocketAddr>>, StartError> {
         if address.is_ipv4() != options.master.is_ipv4() {
             return Err(StartError::Family(options.master.ip()));
         }
+        // Port 0: the system chooses one.
         Ok(Some(SocketAddr::new(address, 0)))
     };
     (0..options.minions).map(address).collect()
@@ -142,6 +146,7 @@ async fn live(minions: Vec<Minion>, from: Vec<Option<SocketAddr>>, ramp: Option<
     let mut lives = JoinSet::new();
     for (place, (minion, from)) in minions.into_iter().zip(from).enumerate() {
         if let Some(per_second) = ramp.filter(|per_second| *per_second > 0.0) {
+            // Counted from the beginning: a sleep between each two minions would add up the delays of the scheduler.
             sleep_until(began + Duration::from_secs_f64(place as f64 / per_second)).await;
         }
         lives.spawn(minion.live(from));
@@ -149,13 +154,16 @@ async fn live(minions: Vec<Minion>, from: Vec<Option<SocketAddr>>, ramp: Option<
     while lives.join_next().await.is_some() {}
 }
 
-/// Looks at the swarm each second.
+/// Samples the swarm every second.
 async fn look(stats: Arc<Stats>, seen: Arc<Mutex<Seen>>) {
     let mut seconds = interval(Duration::from_secs(1));
+    // An overloaded machine would otherwise make up for missed samples with several at once, which distorts the rates
+    // per second.
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         seconds.tick().await;
         let (stats, seen) = (stats.clone(), seen.clone());
+        // `/proc` is read with blocking calls, and the files of a large master take milliseconds.
         let looked = tokio::task::spawn_blocking(move || {
             let mut seen = lock(&seen);
             let watched = seen.watch.as_mut().map(|watch| {

@@ -10,22 +10,22 @@ use crypto::{PublicKey, RsaError, clean_key};
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     key: OnceLock<String>,
-    /// The key, once it was read: real minions have a processor each to read it with.
+    /// The parsed key. Parsing it for each minion would be a cost that real minions do not share with each other.
     read: OnceLock<PublicKey>,
-    /// Whether minions know it that have not signed in yet.
+    /// True if minions know it that have not signed in yet.
     beforehand: bool,
 }
 
 impl Record {
-    /// A record of a key that is known before any minion has signed in.
+    /// Returns a record of a key that is known before any minion has signed in.
     pub(crate) fn known(key: Option<&str>) -> Self {
         let key = key.map(clean_key);
         Record { beforehand: key.is_some(), key: key.map_or_else(OnceLock::new, OnceLock::from), read: OnceLock::new() }
     }
 }
 
-/// What one minion knows of the master's key. A minion that has not signed in yet knows nothing, and so sends no token,
-/// as new minions do.
+/// What one minion knows of the master's key. A minion that has not signed in yet knows nothing, so it sends no token,
+/// like a new minion.
 #[derive(Debug)]
 pub(crate) struct SharedTrust {
     record: Arc<Record>,
@@ -47,6 +47,8 @@ impl Trust for SharedTrust {
 
     fn keep(&self, _: Keep, key: &str) -> Result<(), Distrust> {
         let key = clean_key(key);
+        // Whichever minion is first decides. A swarm that sees two keys is connected to two masters, and its numbers
+        // would mean nothing.
         if *self.record.key.get_or_init(|| key.clone()) != key {
             return Err(Distrust::Changed(None));
         }
@@ -55,7 +57,8 @@ impl Trust for SharedTrust {
     }
 
     fn signing_key(&self) -> Result<PublicKey, Distrust> {
-        // Asked for only when masters must sign their keys, which minions of a swarm do not demand.
+        // Only needed if masters must sign their keys (`verify_master_pubkey_sign`), which minions of a swarm do not
+        // demand.
         Err(Distrust::Unsigned)
     }
 

@@ -1,4 +1,4 @@
-//! What the processes of a master cost, from `/proc`.
+//! The resources that the processes of a master use, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Samples between two looks at the proportional memory, which costs the watched process time.
+/// Proportional memory is measured with every fifth sample only, because the kernel walks the page tables of the
+/// watched process for it.
 const PSS_EVERY: u64 = 5;
 
 /// A sample of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ProcessSample {
-    /// Ticks of processor time, of its own.
+    /// Ticks of processor time, without children.
     ticks: u64,
     threads: u64,
     rss: u64,
@@ -20,21 +21,21 @@ struct ProcessSample {
     parent: i32,
 }
 
-/// Processes with their children, looked at again and again.
+/// Processes with their children, sampled repeatedly.
 #[derive(Debug)]
 pub struct Watch {
     roots: Vec<i32>,
-    /// Ticks of each process at the first and the latest look; ended ones stay.
+    /// Ticks of each process in the first and the latest sample. Ended processes stay.
     ticks: BTreeMap<i32, (u64, u64)>,
     looks: u64,
     peaks: Peaks,
     latest: Sample,
 }
 
-/// What all processes had together at a time.
+/// The resources of all processes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub(crate) struct Sample {
-    /// Processor time since the first look, in seconds.
+    /// Processor time since the first sample, in seconds.
     pub(crate) cpu_seconds: f64,
     pub(crate) processes: u64,
     pub(crate) rss_bytes: u64,
@@ -42,33 +43,33 @@ pub(crate) struct Sample {
     pub(crate) threads: u64,
 }
 
-/// The most of each.
+/// The peak of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub(crate) struct Peaks {
-    /// Processes at a time.
+    /// The number of processes.
     pub(crate) processes: u64,
-    /// Resident memory of all, pages they share counted in each.
+    /// Resident memory of all processes; a shared page counts once per process.
     pub(crate) rss_bytes: u64,
-    /// Proportional memory of all; 0 when this process may not see it.
+    /// Proportional memory of all processes; 0 if this process may not read it.
     pub(crate) pss_bytes: u64,
-    /// Open files, sockets among them; 0 when this process may not see them.
+    /// Open files including sockets; 0 if this process may not read them.
     pub(crate) files: u64,
-    /// Threads.
+    /// The number of threads.
     pub(crate) threads: u64,
 }
 
 impl Watch {
-    /// A watch over these processes and their descendants. Nothing has been looked at.
+    /// Returns a watch over these processes and their descendants, without a sample.
     pub fn new(roots: Vec<i32>) -> Self {
         Watch { roots, ticks: BTreeMap::new(), looks: 0, peaks: Peaks::default(), latest: Sample::default() }
     }
 
-    /// Looks at all processes now. Reads `/proc`, so not for an async task.
+    /// Takes a sample now. Reads `/proc` with blocking calls, so it must not run in an async task.
     pub fn look(&mut self) {
         let looks = looks();
         let family = family(&self.roots, &looks);
         for (pid, look) in &family {
-            // What a process that appears later has used was used since the first look.
+            // All that a process has used counts if it appeared after the first sample.
             let before = if self.looks == 0 { look.ticks } else { 0 };
             self.ticks.entry(*pid).or_insert((before, 0)).1 = look.ticks;
         }
@@ -105,32 +106,35 @@ fn ticks_per_second() -> f64 {
     sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |ticks| ticks as f64)
 }
 
-/// All processes of the machine. Their memory and files are filled in for those that are watched only.
+/// Returns all processes of the machine, without memory and files: these are read for watched processes only.
 fn looks() -> BTreeMap<i32, ProcessSample> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Some((pid, stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
 }
 
-/// Reads a line of `/proc/*/stat`.
+/// Parses a line of `/proc/*/stat`.
 fn stat(line: &str) -> Option<ProcessSample> {
-    // The command name before the last bracket may hold spaces and brackets of its own.
+    // The command name before the last parenthesis may itself contain spaces and parentheses.
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
     Some(ProcessSample {
         parent: fields.get(1)?.parse().ok()?,
         ticks: number(11)? + number(12)?,
+        // The third field of the line is the first after the name, so these are `utime` (14), `stime` (15) and
+        // `num_threads` (20) of proc(5).
         threads: number(17)?,
         ..ProcessSample::default()
     })
 }
 
-/// The roots that run and all their descendants, with memory and files.
+/// Returns the running roots and all their descendants, with memory and files.
 fn family(roots: &[i32], looks: &BTreeMap<i32, ProcessSample>) -> Vec<(i32, ProcessSample)> {
     let mut found: Vec<i32> = roots.iter().copied().filter(|root| looks.contains_key(root)).collect();
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         let children = looks.iter().filter(|(_, look)| look.parent == parent).map(|(pid, _)| *pid);
+        // A root may be the child of another root, and must not count twice.
         let children: Vec<i32> = children.filter(|child| !found.contains(child)).collect();
         found.extend(children);
         next += 1;
@@ -148,7 +152,7 @@ fn kibibytes(pid: i32, file: &str, field: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// How many files are open. Newer kernels tell in the size of the directory, which spares reading it.
+/// Returns the number of open files. Since Linux 6.2 the size of the directory is that number, which saves reading it.
 fn open_files(pid: i32) -> u64 {
     let path = PathBuf::from(format!("/proc/{pid}/fd"));
     match fs::metadata(&path).map(|data| data.len()) {

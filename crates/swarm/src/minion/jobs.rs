@@ -27,6 +27,7 @@ pub(super) const TRIES: u32 = 3;
 pub(super) const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
 /// How long a lossy minion waits before it cuts its connection.
+// Long enough for the return to reach the master: it must get the same return a second time.
 const CUT: Duration = Duration::from_millis(20);
 
 /// Targets that were parsed lately. All minions match the same ones.
@@ -40,11 +41,14 @@ impl Targets {
     /// Returns the target of a job; `None` for an invalid one, which matches nobody.
     fn of(&self, job: &Publication) -> Option<Arc<Compiled>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // By job id rather than by expression: comparing ids is cheap, and all minions receive the same job at about
+        // the same time.
         if let Some((_, compiled)) = known.iter().find(|(jid, _)| *jid == job.jid) {
             return Some(compiled.clone());
         }
         let kind = TargetType::from_name(job.tgt_type.as_deref().unwrap_or("glob")).ok()?;
         let delimiter = job.delimiter.as_deref().unwrap_or(targeting::DEFAULT_DELIMITER);
+        // Nodegroups are expanded by the master before it publishes, so a minion needs none.
         let compiled = Arc::new(Compiled::new(&job.tgt, kind, &Context { delimiter, nodegroups: None }).ok()?);
         known.push_front((job.jid.clone(), compiled.clone()));
         known.truncate(TARGETS);
@@ -110,16 +114,21 @@ impl Minion {
                 return None;
             }
         };
+        // Counted as a failure: in a test without faults no job may arrive twice.
         if !self.ledger().admit(&job.jid) {
             self.shared.stats.failed(Request::Publication, "repeated", format!("job {} was repeated", job.jid));
             return None;
         }
+        // In Salt every minion receives every publication and matches the target on its own, so the swarm must do so
+        // too to have realistic costs.
         let meant = self.is_meant(&job);
         self.shared.stats.count(|counts| counts.heard += 1);
         self.shared.stats.jobs().heard(&job.jid, &shown(&job.fun), meant);
         if !meant {
             return None;
         }
+        // The end is fixed now. If the connection breaks meanwhile, the job goes on and its return is sent over the
+        // next one.
         let owed = Arc::new(Owed { done: heard + self.delay(&job), job, heard });
         self.ledger().owed.push(owed.clone());
         Some(owed)
@@ -129,6 +138,7 @@ impl Minion {
         let Some(target) = self.shared.targets.of(job) else { return false };
         let needs_grains =
             TargetType::from_name(job.tgt_type.as_deref().unwrap_or("glob")).is_ok_and(TargetType::needs_data);
+        // Made-up grains cost an allocation for each minion and job; most targets are globs or lists, which need none.
         let (grains, pillar) = (if needs_grains { self.grains() } else { Map::new() }, Map::new());
         target.matches(&Facts { id: self.id(), grains: &grains, pillar: &pillar })
     }
@@ -151,9 +161,12 @@ impl Minion {
     /// Waits until a job is done, and sends its return until it is acknowledged or all attempts are used up.
     pub(super) async fn give_back(&self, channel: &MasterChannel, owed: Arc<Owed>) {
         tokio::time::sleep_until(owed.done).await;
+        // Made only now: `saltutil.running` and the like describe the moment at which a job ends.
         let load = self.return_of(&owed.job);
         let mut tries = 0;
         loop {
+            // Drawn for each attempt, so a return may be lost several times. A lost attempt does not count as one of
+            // `TRIES`: it was this minion's fault.
             if self.happens(Purpose::LostReturn, self.shared.behaviour().loss) {
                 self.send_and_lose(channel, load.clone()).await;
             } else if self.ask(channel, Request::Return, load.clone(), Decode::Default).await.is_some() {
@@ -170,8 +183,10 @@ impl Minion {
                     break;
                 }
             }
+            // Random, so that minions refused together by an overloaded master do not all retry together.
             sleep(self.between(Purpose::Backoff, AGAIN.0, AGAIN.1)).await;
         }
+        // Given up as well: a return that is kept forever would be sent again after every reconnection.
         self.ledger().settle(&owed);
     }
 
@@ -222,6 +237,8 @@ fn one(answer: Answer) -> Parts {
 }
 
 /// The results of several functions of one job: maps by function.
+// Salt's form for `salt '*' test.ping,test.echo`: `arg` is a list of argument lists, and `return`, `retcode` and
+// `success` are maps. No outputter fits all of them.
 fn many(names: &[Value], arg: &[Value], ask: impl Fn(&str, &[Value]) -> Answer) -> Parts {
     let (mut values, mut codes, mut successes) = (Map::new(), Map::new(), Map::new());
     for (place, name) in names.iter().enumerate() {

@@ -62,7 +62,7 @@ pub(crate) struct Minion {
     slow: bool,
     /// Its jobs and returns, which outlive connections.
     ledger: Mutex<Ledger>,
-    /// Whether it has already done what it does only after the first sign-in.
+    /// True if it has already done what it does only after the first sign-in.
     introduced: AtomicBool,
     /// Counts random decisions, so that each one differs.
     turn: AtomicU64,
@@ -81,6 +81,7 @@ impl Minion {
             identity: Arc::new(MinionIdentity::new(id, key)),
             number: shared.options.first + place,
             trust: Arc::new(SharedTrust::new(shared.record.clone())),
+            // Drawn once and not per job: it is the machine that is slow.
             slow: chance.happens(Purpose::Slow, 0, shared.behaviour().slow),
             chance,
             ledger: Mutex::default(),
@@ -104,11 +105,14 @@ impl Minion {
                         stats.first_sign_in(first.elapsed(), self.shared.options.minions);
                     }
                     let (ended, lived) = self.session(&channel, from, publish_port).await;
+                    // A sign-in alone does not reset the pause: a master that accepts minions but cannot serve them
+                    // would otherwise be stormed.
                     failures = if lived { 0 } else { failures };
                     ended
                 }
                 Err(ended) => ended,
             };
+            // Closes the connection before the pause. A minion that is away must not occupy one at the master.
             drop(channel);
             self.pause(ended, &mut failures).await;
         }
@@ -122,10 +126,14 @@ impl Minion {
                 sleep(self.between(Purpose::Away, least, most)).await;
                 self.shared.stats.count(|counts| counts.away -= 1);
             }
+            // The master chose this time for the number of its minions, so no failure is counted.
             Ended::Goodbye(spread) => sleep(self.between(Purpose::Backoff, Duration::ZERO, spread)).await,
+            // `acceptance_wait_time` of a minion, without growth: the administrator may accept the key at any time.
             Ended::NotAccepted => sleep(self.shared.behaviour().acceptance_wait).await,
             Ended::Lost => {
                 *failures += 1;
+                // Doubles up to the limit, and is random from a quarter on: thousands of minions lose a restarted
+                // master in the same moment. `min(5)` also keeps the shift from overflowing.
                 let most = Duration::from_secs(1 << (*failures).min(5)).min(LONGEST_WAIT);
                 sleep(self.between(Purpose::Backoff, most / 4, most)).await;
             }
@@ -156,6 +164,7 @@ impl Minion {
             Transport::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(rt.clone(), target)),
             Transport::Tcp => Arc::new(transport::tcp::TcpRequester::new(rt.clone(), target)),
         };
+        // The channel signs in on its own when the AES key has changed. Only the layer below it sees all sign-ins.
         let ask = Arc::new(Counted { ask, stats: self.shared.stats.clone() });
         MasterChannel::new(settings(self.shared.behaviour()), self.identity.clone(), self.trust.clone(), ask, rt)
     }
@@ -204,6 +213,7 @@ fn settings(behaviour: &Behaviour) -> Settings {
         request_tries: 1,
         trust: TrustSettings::default(),
         reauth_delay: Duration::ZERO,
+        // A Salt minion announces no abilities, and its sign-in must not differ.
         abilities: (behaviour.kind == Kind::Saltern).then(ours),
     }
 }

@@ -24,8 +24,11 @@ pub(super) enum Notice {
 impl Notice {
     /// Parses a publication that is not a job.
     pub(super) fn parse(load: &Map) -> Option<Self> {
+        // A job always has a `jid`. A job with a stray field of this name must still run.
         let said = load.get(OURS).filter(|_| !load.contains_key("jid"))?;
         let is = |name: &str| said.get(name).is_some_and(Value::truthy);
+        // Bounded, since a wrong or hostile value would silence the whole swarm; `clamp` keeps NaN, which
+        // `try_from_secs_f64` then rejects.
         let spread = said.get("spread").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, LONGEST);
         let spread = Duration::try_from_secs_f64(spread).unwrap_or_default();
         match (is("goodbye"), is("rotated")) {

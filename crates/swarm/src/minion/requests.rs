@@ -34,6 +34,8 @@ impl Requester for Counted {
             let sign_in = matches!(&envelope, Envelope::Clear(clear) if command(&clear.load) == Some("_auth"));
             let began = Instant::now();
             let answer = self.ask.ask(envelope, timeout).await?;
+            // Only sign-ins: the other requests are counted by `note`, which also knows if the answer could be
+            // decrypted.
             if sign_in {
                 self.stats.answered(Request::SignIn, began.elapsed());
             }
@@ -85,11 +87,13 @@ impl Minion {
             let data = format!("Minion {id} started");
             let tag = format!("salt/minion/{id}/start");
             let load =
+                // The fields of a Salt minion's start event.
                 map! { "id" => id, "cmd" => "_minion_event", "pretag" => Value::Null, "data" => data, "tag" => tag };
             self.ask(channel, Request::Event, load, Decode::Default).await;
         }
         for _ in 0..TRIES {
             if self.fetch_all(channel).await {
+                // A minion that reconnects introduces itself again, but must not be counted as ready twice.
                 if !self.introduced.swap(true, Ordering::Relaxed) {
                     self.shared.stats.count(|counts| counts.ready += 1);
                 }
@@ -103,7 +107,10 @@ impl Minion {
     pub(super) async fn fetch_all(&self, channel: &MasterChannel) -> bool {
         let behaviour = self.shared.behaviour();
         let mut all = true;
+        // A minion has no request just for its grains. The master learns them from the pillar request.
         if behaviour.pillar || behaviour.grains {
+            // `&=` and not `&&`: after one failure the other requests are still sent, or a failing pillar would hide
+            // the load of the files.
             all &= self.fetch_pillar(channel).await.is_some();
         }
         for path in &behaviour.files {
@@ -124,6 +131,7 @@ impl Minion {
             "cmd" => "_pillar",
         };
         let (began, patience) = (Instant::now(), self.shared.behaviour().request_timeout);
+        // Twice the timeout: the request may first have to sign in again.
         let answer = timeout(patience * 2, channel.request_private(load, "pillar", Some(patience))).await;
         self.note(Request::Pillar, began, answer.unwrap_or(Err(Error::Timeout(patience * 2))))
     }
@@ -132,6 +140,7 @@ impl Minion {
     async fn fetch_file(&self, channel: &MasterChannel, path: &str) -> Option<()> {
         let hash = map! { "path" => path, "saltenv" => "base", "cmd" => "_file_hash" };
         let hash = self.ask(channel, Request::FileHash, hash, Decode::Default).await?;
+        // A master answers an unknown path without a hash, not with an error.
         if hash.get("hsum").is_none() {
             self.shared.stats.failed(Request::FileHash, "missing", format!("the master has no file {path}"));
             return None;
@@ -142,6 +151,8 @@ impl Minion {
             let piece = FileChunk::from_raw(self.ask(channel, Request::FileChunk, load, Decode::Raw).await?);
             let malformed = |error: &_| self.malformed(Request::FileChunk, error);
             let data = piece.inspect_err(malformed).ok()?.data;
+            // Salt's protocol has no length in advance. An empty chunk is the end of the file, so even an exact
+            // multiple of the chunk size takes one more request.
             if data.is_empty() {
                 return Some(());
             }
@@ -152,9 +163,11 @@ impl Minion {
 
     /// Asks a Saltern master for missed jobs.
     pub(super) async fn missed(&self, channel: &MasterChannel) -> Vec<Map> {
+        // A Salt master would log an error for the unknown command.
         if !channel.master_can(Ability::Missed) {
             return Vec::new();
         }
+        // The master leaves out these jobs, so that none is delivered twice.
         let known = self.ledger().known(KNOWN);
         let load = map! { "cmd" => "saltern_missed", "known" => known };
         let answer = self.ask(channel, Request::Missed, load, Decode::Default).await.unwrap_or_default();

@@ -18,6 +18,8 @@ use crate::chance::Purpose;
 use crate::stats::Request;
 
 /// The time after which an announced key of the master is available.
+// The notice leaves the master with the old key. A sign-in that is faster than the change would return the old key once
+// more.
 const SOON: Duration = Duration::from_millis(300);
 
 /// Why a session ended.
@@ -53,9 +55,12 @@ impl Minion {
                 return (Ended::Lost, false);
             }
         };
+        // A guard: the count must go down at any of the ends, also when the task of the minion is aborted.
         let _connected = Connected::new(self);
         let watched = self.watch(from);
         let ended = tokio::select! {
+            // In a fixed order, so that the runtime's random choice does not change the course of a run with the same
+            // seed.
             biased;
             ended = self.listen(channel, subscription) => ended,
             error = watched => {
@@ -73,6 +78,7 @@ impl Minion {
         port: u16,
     ) -> Result<Box<dyn Subscription>, channel::client::Error> {
         let (rt, options) = (&self.shared.rt, &self.shared.options);
+        // The port of the sign-in answer, unless a proxy in between has another one.
         let to = SocketAddr::new(options.master.ip(), options.publish_port.unwrap_or(port));
         let target = self.target(to, from);
         let subscribing = async {
@@ -106,8 +112,11 @@ impl Minion {
             tokio::select! {
                 biased;
                 Some(()) = busy.next(), if !busy.is_empty() => {}
+                // A slow minion stops reading, so that its publications pile up in the master's send buffer: the load
+                // that slow consumers cause.
                 payload = subscription.next(), if deaf <= Instant::now() => {
                     let Ok(payload) = payload.inspect_err(|error| self.lost(error)) else { return Ended::Lost };
+                    // Before it is opened: a message lost on the way advances no serial number either.
                     if self.happens(Purpose::LostPublication, self.shared.behaviour().loss) {
                         self.shared.stats.failed(Request::Publication, "lost_on_purpose", String::new());
                         continue;
@@ -144,6 +153,7 @@ impl Minion {
                 }
             }
         };
+        // All at once, as on a real minion. Old returns must not wait behind a slow pillar.
         tokio::join!(futures_util::future::join_all(give), self.introduce(channel), missed);
     }
 
@@ -182,6 +192,8 @@ impl Minion {
 
     /// Signs in again after a while, unless that has happened meanwhile.
     async fn renew(&self, channel: &MasterChannel, wait: Duration) {
+        // Read before the wait: if a publication makes the channel sign in meanwhile, `renew` sees new credentials and
+        // does nothing.
         let old = channel.credentials();
         sleep(wait).await;
         if let Err(error) = channel.renew(old.as_ref()).await {
@@ -200,6 +212,7 @@ impl Minion {
         // Each minion has another phase, so that they do not all act at once.
         let phase =
             |every: Option<Duration>| every.map(|every| now + self.between(Purpose::Phase, Duration::ZERO, every));
+        // Drawn for each session: minions that came back leave again at the same rate.
         let stay = self.chance.stay(self.next_turn(), behaviour.churn, self.shared.options.minions);
         Times { leave: stay.map(|stay| now + stay), reauth: phase(behaviour.reauth), repeat: phase(behaviour.repeat) }
     }
@@ -227,6 +240,7 @@ impl Times {
 fn due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> bool {
     let is_due = next.is_some_and(|next| next <= now);
     if is_due {
+        // From now and not from the time that was due: a minion that was held up does not catch up with a burst.
         *next = every.map(|every| now + every);
     }
     is_due

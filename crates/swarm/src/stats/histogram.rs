@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 /// Ranges between a power of two and the next.
+// A range is at most 1/32 of its lower end wide, hence three per cent.
 const STEPS: u64 = 32;
 
-/// Counts of times. Its size does not depend on how many were counted: at most some eight kilobytes.
+/// Counts of times. The size is at most about eight kilobytes, however many times were counted.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     ranges: Vec<u32>,
@@ -17,27 +18,27 @@ pub struct Histogram {
     most: u64,
 }
 
-/// What is worth telling of many times, in milliseconds. Without any time all is zero.
+/// A summary of many times, in milliseconds. All fields are zero if nothing was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many there were.
+    /// The number of times.
     pub count: u64,
     /// The shortest.
     pub least: f64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// Half were shorter.
+    /// The median.
     pub p50: f64,
-    /// Nine of ten were shorter.
+    /// The 90th percentile.
     pub p90: f64,
-    /// Of a hundred, 99 were shorter.
+    /// The 99th percentile.
     pub p99: f64,
     /// The longest.
     pub most: f64,
 }
 
 impl Summary {
-    /// The same times, each so much longer.
+    /// Returns the summary of the same times, each longer by a duration.
     pub(crate) fn later(self, by: Duration) -> Self {
         let later = |time: f64| ((time + by.as_secs_f64() * 1000.0) * 1000.0).round() / 1000.0;
         Summary {
@@ -57,6 +58,7 @@ impl Histogram {
     pub fn record(&mut self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let range = range_of(micros);
+        // Grows on demand: most histograms hold only times below a second.
         if self.ranges.len() <= range {
             self.ranges.resize(range + 1, 0);
         }
@@ -67,12 +69,12 @@ impl Histogram {
         self.sum += u128::from(micros);
     }
 
-    /// How many times were counted.
+    /// Returns the number of counted times.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The time that this part of all did not exceed, from 0 to 1; `None` when nothing was counted. The ends are exact.
+    /// Returns the quantile `part`, from 0 to 1; `None` if nothing was counted. The minimum and the maximum are exact.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let last = self.count.checked_sub(1)?;
         let rank = (part.clamp(0.0, 1.0) * last as f64).round() as u64;
@@ -84,7 +86,7 @@ impl Histogram {
         Some(Duration::from_micros(micros))
     }
 
-    /// The middle of the range the time of this rank is in.
+    /// Returns the middle of the range that contains the time of this rank.
     fn at(&self, rank: u64) -> u64 {
         let mut before = 0;
         for (range, count) in self.ranges.iter().enumerate() {
@@ -96,7 +98,7 @@ impl Histogram {
         self.most
     }
 
-    /// What is worth telling.
+    /// Returns the summary.
     pub fn summary(&self) -> Summary {
         let at = |part| self.quantile(part).map_or(0.0, |time| time.as_secs_f64() * 1000.0);
         let mean = if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 / 1000.0 };
@@ -117,6 +119,8 @@ fn range_of(micros: u64) -> usize {
     if micros < STEPS {
         return micros as usize;
     }
+    // Below `STEPS` each value has its own range. Above, each power of two has `STEPS` ranges, and the leading six bits
+    // of the value select one.
     let octave = u64::from(micros.ilog2() - STEPS.ilog2());
     ((octave + 1) * STEPS + (micros >> octave) - STEPS) as usize
 }

@@ -1,4 +1,4 @@
-//! How the returns of each job came in.
+//! Times of receipts and returns, per job.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,39 +7,39 @@ use tokio::time::Instant;
 
 use super::Histogram;
 
-/// One job, as the swarm saw it.
+/// A job as seen by the swarm.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) jid: String,
     pub(crate) fun: String,
-    /// When it was published, if that is known.
+    /// The time of publication, if known.
     pub(crate) published: Option<Instant>,
-    /// When the first minion heard it.
+    /// The time at which the first minion received it.
     pub(crate) first_heard: Instant,
-    /// From the first minion that heard it to each that did.
+    /// From the first receipt to each receipt.
     pub(crate) heard: Histogram,
-    /// Minions that were meant.
+    /// The number of minions whose target matched.
     pub(crate) meant: u64,
-    /// From the minion that heard it to its acknowledged return.
+    /// From a minion's receipt to its acknowledged return.
     pub(crate) answered: Histogram,
-    /// From the first minion that heard it to each acknowledged return.
+    /// From the first receipt to each acknowledged return.
     pub(crate) since_first: Histogram,
 }
 
-/// Jobs that are remembered as published.
+/// The maximum number of published jobs that no minion has received yet.
 const UNHEARD: usize = 16;
 
-/// The latest jobs, each, and all together.
+/// The latest jobs individually, and the times of all jobs together.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     kept: usize,
     by_jid: HashMap<String, Job>,
     order: VecDeque<String>,
-    /// Jobs that are published and of which no minion has heard.
+    /// Published jobs that no minion has received.
     unheard: VecDeque<(String, Instant)>,
-    /// How many there were.
+    /// The number of received jobs.
     pub(crate) seen: u64,
-    /// From hearing to the acknowledged return, of all jobs.
+    /// From receipt to acknowledged return, for all jobs.
     pub(crate) answered: Histogram,
 }
 
@@ -55,10 +55,11 @@ impl Jobs {
         }
     }
 
-    /// A job was published. Minions may have heard of it by now.
+    /// Records the publication of a job, which minions may have received already.
     pub(crate) fn published(&mut self, jid: &str, at: Instant) {
         match self.by_jid.get_mut(jid) {
             Some(job) => job.published = Some(at),
+            // The job exists already if minions received it before the master's answer told its id.
             None => {
                 self.unheard.push_front((jid.to_owned(), at));
                 self.unheard.truncate(UNHEARD);
@@ -66,7 +67,7 @@ impl Jobs {
         }
     }
 
-    /// A minion has heard of a job.
+    /// Records that a minion received a job.
     pub(crate) fn heard(&mut self, jid: &str, fun: &str, meant: bool) {
         let now = Instant::now();
         if !self.by_jid.contains_key(jid) {
@@ -99,8 +100,9 @@ impl Jobs {
         self.by_jid.insert(jid.to_owned(), job);
     }
 
-    /// A return was acknowledged, so long after its minion heard of the job.
+    /// Records an acknowledged return, and the time since its minion received the job.
     pub(crate) fn returned(&mut self, jid: &str, took: Duration) {
+        // Also for jobs that are no longer kept individually: a late return still counts in the total.
         self.answered.record(took);
         if let Some(job) = self.by_jid.get_mut(jid) {
             job.answered.record(took);
@@ -108,7 +110,7 @@ impl Jobs {
         }
     }
 
-    /// The latest jobs, oldest first.
+    /// Returns the latest jobs, oldest first.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Job> {
         self.order.iter().filter_map(|jid| self.by_jid.get(jid))
     }

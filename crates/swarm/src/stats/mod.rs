@@ -1,4 +1,4 @@
-//! What is counted and timed, by all minions at once.
+//! Counters and times, shared by all minions.
 
 mod histogram;
 mod jobs;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 pub use histogram::{Histogram, Summary};
 pub(crate) use jobs::{Job, Jobs};
 
-/// What is asked of a master.
+/// The requests to a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -31,30 +31,30 @@ pub enum Request {
     FileChunk,
     /// `_minion_event`
     Event,
-    /// `saltern_missed`, which minions of ours ask masters of ours.
+    /// `saltern_missed`, between Saltern minions and Saltern masters.
     Missed,
-    /// Connecting to where the master publishes, and staying connected; no request, but it may fail as one.
+    /// Subscribing to the master's publications, and staying subscribed. Not a request, but it may fail like one.
     Subscribe,
-    /// Opening what the master publishes; no request either.
+    /// Decrypting a publication. Not a request either.
     Publication,
 }
 
-/// Where the swarm is now.
+/// The state of the swarm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Minions that have begun.
+    /// Minions that have started.
     pub begun: u64,
     /// Minions that have signed in at least once.
     pub signed_in: u64,
-    /// Minions that have done at least once what they do after signing in: said that they started, fetched pillar and files.
+    /// Minions that have completed their first requests after signing in: the start event, the pillar and the files.
     pub ready: u64,
-    /// Minions that listen to the master now.
+    /// Minions that are subscribed now.
     pub connected: u64,
     /// Minions that have left and are not back yet.
     pub away: u64,
-    /// Sign-ins that gave keys.
+    /// Answered sign-ins.
     pub sign_ins: u64,
-    /// Publications heard, by all minions together.
+    /// Publications received, by all minions together.
     pub heard: u64,
     /// Returns that were acknowledged.
     pub returns: u64,
@@ -64,12 +64,12 @@ pub struct Counts {
     pub errors: u64,
 }
 
-/// Requests of a kind: how many, and how long they took.
+/// Requests of a type: their number and their times.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// From sending to the opened answer.
+    /// From sending to the decrypted answer.
     pub(crate) took: Histogram,
-    /// Bytes of what was fetched, where that is counted.
+    /// Fetched bytes, for types that count them.
     pub(crate) bytes: u64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Requests {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failures {
     pub(crate) count: u64,
-    /// What the latest one said.
+    /// The message of the latest one.
     pub(crate) last: String,
 }
 
@@ -87,12 +87,12 @@ pub(crate) struct Stats {
     /// The same in seconds since 1970.
     pub(crate) began_at: f64,
     counts: watch::Sender<Counts>,
-    /// When the last minion had signed in for the first time, in milliseconds after the start.
+    /// The time of the latest first sign-in, in milliseconds after the start.
     last_first: AtomicU64,
     all_first: AtomicU64,
     requests: Mutex<BTreeMap<Request, Requests>>,
     failures: Mutex<BTreeMap<(Request, &'static str), Failures>>,
-    /// From a minion's first try to its keys.
+    /// From a minion's first attempt to its keys.
     first_sign_ins: Mutex<Histogram>,
     jobs: Mutex<Jobs>,
 }
@@ -112,7 +112,7 @@ impl Stats {
         }
     }
 
-    /// Where the swarm is, and all that follows.
+    /// Returns the state of the swarm and its changes.
     pub(crate) fn counts(&self) -> watch::Receiver<Counts> {
         self.counts.subscribe()
     }
@@ -125,7 +125,7 @@ impl Stats {
         self.counts.send_modify(change);
     }
 
-    /// A request was answered.
+    /// Records an answered request.
     pub(crate) fn answered(&self, request: Request, took: Duration) {
         lock(&self.requests).entry(request).or_default().took.record(took);
         self.count(|counts| {
@@ -138,24 +138,26 @@ impl Stats {
         });
     }
 
-    /// So many bytes of a file came.
+    /// Records received bytes of a file.
     pub(crate) fn fetched(&self, request: Request, bytes: usize) {
         lock(&self.requests).entry(request).or_default().bytes += bytes as u64;
     }
 
-    /// Something failed.
+    /// Records a failure.
     pub(crate) fn failed(&self, request: Request, kind: &'static str, text: String) {
         let mut failures = lock(&self.failures);
         let failure = failures.entry((request, kind)).or_default();
         (failure.count, failure.last) = (failure.count + 1, text);
+        // Before the counters change, which wakes tasks that may look at the failures.
         drop(failures);
         self.count(|counts| counts.errors += 1);
     }
 
-    /// A minion has its keys for the first time, so long after its first try.
+    /// Records a minion's first keys, and the time since its first attempt.
     pub(crate) fn first_sign_in(&self, took: Duration, minions: usize) {
         lock(&self.first_sign_ins).record(took);
         let now = self.began.elapsed().as_millis() as u64;
+        // The maximum, because another thread may have read the clock later and be here earlier.
         self.last_first.fetch_max(now, Ordering::Relaxed);
         let mut all = false;
         self.count(|counts| {
@@ -163,17 +165,18 @@ impl Stats {
             all = counts.signed_in == minions as u64;
         });
         if all {
+            // 0 means “not yet”.
             self.all_first.store(now.max(1), Ordering::Relaxed);
         }
     }
 
-    /// From the start until all had signed in; `None` while some have not.
+    /// Returns the time from the start until all minions had signed in; `None` while some have not.
     pub(crate) fn all_signed_in(&self) -> Option<Duration> {
         let millis = self.all_first.load(Ordering::Relaxed);
         (millis > 0).then(|| Duration::from_millis(millis))
     }
 
-    /// From the start until the latest of the minions that have signed in did so for the first time.
+    /// Returns the time from the start to the latest first sign-in.
     pub(crate) fn last_signed_in(&self) -> Duration {
         Duration::from_millis(self.last_first.load(Ordering::Relaxed))
     }
