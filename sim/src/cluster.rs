@@ -16,7 +16,7 @@ use value::{Map, Value, map};
 use crate::keys as pairs;
 use crate::listen::Ear;
 
-/// How minions follow their masters.
+/// How minions connect to their masters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// All of them at once.
@@ -25,12 +25,12 @@ pub enum Mode {
     Failover,
 }
 
-/// What a cluster is made of.
+/// The size and the options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many masters.
+    /// The number of masters.
     pub masters: usize,
-    /// How many minions.
+    /// The number of minions.
     pub minions: usize,
     /// How minions follow masters.
     pub mode: Mode,
@@ -62,9 +62,9 @@ impl Default for Plan {
 pub struct Cluster {
     /// The world.
     pub sim: Sim,
-    /// What it is made of.
+    /// Its size and options.
     pub plan: Plan,
-    /// What the programs said.
+    /// What the programs logged.
     pub ear: Arc<Ear>,
     directory: TempDir,
     running: Mutex<BTreeMap<String, CancellationToken>>,
@@ -77,10 +77,10 @@ pub const BEAT: Duration = Duration::from_secs(300);
 pub const OPERATOR: &str = "operator";
 
 impl Cluster {
-    /// Makes hosts and directories; keys are accepted already. No program runs yet.
+    /// Creates hosts and directories with accepted keys. No program runs yet.
     ///
     /// # Panics
-    /// When the directories cannot be made.
+    /// If the directories cannot be created.
     pub fn new(sim: Sim, plan: Plan) -> Self {
         let directory = scratch();
         let ear = Ear::new(sim.clone(), directory.path());
@@ -90,6 +90,8 @@ impl Cluster {
         }
         cluster.sim.add_host(OPERATOR);
         for master in cluster.masters() {
+            // All masters have the same pair, as in a multi-master setup of Salt, where a minion knows one master key
+            // only.
             write_pair(&cluster.path(&master).join("pki"), "master", 0);
             let accepted = cluster.path(&master).join("pki/minions");
             fs::create_dir_all(&accepted).expect("a directory in memory");
@@ -157,12 +159,12 @@ impl Cluster {
         }
     }
 
-    /// Lets the disk of a host refuse to take more, or no longer.
+    /// Makes the disk of a host full, or ends that.
     pub fn set_disk_full(&self, host: &str, full: bool) {
         store::disk::refusing::set(&self.path(host), full);
     }
 
-    /// Asks a master for a new AES key, as `salt-key` does. It notices within a minute.
+    /// Requests a new AES key from a master, as `salt-key` does. The master notices within a minute.
     pub fn rotate(&self, master: &str) {
         let cachedir = self.path(master).join("cache");
         if let Err(error) = keys::request_rotation(&cachedir, master, keys::Owner::NOBODY) {
@@ -170,8 +172,9 @@ impl Cluster {
         }
     }
 
-    /// The returns of a minion that wait on its disk.
+    /// Returns the names of a minion's undelivered returns on its disk.
     pub fn waiting_returns(&self, minion: &str) -> Vec<String> {
+        // From the disk and not from the program: it must hold while the program is dead as well.
         let spool = ReturnSpool::new(&self.path(minion).join("cache"));
         spool.names().unwrap_or_else(|error| vec![error.to_string()])
     }
@@ -189,6 +192,7 @@ impl Cluster {
 
     fn master_options(&self, host: &str) -> Map {
         let mut options = map! {
+            // TCP instead of Unix sockets, which would be those of the real machine: the simulated network has none.
             "id" => host, "user" => user(), "interface" => "0.0.0.0", "ipc_mode" => "tcp",
             "transport" => self.plan.transport, "log_level" => "info", "file_roots" => map! {}, "pillar_roots" => map! {},
         };
@@ -204,6 +208,7 @@ impl Cluster {
             "id" => host, "user" => user(), "ipc_mode" => "tcp", "transport" => self.plan.transport,
             "master" => Value::List(masters), "master_heartbeat" => self.plan.heartbeat, "mine_enabled" => false,
             "grains" => map! { "os" => "Simulated" },
+            // A scheduled job needs no master, so its returns test the spool through the longest loss of all masters.
             "schedule" => map! { "beat" => map! { "function" => "test.ping", "seconds" => BEAT.as_secs() as i64 } },
         };
         if self.plan.mode == Mode::Failover {
@@ -244,7 +249,7 @@ pub fn user() -> String {
     USER.get_or_init(find).clone()
 }
 
-/// A directory in memory, where there is such a thing: a storm writes tens of thousands of small files.
+/// Creates a directory in memory if possible: a storm writes tens of thousands of small files.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };

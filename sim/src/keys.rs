@@ -1,10 +1,10 @@
-//! Key pairs, made once for all seeds of a process: to make one takes longer than a simulated hour.
+//! Key pairs, created once for all seeds of a process: creating one takes longer than a simulated hour.
 
 use std::sync::OnceLock;
 
 use crypto::PrivateKey;
 
-/// A key pair as the two files of Salt hold it.
+/// A key pair in the format of Salt's two files.
 pub struct Pair {
     /// The private half.
     pub private: String,
@@ -18,7 +18,7 @@ const PAIRS: usize = 9;
 /// Returns a key pair by number.
 ///
 /// # Panics
-/// When OpenSSL cannot make keys.
+/// If OpenSSL cannot create keys.
 pub fn pair(number: usize) -> &'static Pair {
     static POOL: OnceLock<Vec<Pair>> = OnceLock::new();
     let pool = POOL.get_or_init(|| std::iter::repeat_with(make).take(PAIRS).collect());
@@ -26,6 +26,7 @@ pub fn pair(number: usize) -> &'static Pair {
 }
 
 fn make() -> Pair {
+    // Real randomness is harmless here: no key ever appears in a trace.
     let key = PrivateKey::generate(2048).expect("keys can be made");
     Pair { private: key.to_pem(None).expect("keys can be written"), public: key.public().to_pem() }
 }

@@ -1,4 +1,4 @@
-//! What was accepted and what was in trouble when: the book the invariants are checked against.
+//! Records which jobs were accepted and what was in trouble at which time, and checks the invariants against that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,38 +6,38 @@ use std::time::Duration;
 use crate::cluster::{BEAT, Cluster, Mode};
 use crate::operator::Job;
 
-/// The book of one storm.
+/// The record of one storm.
 #[derive(Default)]
 pub struct Ledger {
-    /// What masters accepted.
+    /// The jobs that masters accepted.
     pub jobs: Vec<Job>,
-    /// What was found wrong, in words.
+    /// Violated invariants, in words.
     pub wrongs: Vec<String>,
-    /// When a host, or the way between two, was in trouble; trouble that lasts has no end yet.
+    /// The times at which a host, or the path between two, was in trouble. Ongoing trouble has no end yet.
     troubles: BTreeMap<String, Vec<(Duration, Option<Duration>)>>,
-    /// When programs of a host ended before their time.
+    /// The times at which the program of a host was killed or stopped.
     deaths: BTreeMap<String, Vec<Duration>>,
-    /// Commands that were begun, and returns that arrived.
+    /// The number of commands that minions began.
     pub begun: usize,
     /// Returns that could be read where the job was published.
     pub returned: usize,
-    /// Commands that a live minion never began, though not in calm weather.
+    /// Commands that were never begun, which is allowed only in trouble.
     pub missed: usize,
 }
 
-/// After trouble has passed a minion has this long to be back at its masters.
+/// The time a minion has after trouble to be back at its masters.
 pub const RECOVERY: Duration = Duration::from_secs(40);
 
-/// A minion that follows one master at a time has this long to find one that is there.
+/// The time a minion in failover mode has to find a reachable master.
 pub const CHANGE: Duration = Duration::from_secs(120);
 
-/// In calm weather a short job has returned after this long.
+/// The time after which a short job must have returned if nothing was in trouble.
 pub const BOUND: Duration = Duration::from_secs(20);
 
 /// Directions of connections between a master and a minion: a subscription, a watch, and eight requests at a time.
 const MOST_DIRECTIONS: usize = 20;
 
-/// The name of the way between two hosts.
+/// Returns the name of the path between two hosts, in either order.
 pub fn way(one: &str, other: &str) -> String {
     let (first, second) = if one < other { (one, other) } else { (other, one) };
     format!("{first}-{second}")
@@ -59,20 +59,22 @@ impl Ledger {
         self.troubles.entry(what.to_owned()).or_default().push((now, None));
     }
 
-    /// Trouble is over.
+    /// Trouble ends.
     pub fn relief(&mut self, what: &str, now: Duration) {
+        // Faults may overlap, so this ends just one of them. Which one does not matter: the host is well only when all
+        // have ended.
         let open = self.troubles.get_mut(what).and_then(|all| all.iter_mut().find(|trouble| trouble.1.is_none()));
         if let Some(trouble) = open {
             trouble.1 = Some(now);
         }
     }
 
-    /// The program of a host ended before its time.
+    /// The program of a host was killed or stopped.
     pub fn death(&mut self, host: &str, now: Duration) {
         self.deaths.entry(host.to_owned()).or_default().push(now);
     }
 
-    /// Says whether nothing was wrong with two hosts and the way between them.
+    /// Returns whether two hosts, their disks and the path between them were without trouble during a time.
     pub fn calm(&self, one: &str, other: &str, from: Duration, to: Duration) -> bool {
         let all = [one.to_owned(), other.to_owned(), disk(one), disk(other), way(one, other)];
         all.iter().all(|what| self.is_well(what, from, to))
@@ -87,10 +89,11 @@ impl Ledger {
         self.deaths.get(host).is_some_and(|deaths| deaths.iter().any(|at| (from..=to).contains(at)))
     }
 
-    /// Looks at jobs that all masters published at once, for minions that follow one master at a time: whoever had a master
-    /// in calm weather has begun one of them.
+    /// Checks jobs that all masters published at once, for minions in failover mode: a minion with a master out of
+    /// trouble must have begun one of them.
     pub fn check_round(&mut self, cluster: &Cluster, jobs: &[Job]) {
         let Some(first) = jobs.first() else { return };
+        // Nobody can say beforehand which master a minion follows, hence a job at each of them.
         let (from, to) = (first.accepted.saturating_sub(CHANGE), first.accepted + BOUND);
         for minion in cluster.minions() {
             let has_master = cluster.masters().iter().any(|master| self.calm(master, &minion, from, to));
@@ -101,8 +104,8 @@ impl Ledger {
         }
     }
 
-    /// Says whether a return may be lost: a minion that is killed in the midst of a job has nothing to return, and one whose
-    /// disk is full has it in memory only.
+    /// Returns whether a return may be lost: a minion that is killed during a job has nothing to return, and one with a
+    /// full disk has the return in memory only.
     fn may_lose(&self, minion: &str, begun: Duration, done: Option<Duration>) -> bool {
         match done {
             None => self.died(minion, begun, Duration::MAX),
@@ -110,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// Looks at a job some time after it was accepted: where the weather was calm it has returned.
+    /// Checks a job some time after it was accepted: minions that had no trouble must have returned it.
     pub fn check_calm(&mut self, cluster: &Cluster, job: &Job) {
         let from = job.accepted.saturating_sub(RECOVERY);
         for minion in &job.targets {
@@ -125,20 +128,21 @@ impl Ledger {
         }
     }
 
-    /// Says whether a minion was well connected for long enough while a job was still to be delivered.
+    /// Returns whether a minion was well connected for long enough while a job was still valid.
     fn had_a_chance(&self, job: &Job, minion: &str) -> bool {
-        // What a minion had confirmed when it died is not sent again: it might have begun. Over a slow way job, receipt and
-        // answer need half a second each.
+        // A job that a minion had confirmed when it died is not sent again, because it might have begun. On a slow
+        // path, the job, the receipt and the answer take half a second each.
         let (moment, journeys) = (Duration::from_secs(1), Duration::from_secs(3));
         if self.died(minion, job.accepted.saturating_sub(moment), job.accepted + journeys) {
             return false;
         }
         let end = job.accepted + job.valid;
-        // A master that starts with a wrong clock cannot know for how much longer a job counts.
+        // A master that starts with a wrong clock cannot know how long a job remains valid.
         if self.died(&job.master, job.accepted, end) && !self.is_well(&clock(&job.master), job.accepted, end) {
             return false;
         }
         let mut from = job.accepted.saturating_sub(RECOVERY);
+        // A window that slides by a second: any calm time long enough for reconnecting and running the job is a chance.
         while from + RECOVERY + BOUND <= end {
             if self.calm(&job.master, minion, from, from + RECOVERY + BOUND) {
                 return true;
@@ -148,7 +152,7 @@ impl Ledger {
         false
     }
 
-    /// When all is well again nothing waits anywhere.
+    /// Checks that nothing is left to deliver, and that no connections have leaked, after everything has healed.
     fn check_queues(&mut self, cluster: &Cluster) {
         for minion in cluster.minions() {
             let waiting = cluster.waiting_returns(&minion);
@@ -168,7 +172,7 @@ impl Ledger {
         }
     }
 
-    /// Looks at the scheduled jobs of all minions: each ran once when it was due, and its return can be read at a master.
+    /// Checks the scheduled jobs of all minions: each ran once when it was due, and its return can be read at a master.
     fn check_schedules(&mut self, cluster: &Cluster) {
         let second = Duration::from_secs(1);
         for minion in cluster.minions() {
@@ -181,10 +185,12 @@ impl Ledger {
             }
             for pair in ran.windows(2) {
                 let (from, to) = (pair[0].1, pair[1].1);
-                // A minion that starts runs its jobs at once, and counts from there.
+                // A minion runs its scheduled jobs when it starts, and counts the interval from there.
                 if self.died(&minion, from, to) || cluster.ear.started(&minion, from, to) {
                     continue;
                 }
+                // Even during trouble: no fault is an excuse to run a job twice. A missed run is excused by trouble of
+                // the minion.
                 if to - from < BEAT - second {
                     self.wrongs.push(format!("{minion} ran its scheduled job twice within {:?}", to - from));
                 }
@@ -203,7 +209,7 @@ impl Ledger {
         }
     }
 
-    /// Looks at all jobs when the storm is over and everything has healed.
+    /// Checks all jobs after the storm, when everything has healed.
     pub fn check_end(&mut self, cluster: &Cluster) {
         for (jid, minion) in cluster.ear.begun_twice() {
             self.wrongs.push(format!("{minion} began job {jid} more than once"));
@@ -220,9 +226,11 @@ impl Ledger {
                 self.begun += begun.len();
                 self.returned += usize::from(returned);
                 match begun.first() {
+                    // A return without a beginning belongs to another minion or job, or the log was not heard.
                     None if returned => self.wrongs.push(format!("{minion} returned job {} without it", job.jid)),
                     None => {
                         self.missed += 1;
+                        // In failover mode a minion rightly misses jobs of masters it does not follow.
                         if cluster.plan.mode == Mode::Hot && self.had_a_chance(job, minion) {
                             let words = format!("{minion} was there in time but never began job {}", job.jid);
                             self.wrongs.push(words);
@@ -239,13 +247,13 @@ impl Ledger {
     }
 }
 
-/// Says whether the return of a minion for a job that nobody published can be read anywhere.
+/// Returns whether a minion's return for a scheduled job can be read at any master.
 fn is_readable(cluster: &Cluster, jid: &str, minion: &str) -> bool {
     let Ok(id) = wire::MinionId::new(minion) else { return false };
     cluster.masters().iter().any(|master| matches!(cluster.jobs(master).return_of(jid, &id), Ok(Some(_))))
 }
 
-/// Says whether the return of a minion can be read where the job was published.
+/// Returns whether a minion's return can be read at the master that published the job.
 pub fn is_returned(cluster: &Cluster, job: &Job, minion: &str) -> bool {
     let Ok(id) = wire::MinionId::new(minion) else { return false };
     matches!(cluster.jobs(&job.master).return_of(&job.jid, &id), Ok(Some(_)))

@@ -1,8 +1,8 @@
-//! A whole cluster in one process: the masters and minions that run in production, on simulated hosts, in a storm that
+//! A whole cluster in one process: the masters and minions of production on simulated hosts, in a storm of faults that
 //! follows from a seed.
 //!
-//! [`storm`] runs one hour of it and says what was found wrong; the same seed gives the same trace. Beneath it lies
-//! [`Cluster`], with which a test can tell a single story.
+//! [`storm`] simulates one hour and reports violated invariants. The same seed gives the same trace. Tests of a single
+//! scenario use [`Cluster`] directly.
 
 mod cluster;
 mod keys;

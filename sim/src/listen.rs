@@ -1,5 +1,4 @@
-//! Listening to what the programs say: their own log, with the time and the host, is the trace of a storm, and tells which
-//! jobs were begun.
+//! Reads the log of the programs. With times and hosts it is the trace of a storm, and shows which jobs were begun.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,39 +11,39 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// What a minion says when it begins a job.
+/// A minion's message when it begins a job.
 const BEGUN: &str = "Starting a new job ";
 
-/// What a minion says when it has done a job.
+/// A minion's message when it has finished a job.
 const DONE: &str = "Returning information for job: ";
 
-/// What a minion says when it starts.
+/// A minion's message when it starts.
 const STARTING: &str = "The Salt Minion is starting up";
 
-/// What a minion says when it begins a scheduled job.
+/// A minion's message when it begins a scheduled job.
 const SCHEDULED: &str = "Running scheduled job: ";
 
-/// What a master says when it tells of a return.
+/// A master's message when it reports a return.
 const TOLD: &str = "Got return from ";
 
-/// Hears what the programs of a simulation say.
+/// Receives the log messages of all programs of a simulation.
 pub struct Ear {
     sim: Sim,
-    /// Where the directories are, which no seed decides.
+    /// The path of the directories. It differs from run to run, so it must not appear in a trace.
     root: String,
-    /// When a minion began a job, by job and minion.
+    /// The times at which a minion began a job, by job and minion.
     begun: Mutex<Times>,
-    /// When a minion had done a job.
+    /// The times at which a minion had finished a job.
     done: Mutex<Times>,
-    /// The scheduled jobs of each minion that were begun: their ids, and when.
+    /// The scheduled jobs that each minion began: ids and times.
     scheduled: Mutex<BTreeMap<String, Vec<(String, Duration)>>>,
-    /// When each minion started.
+    /// The times at which each minion started.
     started: Mutex<BTreeMap<String, Vec<Duration>>>,
-    /// Which masters told of a return as new, and when, by job and minion.
+    /// The masters that reported a return as new, with the times, by job and minion.
     told: Mutex<BTreeMap<(String, String), Told>>,
 }
 
-/// Who told of something, and when.
+/// Masters that reported something, with the times.
 pub type Told = Vec<(String, Duration)>;
 
 type Times = BTreeMap<(String, String), Vec<Duration>>;
@@ -80,42 +79,44 @@ impl Ear {
         })
     }
 
-    /// Listens on this thread for as long as the guard lives.
+    /// Receives the messages of this thread while the guard exists.
     pub fn listen(self: &Arc<Self>) -> tracing::subscriber::DefaultGuard {
         let subscriber = tracing_subscriber::registry().with(Listener(self.clone()));
+        // For this thread only: storms run in parallel, one per thread, and each has its own trace.
         tracing::subscriber::set_default(subscriber)
     }
 
-    /// When a minion began a job: once, if all is well.
+    /// Returns the times at which a minion began a job: one, if all is well.
     pub fn begun(&self, jid: &str, minion: &str) -> Vec<Duration> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         begun.get(&(jid.to_owned(), minion.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// All jobs that were begun more than once by the same minion.
+    /// Returns all jobs that the same minion began more than once.
     pub fn begun_twice(&self) -> Vec<(String, String)> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         begun.iter().filter(|(_, times)| times.len() > 1).map(|(key, _)| key.clone()).collect()
     }
 
-    /// When a minion had done a job, if it came so far.
+    /// Returns the time at which a minion had finished a job, if it did.
     pub fn done(&self, jid: &str, minion: &str) -> Option<Duration> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.get(&(jid.to_owned(), minion.to_owned()))?.first().copied()
     }
 
-    /// The scheduled jobs a minion began: their ids, and when.
+    /// Returns the scheduled jobs that a minion began: ids and times.
     pub fn scheduled(&self, minion: &str) -> Vec<(String, Duration)> {
         self.scheduled.lock().unwrap_or_else(PoisonError::into_inner).get(minion).cloned().unwrap_or_default()
     }
 
-    /// Says whether a minion started in this time.
+    /// Returns whether a minion started during a time.
     pub fn started(&self, minion: &str, from: Duration, to: Duration) -> bool {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.get(minion).is_some_and(|times| times.iter().any(|at| (from..=to).contains(at)))
     }
 
-    /// All returns that masters told of as new more than once, by job and minion, with the masters and the times.
+    /// Returns all returns that masters reported as new more than once, by job and minion, with the masters and the
+    /// times.
     pub fn told_twice(&self) -> Vec<((String, String), Told)> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.iter().filter(|(_, times)| times.len() > 1).map(|(key, times)| (key.clone(), times.clone())).collect()
@@ -133,7 +134,7 @@ impl Ear {
             let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
             started.entry(host.to_owned()).or_default().push(self.sim.elapsed());
         }
-        // What is kept in place of another master is told in other words.
+        // A return that a master stores for another one has a longer message, which does not count.
         if let Some((id, jid)) = message.strip_prefix(TOLD).and_then(|rest| rest.split_once(" for job "))
             && !jid.contains(' ')
         {
@@ -153,6 +154,7 @@ impl Ear {
 
 impl<S: Subscriber> Layer<S> for Listener {
     fn enabled(&self, metadata: &tracing::Metadata<'_>, _: Context<'_, S>) -> bool {
+        // Debug messages would make traces too large to keep and to compare.
         *metadata.level() <= Level::INFO
     }
 
@@ -161,7 +163,7 @@ impl<S: Subscriber> Layer<S> for Listener {
         let mut said = Said::default();
         event.record(&mut said);
         self.0.note(&host, &said.message);
-        // The number of this process is the one thing in it that no seed decides.
+        // The process id is the only part that differs from run to run.
         let message = said.message.split(" with PID ").next().unwrap_or_default();
         let line = format!("{host} {} {message}{}", event.metadata().level(), said.fields);
         match line.contains(&self.0.root) {

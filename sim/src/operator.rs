@@ -1,4 +1,4 @@
-//! Somebody who publishes jobs as `salt` does, and notes what a master accepted.
+//! Publishes jobs as `salt` does, and notes what a master accepted.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use wire::envelope::Envelope;
 
 use crate::cluster::{Cluster, OPERATOR, user};
 
-/// A job a master accepted.
+/// A job that a master accepted.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its id.
     pub jid: String,
     /// The master that published it.
     pub master: String,
-    /// Whom it is for.
+    /// The minions it targets.
     pub targets: Vec<String>,
-    /// When it was accepted.
+    /// The time at which it was accepted.
     pub accepted: Duration,
-    /// How long it may still be begun by a minion that comes back.
+    /// How long a minion that reconnects may still begin it.
     pub valid: Duration,
 }
 
@@ -32,12 +32,12 @@ const GRACE: i64 = 30;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Cluster {
-    /// Publishes a job at a master; `None` when the master did not say that it took it.
+    /// Publishes a job at a master; `None` if the master did not confirm it.
     pub async fn publish(&self, master: &str, tgt: &str, fun: &str, arg: Vec<Value>) -> Option<Job> {
         self.publish_held(master, tgt, fun, arg, 0).await
     }
 
-    /// Publishes a job that is held for minions that are away, for so many seconds.
+    /// Publishes a job that is held for `hold` seconds for absent minions.
     pub async fn publish_held(&self, master: &str, tgt: &str, fun: &str, arg: Vec<Value>, hold: i64) -> Option<Job> {
         let kwargs = if hold > 0 {
             map! { "job_hold" => hold }
@@ -45,19 +45,21 @@ impl Cluster {
             Map::new()
         };
         let order = map! { "tgt" => tgt, "fun" => fun, "arg" => Value::List(arg), "jid" => "", "kwargs" => kwargs };
+        // A hold shorter than the grace period of every job does not shorten it.
         self.order(master, order, hold.max(GRACE)).await
     }
 
-    /// Publishes a job under an id of one's own choice.
+    /// Publishes a job under a given id.
     pub async fn publish_as(&self, jid: &str, master: &str, tgt: &str, fun: &str, arg: Vec<Value>) -> Option<Job> {
         let arg = Value::List(arg);
         let order = map! { "tgt" => tgt, "fun" => fun, "arg" => arg, "jid" => jid, "kwargs" => Map::new() };
         self.order(master, order, GRACE).await
     }
 
-    /// Publishes a job that may be begun for so many seconds.
+    /// Publishes a job that may be begun within `valid` seconds.
     async fn order(&self, master: &str, order: Map, valid: i64) -> Option<Job> {
         let rt = self.sim.rt(OPERATOR);
+        // Read each time: a master that starts writes a new key.
         let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
         let fun = order.get_str("fun").unwrap_or_default().to_owned();
         let mut load = map! {
@@ -83,6 +85,7 @@ impl Cluster {
             jid,
             master: master.to_owned(),
             targets,
+            // The time of the answer. The true one is earlier, so all bounds counted from here are a little generous.
             accepted: self.sim.elapsed(),
             valid: Duration::from_secs(valid as u64),
         })

@@ -1,4 +1,4 @@
-//! Many storms: on all processors, those first that failed once.
+//! Runs many storms on all processors, first those that once failed.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Outcome, storm};
 
-/// Seeds that once showed a mistake, with a word about it after each. They are run before all others.
+/// Seeds that once revealed a mistake, each with a short description. They run before all others.
 const KEPT: &str = include_str!("../seeds.txt");
 
-/// What many storms came to.
+/// The results of many storms.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Storms that were run.
@@ -26,10 +26,10 @@ pub struct Tally {
     pub failed: BTreeMap<u64, Outcome>,
 }
 
-/// The seeds that are kept.
+/// Returns the kept seeds.
 ///
 /// # Panics
-/// When the file of seeds holds something else.
+/// If the file of seeds contains anything else.
 pub fn kept() -> Vec<u64> {
     let lines = KEPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")).collect()
@@ -38,7 +38,7 @@ pub fn kept() -> Vec<u64> {
 /// Runs the storms of these seeds on all processors, in any order.
 ///
 /// # Panics
-/// When a storm panics.
+/// If a storm panics.
 pub fn run(seeds: &[u64]) -> Tally {
     let (next, tally) = (AtomicU64::new(0), Mutex::new(Tally::default()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -46,7 +46,7 @@ pub fn run(seeds: &[u64]) -> Tally {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    // The lock is taken when the storm is over: others rage meanwhile.
+                    // The lock is taken after the storm: other storms run meanwhile.
                     let outcome = storm(*seed);
                     tally.lock().expect("adding does not panic").add(outcome);
                 }
@@ -68,7 +68,7 @@ impl Tally {
         }
     }
 
-    /// Writes what was wrong, and the end of the first trace.
+    /// Returns the violations of all failed storms, and the trace of the first.
     pub fn report(&self) -> String {
         let mut text = String::new();
         for (seed, outcome) in &self.failed {

@@ -1,4 +1,4 @@
-//! The storm: an hour of faults and jobs that follows from a seed, and what was found wrong in it.
+//! The storm: an hour of faults and jobs that follows from a seed, and its result.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::ledger::{BOUND, Ledger, clock, disk, way};
 /// How long a storm lasts.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Before the first fault everybody has this long to find the others, and after the last one.
+/// The time without faults at the beginning, in which minions find their masters.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// What a storm came to.
+/// The result of a storm.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The seed it follows from.
+    /// Its seed.
     pub seed: u64,
-    /// What was found wrong.
+    /// Violated invariants.
     pub wrongs: Vec<String>,
     /// Jobs that masters accepted.
     pub jobs: usize,
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub returned: usize,
     /// Commands minions never began.
     pub missed: usize,
-    /// Everything that happened.
+    /// The trace.
     pub trace: Vec<String>,
 }
 
@@ -45,14 +45,14 @@ enum Fault {
     PowerOff(String),
     NoName(String),
     Clock(String, i64),
-    /// The program is told to end.
+    /// The program is told to stop, as with SIGTERM.
     Stop(String),
     DiskFull(String),
-    /// A master makes a new AES key, whoever is away.
+    /// A master creates a new AES key, even while minions are absent.
     Rotate(String),
 }
 
-/// What is due when.
+/// A scheduled action of a storm.
 enum Due {
     Begin(Fault),
     End(Fault),
@@ -117,6 +117,7 @@ impl Storm {
                 }
             }
         }
+        // Longer than any timeout, retry or failback interval in the plan: what is still undelivered then is lost.
         tokio::time::sleep(QUIET * 3).await;
         self.say_good_night().await;
         self.ledger.check_end(&self.cluster);
@@ -136,6 +137,7 @@ impl Storm {
 
     fn put(&mut self, at: Duration, due: Due) {
         self.number += 1;
+        // The number breaks ties, so that actions at the same moment have an order that follows from the seed.
         self.due.push((at, self.number, due));
     }
 
@@ -145,13 +147,16 @@ impl Storm {
         Some((at, due))
     }
 
-    /// Draws all faults and jobs of the hour.
+    /// Draws all faults and jobs of the hour in advance.
     fn schedule(&mut self, start: Duration) {
         let mut at = start;
         while at < HOUR {
             let fault = self.fault();
+            // Most faults are short, around the timeouts of heartbeats and requests; some outlast `job_grace` and the
+            // key rotation.
             let long = if self.below(4) == 0 { self.seconds(60, 400) } else { self.seconds(1, 40) };
             self.put(at, Due::Begin(fault.clone()));
+            // All faults end within the hour, so that the checks at the end may demand that everything has healed.
             self.put((at + long).min(HOUR), Due::End(fault));
             at += self.seconds(5, 180);
         }
@@ -245,8 +250,9 @@ impl Storm {
         }
     }
 
-    /// Starts the program of a host, whatever may be left of the last one.
+    /// Starts the program of a host again, after killing what is left of the last one.
     fn again(&self, host: &str) {
+        // A program that was told to stop may still run: a paused host has not seen the signal.
         self.cluster.sim.kill(host);
         self.cluster.start(host);
     }
@@ -269,7 +275,7 @@ impl Storm {
         }
     }
 
-    /// A minion that follows one master at a time hears of one of these jobs.
+    /// Publishes a job at each master. A minion in failover mode receives one of them.
     async fn publish_everywhere(&mut self) {
         let before = self.ledger.jobs.len();
         for master in self.cluster.masters() {
@@ -280,7 +286,7 @@ impl Storm {
         self.put(self.now() + BOUND, Due::LookAtRound(round));
     }
 
-    /// When all is well again, each minion answers each master it follows.
+    /// Checks at the end that each minion answers each master it follows.
     async fn say_good_night(&mut self) {
         if self.cluster.plan.mode == Mode::Failover {
             self.publish_everywhere().await;
@@ -308,7 +314,7 @@ impl Storm {
 }
 
 impl Fault {
-    /// Hosts and ways that are in trouble because of it.
+    /// Returns the hosts, disks, clocks and paths that it affects.
     fn touches(&self) -> Vec<String> {
         match self {
             Fault::Partition(one, other)
@@ -321,8 +327,9 @@ impl Fault {
             | Fault::NoName(host)
             | Fault::Stop(host) => vec![host.clone()],
             Fault::DiskFull(host) => vec![disk(host)],
+            // A clock of its own kind: a wrong clock excuses only expiry after a restart, not a lost job or return.
             Fault::Clock(host, _) => vec![clock(host)],
-            // Nobody minds new keys.
+            // A rotation is no excuse for anything: it must not be noticeable.
             Fault::Rotate(_) => Vec::new(),
         }
     }

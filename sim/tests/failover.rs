@@ -1,4 +1,4 @@
-//! One master at a time, in a simulated world: how long each kind of loss takes, and what failback costs.
+//! Failover in a simulated network: how long the change takes for each kind of loss, and what failback costs.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use value::{Map, Value, map};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Three missed heartbeats of 1.5 s, and a moment for the next master to take us.
+/// Three missed heartbeats of 1.5 s, and a second for the sign-in at the next master.
 const BOUND: Duration = Duration::from_millis(5500);
 
 fn plan(transport: &'static str, options: Map) -> Plan {
     Plan { masters: 3, mode: Mode::Failover, transport, minion_options: options, ..Plan::default() }
 }
 
-/// A cluster whose minions follow their first master. Every test listens to what is said, since threads that do not would
-/// keep the others from hearing it.
+/// Starts a cluster whose minions follow their first master. Every test installs a subscriber: in threads without one,
+/// `tracing` may cache that nobody is interested, and the others would miss messages.
 async fn begin(sim: Sim, plan: Plan) -> (Cluster, DefaultGuard) {
     let cluster = Cluster::new(sim, plan);
     let ear = cluster.ear.listen();
@@ -27,14 +27,14 @@ async fn begin(sim: Sim, plan: Plan) -> (Cluster, DefaultGuard) {
     (cluster, ear)
 }
 
-/// Says whether the first minion answers a master within half a second.
+/// Returns whether the first minion answers a master within half a second.
 async fn answers(cluster: &Cluster, master: &str) -> bool {
     let Some(job) = cluster.publish(master, "web1", "test.ping", Vec::new()).await else { return false };
     tokio::time::sleep(SECOND / 2).await;
     cluster.jobs(master).count_returns(&job.jid).unwrap() == 1
 }
 
-/// How long it takes until a master is answered; at most five minutes.
+/// Returns how long it takes until a master is answered; fails after five minutes.
 async fn answered(cluster: &Cluster, master: &str) -> Duration {
     let began = cluster.sim.elapsed();
     while !answers(cluster, master).await {
@@ -79,6 +79,8 @@ fn a_second_master_that_is_silent_costs_two_seconds_and_a_name_that_is_lost_noth
         sim.partition("m2", "web1");
         sim.kill("m1");
         let took = answered(&cluster, "m3").await;
+        // The kernel closes the connections of a killed program, so the loss is noticed at once; only the silent second
+        // master costs a timeout.
         assert!(took <= 3 * SECOND, "{took:?}");
     });
     Sim::run(9, async |sim| {
@@ -150,6 +152,7 @@ fn a_preferred_master_that_refuses_us_costs_nothing() {
         answered(&cluster, "m2").await;
         let pki = cluster.path("m1").join("pki");
         std::fs::create_dir_all(pki.join("minions_rejected")).unwrap();
+        // The dangerous order would be to leave the current master first and to sign in afterwards.
         std::fs::rename(pki.join("minions/web1"), pki.join("minions_rejected/web1")).unwrap();
         sim.power_on("m1");
         cluster.start("m1");
@@ -160,13 +163,14 @@ fn a_preferred_master_that_refuses_us_costs_nothing() {
     });
 }
 
-/// So many storms of twenty minutes are played; each leaves one master alone.
+/// The number of storms of twenty rounds each. Every round spares one master.
 const STORMS: u64 = 12;
 
 #[test]
 fn with_one_reachable_master_there_is_always_one_that_is_answered() {
     for seed in 100..100 + STORMS {
         Sim::run(seed, async |sim| {
+            // Every combination of failback and transport is among the seeds.
             let options = if seed % 2 == 0 {
                 failback()
             } else {
@@ -184,7 +188,7 @@ fn with_one_reachable_master_there_is_always_one_that_is_answered() {
     }
 }
 
-/// Does something to one or two masters, and shows that the minion still answers one before it is undone.
+/// Strikes up to two masters, checks that the minion still answers one, and undoes it.
 async fn storm(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) {
     let sim = &cluster.sim;
     let spared = MASTERS[sim.below(3) as usize];
@@ -199,7 +203,7 @@ async fn storm(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) {
             _ => sim.cut(master, "web1"),
         }
     }
-    // Noticing it, two dead masters in a round, and perhaps a rest between rounds that began before.
+    // Enough to notice the loss, to try two dead masters, and perhaps for a pause between rounds that began before.
     tokio::time::sleep(25 * SECOND).await;
     let answering = any_answers(cluster, jobs).await;
     assert!(!answering.is_empty(), "{struck:?} {kinds:?}\n{}", tail(cluster));
@@ -221,7 +225,7 @@ async fn storm(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) {
 
 const MASTERS: [&str; 3] = ["m1", "m2", "m3"];
 
-/// The masters that are answered within a second.
+/// Returns the masters that the minion answers within a second.
 async fn any_answers(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) -> Vec<&'static str> {
     let publish = async |master| {
         let job = cluster.publish(master, "web1", "test.ping", Vec::new());
@@ -237,7 +241,7 @@ async fn any_answers(cluster: &Cluster, jobs: &mut Vec<(&'static str, String)>) 
     answering
 }
 
-/// In the end one master is followed, nothing was begun twice, and what was begun was returned where it was asked for.
+/// Checks that one master is followed, no job was begun twice, and every job that was begun has returned to its master.
 async fn check_end(cluster: &Cluster, seed: u64, jobs: &[(&'static str, String)]) {
     let answering = any_answers(cluster, &mut Vec::new()).await;
     assert_eq!(answering.len(), 1, "seed {seed}: {answering:?} are answered\n{}", tail(cluster));

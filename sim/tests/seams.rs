@@ -1,12 +1,13 @@
-//! What a simulation rests on: daemons start tasks through `rt`, and leave nothing to chance.
+//! The foundation of the simulation: daemons start tasks through `rt`, and use no other source of time, randomness or
+//! order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates whose code runs on simulated hosts.
+/// The crates that run on simulated hosts.
 const SIMULATED: [&str; 5] = ["channel", "event", "master", "minion", "transport"];
 
-/// Files of programs that are never simulated: `salt-call`, and the look at the process at the other end of a Unix socket.
+/// Files that are never simulated: `salt-call`, and the check of the process at the other end of a Unix socket.
 const APART: [&str; 2] = ["minion/src/call.rs", "event/src/peer.rs"];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
@@ -14,11 +15,13 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
-/// What is wrong with a line, given the next one that is no comment.
+/// Returns what is wrong with a line, given the next line that is not a comment.
 fn wrong(line: &str, next: &str) -> Option<&'static str> {
     if ["tokio::spawn(", "spawn_blocking(", "std::thread::spawn("].iter().any(|call| line.contains(call)) {
         return Some("starts a task past rt");
     }
+    // Without `biased` tokio polls the branches in an order from its own random number generator, which no seed
+    // controls.
     if line.contains("select! {") && !next.contains("biased;") {
         return Some("leaves the order to chance");
     }

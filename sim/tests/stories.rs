@@ -1,4 +1,4 @@
-//! Stories that storms have told, each as short as it can be told.
+//! Minimal scenarios that storms have revealed.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
 }
 
-/// Over tcp the connection of a minion that stands still stays open, and what waits in it may be sealed with a key that came and
-/// went meanwhile.
+/// Over tcp the connection of a suspended minion stays open, and messages in it may be encrypted with a key that was
+/// created and replaced in the meantime.
 #[test]
 fn a_held_job_reaches_a_minion_that_slept_through_two_rotations() {
     Sim::run(84, async |sim| {
@@ -21,7 +21,7 @@ fn a_held_job_reaches_a_minion_that_slept_through_two_rotations() {
         sim.pause("web1");
         cluster.rotate("m1");
         seconds(90).await;
-        // Sealed with a key the minion never had, and never will have.
+        // Encrypted with a key that the minion never had and never will have.
         let job = cluster.publish_held("m1", "*", "test.ping", Vec::new(), 600).await.unwrap();
         cluster.rotate("m1");
         seconds(90).await;
@@ -32,7 +32,7 @@ fn a_held_job_reaches_a_minion_that_slept_through_two_rotations() {
     });
 }
 
-/// Job ids are moments, and two busy masters may order something in the same microsecond.
+/// Job ids are timestamps, and two busy masters may publish in the same microsecond.
 #[test]
 fn jobs_of_two_masters_under_one_id_both_return() {
     Sim::run(85, async |sim| {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rt::sim::Sim;
 use sim::{Cluster, Plan, seeds, storm};
 
-/// Storms unless `SALTERN_STORMS` names another number, as the full test run does. More of them with `cargo xtask storm`.
+/// The number of storms unless `SALTERN_STORMS` sets another one, as the full test run does. `cargo xtask storm` runs
+/// more.
 const STORMS: u64 = 50;
 
 fn storms() -> u64 {
@@ -17,7 +18,7 @@ fn storms() -> u64 {
 fn a_ping_returns_from_a_quiet_cluster() {
     Sim::run(1, async |sim| {
         let cluster = Cluster::new(sim, Plan { masters: 2, minions: 2, ..Plan::default() });
-        // Where one thread listens and another does not, both may be deaf.
+        // If one thread has a subscriber and another has none, both may miss messages.
         let _ear = cluster.ear.listen();
         cluster.start_all();
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -32,6 +33,8 @@ fn a_ping_returns_from_a_quiet_cluster() {
 fn the_same_seed_twice_gives_the_same_trace() {
     for seed in [3, 9] {
         let (one, other) = (storm(seed), storm(seed));
+        // If this fails, some code uses a clock, a random number or a hash map order that the seed does not control,
+        // and no failing seed can be reproduced.
         let differing = one.trace.iter().zip(&other.trace).find(|(one, other)| one != other);
         assert_eq!(differing, None);
         assert_eq!(one.trace.len(), other.trace.len());
@@ -40,6 +43,7 @@ fn the_same_seed_twice_gives_the_same_trace() {
 
 #[test]
 fn no_command_and_no_return_is_lost_in_storms() {
+    // First, so that an old mistake shows before the time is spent on new seeds.
     let mut all = seeds::kept();
     all.extend(1..=storms());
     let tally = seeds::run(&all);

@@ -1,4 +1,4 @@
-//! Storms on demand: `storm --seeds N --from S`, and `storm --trace SEED` for the story of one.
+//! Runs storms on demand: `storm --seeds N --from S`, or `storm --trace SEED` to print the trace of one.
 
 use std::process::ExitCode;
 use std::time::Instant;
