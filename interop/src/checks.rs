@@ -1,10 +1,10 @@
-//! Checks that go on after a failure, so that one expensive set of daemons tells everything it knows.
+//! Checks that continue after a failure, so that one expensive set of daemons serves all of them.
 
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-/// A list of named checks and what became of them.
+/// A list of named checks and their results.
 #[derive(Default)]
 pub struct Checks {
     failures: Vec<String>,
@@ -24,6 +24,7 @@ impl Checks {
         let outcome = body();
         let took = begin.elapsed().as_secs_f64();
         match outcome {
+            // Printed at once and not at the end, so that the output of a hanging run shows where it hangs.
             Ok(()) => println!("  ok      {name} ({took:.1} s)"),
             Err(error) => {
                 println!("  FAILED  {name} ({took:.1} s): {error:#}");

@@ -1,8 +1,8 @@
-//! Comparing what two sides said.
+//! Compares the output of two sides.
 
 use serde_json::Value;
 
-/// Replaces what differs from run to run by stable words: jids, and any of the given texts.
+/// Replaces what differs from run to run by stable words: job ids, and the given texts.
 pub fn stable(text: &str, words: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (from, to) in words {
@@ -14,11 +14,13 @@ pub fn stable(text: &str, words: &[(&str, &str)]) -> String {
 fn replace_jids(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut digits = String::new();
+    // The additional character ends a number at the end of the text.
     for symbol in text.chars().chain(['\0']) {
         if symbol.is_ascii_digit() {
             digits.push(symbol);
             continue;
         }
+        // Exactly 20 digits: a shorter number may be a value that must not differ.
         out.push_str(if digits.len() == 20 { "JID" } else { &digits });
         digits.clear();
         if symbol != '\0' {

@@ -1,4 +1,4 @@
-//! The real Salt and ours, side by side.
+//! The real Salt and Saltern, side by side.
 //!
 //! A test names installations ([`Salt`]), builds masters and minions from them in a [`Sandbox`], and drives them with the
 //! programs a person would type. "Ours" and "theirs" differ only in the folder the programs are found in, so every
@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `SALTERN_SALT_DIR` | where the virtual environments of the real Salt are (default `~/.cache/saltern/salt`) |
 //! | `SALTERN_BIN` | the program under test (default: `saltern` of the newest build beside the test) |
-//! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs stand in for ours |
+//! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs are used instead of ours |
 //! | `SALTERN_INTEROP_KEEP` | keep the scratch directories |
 //! | `CI` | `true` makes a missing real Salt a failure instead of a skip |
 

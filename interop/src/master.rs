@@ -16,22 +16,23 @@ use crate::sandbox::{Sandbox, Watchman};
 use crate::settings::Settings;
 use crate::wait::{until, until_some};
 
-/// Standard ports: every master has an address of its own instead.
+/// The default ports. Every master has its own address instead.
 pub(crate) const PUBLISH_PORT: u16 = 4505;
 pub(crate) const REQUEST_PORT: u16 = 4506;
 
 /// How long daemons may take to come up on a busy machine.
 pub(crate) const START: Duration = Duration::from_secs(120);
 
-/// Sends the request `ping` and says whether anything comes back within some seconds.
+/// Sends the request `ping` and returns whether anything comes back within five seconds.
 fn answers_over_tcp(address: Ipv4Addr) -> bool {
+    // As Salt's TCP client packs it: `head` with a message id, and `body` with an unencrypted load.
     const PING: &[u8] = b"\x82\xa4head\x81\xa3mid\x01\xa4body\x82\xa3enc\xa5clear\xa4load\x81\xa3cmd\xa4ping";
     let Ok(mut stream) = TcpStream::connect(SocketAddr::from((address, REQUEST_PORT))) else { return false };
     let asked = stream.set_read_timeout(Some(Duration::from_secs(5))).and_then(|()| stream.write_all(PING));
     asked.is_ok() && stream.read(&mut [0; 64]).is_ok_and(|length| length > 0)
 }
 
-/// Which of Salt's transports a set of daemons speaks.
+/// One of Salt's transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// ZeroMQ, the default.
@@ -114,6 +115,8 @@ impl MasterBuilder {
         let mut settings = defaults(&root, address, self.transport);
         settings.extend(&self.settings);
         settings.write(&root.join("conf/master"))?;
+        // Every master serves the same pillar, so that minions of several masters can be compared without further
+        // setup.
         fs::write(root.join("srv/pillar/top.sls"), "base:\n  '*':\n    - common\n")
             .context("failed to write top.sls")?;
         let pillar = "colour: green\nnested:\n  list: [1, two, 3.5]\n  text: 'grüße'\n";
@@ -174,6 +177,7 @@ impl Master {
             };
             open(PUBLISH_PORT)
                 && open(REQUEST_PORT)
+                // Clients fail until the event socket of a master exists.
                 && std::os::unix::net::UnixStream::connect(&socket).is_ok()
                 && (self.transport == Transport::Zeromq || answers_over_tcp(address))
         })
@@ -220,17 +224,17 @@ impl Master {
         self.root.join("cache")
     }
 
-    /// The socket on which its events can be listened to.
+    /// Returns the path of its event socket.
     pub fn event_socket(&self) -> PathBuf {
         self.root.join("run/master_event_pub.ipc")
     }
 
-    /// Its log file's text.
+    /// Returns the text of its log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.root.join("master.log")).unwrap_or_default()).into_owned()
     }
 
-    /// What it printed.
+    /// Returns what it printed.
     pub fn printed(&self) -> String {
         self.daemon.as_ref().map_or_else(String::new, Daemon::printed)
     }
@@ -326,6 +330,7 @@ impl Master {
     pub fn wait_answering(&self, ids: &[&str]) -> Result<()> {
         let list = ids.join(",");
         let mut last = String::new();
+        // Retried: a real minion that was just accepted waits for its next attempt to sign in.
         let answering = until_some(&format!("{list} to answer {}", self.name), START, || {
             let output =
                 self.program("salt").args(["-L", &list, "-t", "3", "--out=json", "--static", "test.ping"]).run();
@@ -357,6 +362,8 @@ fn defaults(root: &Path, address: Ipv4Addr, transport: Transport) -> Settings {
     let mut settings = Settings::default();
     let path = |name: &str| root.join(name).display().to_string();
     settings.set("root_dir", path("")).set("user", user());
+    // The standard ports on an address of its own: minions need no port options, and several masters fit on one
+    // machine.
     settings.set("interface", address.to_string()).set("publish_port", PUBLISH_PORT).set("ret_port", REQUEST_PORT);
     settings.set("transport", transport.name());
     settings.set("pki_dir", path("pki")).set("cachedir", path("cache")).set("sock_dir", path("run"));
@@ -364,6 +371,7 @@ fn defaults(root: &Path, address: Ipv4Addr, transport: Transport) -> Settings {
     settings.set("log_file", path("master.log")).set("log_level_logfile", "info").set("key_logfile", path("key.log"));
     settings.set("file_roots", json!({"base": [path("srv/salt")]}));
     settings.set("pillar_roots", json!({"base": [path("srv/pillar")]}));
+    // Few processes and short intervals. The long timeouts keep a busy machine from looking like a lost return.
     settings.set("worker_threads", 2).set("loop_interval", 1).set("timeout", 10).set("gather_job_timeout", 10);
     settings
 }

@@ -24,7 +24,7 @@ pub fn tree(root: Pid) -> Vec<Pid> {
     found.into_iter().map(Pid::from_raw).collect()
 }
 
-/// Whether a process runs; one that has ended and waits for its parent to notice does not.
+/// Returns whether a process runs. A zombie, which has ended but was not yet waited for, does not.
 pub fn runs(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The command name before the last bracket may hold spaces and brackets of its own.
@@ -42,7 +42,7 @@ pub fn rss(root: Pid) -> Result<u64> {
 }
 
 fn sum(root: Pid, file: &str, field: &str) -> Result<u64> {
-    // A process of the tree may end while we look; only the first must be there.
+    // A descendant may end during the measurement. Only the first process must exist.
     let first = kibibytes(root, file, field).with_context(|| format!("failed to read {field} of process {root}"))?;
     let rest: u64 = tree(root).into_iter().skip(1).filter_map(|pid| kibibytes(pid, file, field)).sum();
     Ok((first + rest) * 1024)

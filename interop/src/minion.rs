@@ -45,7 +45,7 @@ impl Minion {
 }
 
 impl MinionBuilder {
-    /// Adds a master; several are all hot.
+    /// Adds a master. A minion of several connects to all of them at once.
     pub fn master(mut self, master: &Master) -> Self {
         self.masters.push(format!("{}:{REQUEST_PORT}", master.address()));
         self.transport = master.transport();
@@ -75,7 +75,7 @@ impl MinionBuilder {
         Ok(Minion { salt: self.salt, id: self.id, root, watchman: sandbox.watchman(), daemon: None })
     }
 
-    /// Starts the minion; whether it reached a master is seen there.
+    /// Starts the minion without waiting for a connection to a master.
     pub fn start(self, sandbox: &Sandbox) -> Result<Minion> {
         let mut minion = self.prepare(sandbox)?;
         minion.launch(sandbox)?;
@@ -139,11 +139,13 @@ fn defaults(root: &Path, minion: &MinionBuilder) -> Settings {
     settings.set("pki_dir", path("pki")).set("cachedir", path("cache")).set("sock_dir", path("run"));
     settings.set("pidfile", path("run/salt-minion.pid")).set("conf_file", path("conf/minion"));
     settings.set("log_file", path("minion.log")).set("log_level_logfile", "info");
+    // Salt's defaults spread retries over many seconds to protect a master of thousands; tests would wait for nothing.
     settings.set("acceptance_wait_time", 1).set("random_reauth_delay", 0).set("auth_timeout", 10);
     settings.set("recon_default", 100).set("recon_max", 500).set("recon_randomize", false);
     settings.set("return_retry_timer", 1).set("return_retry_timer_max", 2);
     // 3008 hides pillar values in its output unless told otherwise.
     settings.set("pillar_mask_output", false);
+    // Gathering these slows every start down (the FQDN grains ask a name server), and no test reads them.
     settings.set("mine_enabled", false).set("enable_gpu_grains", false).set("enable_fqdns_grains", false);
     settings
 }

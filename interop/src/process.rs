@@ -1,4 +1,4 @@
-//! Child processes: programs run to their end, and daemons that are watched and stopped.
+//! Child processes: programs that run to their end, and daemons that are stopped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub struct Program {
     watchman: Arc<Watchman>,
 }
 
-/// What a program that ended left behind.
+/// The result of a program.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The command line, for messages.
@@ -56,6 +56,8 @@ impl Program {
         let root = watchman.root();
         let mut command = Command::new(program);
         command.current_dir(root).env(MARK, root).env("LC_ALL", "C.UTF-8").env("HOME", root);
+        // The environment of whoever runs the tests must not lead to another configuration. The own group allows to
+        // kill a program with all its children.
         command.env_remove("SALT_CONFIG_DIR").process_group(0);
         let line = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self { command, line, limit: LIMIT, stdin: None, watchman }
@@ -104,6 +106,7 @@ impl Program {
         if let Some(bytes) = self.stdin.take() {
             let _ = child.stdin.take().context("no standard input")?.write_all(&bytes);
         }
+        // Threads read both pipes: a program that fills one of them would block forever.
         let stdout = reader(child.stdout.take());
         let stderr = reader(child.stderr.take());
         let status = wait_or_kill(&mut child, self.limit)?;
@@ -177,7 +180,7 @@ pub struct Daemon {
     captured: PathBuf,
     status: Option<ExitStatus>,
     watchman: Arc<Watchman>,
-    /// Whether the whole group was killed: its number may mean another one now.
+    /// True once the whole group was killed. Its number may belong to another one then.
     ended: bool,
 }
 
@@ -192,7 +195,7 @@ impl Daemon {
         String::from_utf8_lossy(&fs::read(&self.captured).unwrap_or_default()).into_owned()
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     pub fn alive(&mut self) -> bool {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -210,18 +213,20 @@ impl Daemon {
         if self.ended {
             return;
         }
+        // The group, because workers of a real master survive their parent.
         let _ = killpg(self.pid(), Signal::SIGKILL);
         self.watchman.forget(self.child.id());
         self.status = self.status.or_else(|| self.child.wait().ok());
         self.ended = true;
     }
 
-    /// Ends it with SIGTERM and tells how long it took until every process of its group was gone.
+    /// Ends it with SIGTERM and returns how long it took until every process of its group was gone.
     pub fn terminate(&mut self, limit: Duration) -> Result<Duration> {
         let begin = Instant::now();
         self.signal(Signal::SIGTERM)?;
         let group = self.pid();
         let gone = until(&format!("the end of `{}` after SIGTERM", self.line), limit, || {
+            // Signal 0 only asks: it fails once no process of the group is left.
             !self.alive() && killpg(group, None).is_err()
         });
         let took = begin.elapsed();
@@ -260,10 +265,10 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Waits for the child; kills its group and gives nothing when it takes too long.
+/// Waits for the child. If it takes too long, kills its group and returns `None`.
 fn wait_or_kill(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let begin = Instant::now();
-    // A short pause: fast programs are measured with this too.
+    // Short pauses at first, because this also measures fast programs.
     while begin.elapsed() < limit {
         if let Some(status) = child.try_wait().context("failed to wait for a child")? {
             return Ok(Some(status));

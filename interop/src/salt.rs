@@ -1,4 +1,4 @@
-//! Installations: a folder of programs, the real Salt's or ours.
+//! Installations: folders with the programs of the real Salt or of Saltern.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -33,7 +33,7 @@ impl Salt {
         found.clone().map_err(anyhow::Error::msg)
     }
 
-    /// Path of our program itself, for what only it does.
+    /// Returns the path of `saltern` itself, for its own commands.
     pub fn saltern() -> Result<PathBuf> {
         program_under_test()
     }
@@ -43,7 +43,7 @@ impl Salt {
         &self.name
     }
 
-    /// Whether these are our programs, not the real Salt or something standing in for ours.
+    /// Returns whether these are Saltern's programs and neither the real Salt nor a substitute.
     pub fn is_ours(&self) -> bool {
         self.ours
     }
@@ -65,7 +65,7 @@ impl Salt {
         link(&to, bin.to_owned())
     }
 
-    /// The Python that can import this Salt; for ours that of the newest real one there is.
+    /// Returns the Python that can import this Salt; for Saltern that of the newest installed Salt.
     pub fn python(&self) -> Result<PathBuf> {
         let own = self.bin.join("python");
         if own.exists() {
@@ -76,7 +76,8 @@ impl Salt {
     }
 }
 
-/// Tells whether real lines are missing: prints why the test is skipped, or panics where skipping is not allowed.
+/// Returns whether releases of the real Salt are missing, and prints why the test is skipped. Panics where skipping is
+/// not allowed (`CI=true`).
 ///
 /// Tests begin with `if interop::missing(&["3008.5"]) { return; }`.
 pub fn missing(lines: &[&str]) -> bool {
@@ -102,11 +103,12 @@ fn find_ours() -> Result<Salt> {
         return stand_in(&substitute);
     }
     let program = program_under_test()?;
+    // With user and process id: users must not find links of each other, and tests of two builds may run at once.
     let bin = env::temp_dir().join(format!("saltern-interop-bin-{}-{}", nix::unistd::getuid(), std::process::id()));
     link(&program, bin)
 }
 
-/// Puts Salt's names for a program into a folder.
+/// Links a program into a folder under the names of Salt's programs.
 fn link(program: &Path, bin: PathBuf) -> Result<Salt> {
     std::fs::create_dir_all(&bin).with_context(|| format!("failed to create {}", bin.display()))?;
     let linked = Command::new(program).arg("link").arg(&bin).output();

@@ -1,4 +1,4 @@
-//! A scratch directory for one scenario, and everything that has to be gone when it ends.
+//! A scratch directory for one scenario, and the cleanup of files and processes when it ends.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -31,10 +31,10 @@ pub struct Sandbox {
     watchman: Arc<Watchman>,
 }
 
-/// A shell that outlives this process when it is killed itself, and then does what dropping would have done.
+/// A shell that survives if this process is killed, and then does the cleanup.
 ///
-/// It waits for the end of a pipe whose other end only this process has. Which process groups are to be killed then
-/// stands in a folder: a file each, which is removed when the group has ended, for its number may come to mean another.
+/// It waits for the end of a pipe whose other end only this process holds. A folder has a file for each process group
+/// to kill. The file is removed when the group has ended, because its number may be reused.
 pub(crate) struct Watchman {
     root: PathBuf,
     shell: Mutex<Child>,
@@ -52,10 +52,12 @@ pub fn scenario(name: &str, body: impl FnOnce(&Sandbox) -> Result<()>) {
     let slot = Slot::one().expect("a slot to run in");
     let sandbox = Sandbox::new().expect("a scratch directory");
     println!("{name} in {}", sandbox.root().display());
+    // A panic must show the logs as well, and the sandbox must be gone before the test fails.
     let outcome = catch_unwind(AssertUnwindSafe(|| body(&sandbox)));
     if !matches!(outcome, Ok(Ok(()))) {
         sandbox.show_logs();
     }
+    // In this order: the slot is free once the daemons are gone.
     drop((sandbox, slot));
     match outcome {
         Ok(Ok(())) => (),
@@ -78,7 +80,7 @@ impl Sandbox {
         &self.root
     }
 
-    /// Who sees to the processes of this sandbox.
+    /// Returns the watchman of this sandbox.
     pub(crate) fn watchman(&self) -> Arc<Watchman> {
         Arc::clone(&self.watchman)
     }
@@ -90,10 +92,12 @@ impl Sandbox {
         Ok(path)
     }
 
-    /// Gives a loopback address nobody else uses, on which the given ports are free.
+    /// Returns an unused loopback address on which the given ports are free.
     pub fn address(&self, ports: &[u16]) -> Ipv4Addr {
         loop {
             let [_, b, c, d]: [u8; 4] = rand::random();
+            // Random, since tests of other processes choose at the same time. From 127.64.0.0 on, so that neither the
+            // usual addresses of the host nor those of a swarm (127.1.0.0/16) are hit.
             let address = Ipv4Addr::new(127, b | 64, c, d.clamp(2, 250));
             if ports.iter().all(|port| TcpListener::bind((address, *port)).is_ok()) {
                 return address;
@@ -101,7 +105,7 @@ impl Sandbox {
         }
     }
 
-    /// Lists every living process that was started for this sandbox, whatever became of its parents.
+    /// Lists every process that was started for this sandbox, also if its parents have ended.
     pub fn processes(&self) -> Vec<Pid> {
         marked(&self.root)
     }
@@ -129,6 +133,7 @@ impl Watchman {
         let groups = root.join(GROUPS);
         fs::create_dir(&groups).with_context(|| format!("failed to create {}", groups.display()))?;
         command.args(["-c", WATCH, "watchman"]).arg(&groups).arg(root);
+        // In its own group, so that Ctrl-C in the terminal does not end the shell before its work.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         if keep() {
             command.env("KEEP", "1");
@@ -142,17 +147,17 @@ impl Watchman {
         &self.root
     }
 
-    /// Has a process group killed at the end, whatever the end is.
+    /// Registers a process group to be killed at the end.
     pub(crate) fn watch(&self, group: u32) {
         let _ = fs::write(self.root.join(GROUPS).join(group.to_string()), "");
     }
 
-    /// Tells that a process group has ended; to be called before its number can be given away again.
+    /// Unregisters a process group that has ended. To be called before its number can be reused.
     pub(crate) fn forget(&self, group: u32) {
         let _ = fs::remove_file(self.root.join(GROUPS).join(group.to_string()));
     }
 
-    /// Lets the shell do its work and waits for it.
+    /// Lets the shell do the cleanup and waits for it.
     fn relieve(&self) {
         // Waiting closes the pipe first.
         let _ = self.shell.lock().expect("no panic while writing").wait();
@@ -189,6 +194,7 @@ fn collect_logs(dir: &Path, files: &mut Vec<PathBuf>) {
 
 /// Kills every process that carries the mark of this scratch directory, until none is found.
 fn kill_marked(root: &Path) {
+    // Several rounds, because a process may fork between the listing and its death.
     for _ in 0..20 {
         let found = marked(root);
         if found.is_empty() {
@@ -208,6 +214,7 @@ fn marked(root: &Path) -> Vec<Pid> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &i32| {
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        // By the environment, which daemons that detach and change their group and parent still carry.
         environ.split(|byte| *byte == 0).any(|variable| variable == mark)
     })
     .map(Pid::from_raw)

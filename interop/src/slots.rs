@@ -1,4 +1,4 @@
-//! A limit on how many scenarios run at once, across threads and processes of all test runners of a user.
+//! A limit on the number of simultaneous scenarios, across threads and processes of all test runners of a user.
 //!
 //! A real master with its minions is a dozen processes and half a gigabyte; two such sets keep two cores busy.
 
@@ -40,6 +40,7 @@ impl Slot {
 }
 
 fn count() -> usize {
+    // At most eight: with half a gigabyte for each set, memory runs out before processors do.
     thread::available_parallelism().map_or(2, usize::from).clamp(1, 8)
 }
 
@@ -51,6 +52,7 @@ fn folder() -> Result<PathBuf> {
 
 fn lock(dir: &std::path::Path, number: usize, how: FlockArg) -> Result<Option<Flock<File>>> {
     let path = dir.join(number.to_string());
+    // File locks and not a counter: the kernel releases them when a test runner is killed.
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.with_context(|| format!("failed to open {}", path.display()))?;
     match Flock::lock(file, how) {

@@ -1,4 +1,4 @@
-//! Waiting for conditions that explain themselves when they do not come.
+//! Waits for conditions, with errors that say what was waited for.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! Two hot masters that command the same minions in turn, long runs and short ones, with a schedule running beside.
+//! Two hot masters that command the same minions in turn, with long and short jobs and a schedule in parallel.
 //!
-//! In Salt 0.17 a master got no more returns once another one had run a highstate, and its log filled with "job id … is not
-//! present in the local cache". Hours of that are compressed here into some hundred rounds.
+//! In Salt 0.17 a master got no more returns once another one had run a highstate, and its log filled with "job id … is
+//! not present in the local cache". This test compresses hours of that into a few minutes.
 
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ fn masters_take_turns_for_hours_and_each_gets_its_returns() {
         let (ours, real) = (Salt::ours()?, Salt::real("3008.5").context("checked above")?);
         let masters = masters(sandbox, &ours)?;
         let _own = Minion::build(&ours, OURS).masters(&masters).start(sandbox)?;
+        // Only the stock minion has the schedule: its returns go to both masters and must not be taken for those of
+        // jobs.
         let schedule = json!({"beat": {"function": "test.echo", "args": ["beat"], "seconds": 1}});
         let scheduled = Minion::build(&real, THEIRS).option("schedule", schedule).option("mine_enabled", false);
         let _stock = scheduled.masters(&masters).start(sandbox)?;
@@ -41,7 +43,8 @@ fn masters(sandbox: &Sandbox, ours: &Salt) -> Result<Vec<Master>> {
     ["m1", "m2"].iter().map(|name| build(name)).collect()
 }
 
-/// One master starts a long run, the other commands meanwhile; both get their own returns and can read them later.
+/// One master starts a long job and the other one sends jobs meanwhile. Both get their own returns and can read them
+/// later.
 fn take_turns(long: &Master, short: &Master, round: usize) -> Result<()> {
     let command = format!("sleep 0.2; echo long {round}");
     let jid = long.send(&["-L", &format!("{OURS},{THEIRS}"), "cmd.run", &command, "python_shell=True"])?;
@@ -54,12 +57,14 @@ fn take_turns(long: &Master, short: &Master, round: usize) -> Result<()> {
         wanted.iter().all(|(id, value)| found.get(id) == Some(value))
     });
     whole.with_context(|| format!("{} has {found}", long.name()))?;
+    // A return belongs to its publisher only: a minion that sent it to every master would make foreign jobs appear
+    // everywhere.
     let strange = short.runner(&["jobs.lookup_jid", &jid])?;
     ensure!(strange == json!({}), "{} has returns of a job that {} published: {strange}", short.name(), long.name());
     Ok(())
 }
 
-/// What runs by schedule is filed at each master.
+/// Each master has the returns of scheduled jobs.
 fn scheduled_returns(master: &Master) -> Result<()> {
     let jobs = master.runner(&["jobs.list_jobs", "search_function=test.echo", "search_target=theirs"])?;
     let count = jobs.as_object().map_or(0, serde_json::Map::len);

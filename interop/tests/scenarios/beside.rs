@@ -1,4 +1,4 @@
-//! `salt-call` beside a running minion: what it answers, and what the minion hears of it, is the same for both kinds.
+//! `salt-call` beside a running minion: its answers and the events on the minion's bus are the same as the real Salt's.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const PILLAR: &str = "/salt/minion/minion_pillar_refresh_complete";
 const MODULES: &str = "/salt/minion/minion_mod_refresh_complete";
 
-/// Calls that the minion hears of, each with the last event that follows from it.
+/// Calls that fire events on the minion's bus, each with the last event that follows.
 const HEARD: &[(&str, &str)] = &[
     ("saltutil.refresh_pillar", PILLAR),
     ("saltutil.refresh_pillar | wait=True", PILLAR),
@@ -34,7 +34,7 @@ const HEARD: &[(&str, &str)] = &[
     ("environ.setenv | {INTEROP: beside} | update_minion=True", "environ_setenv"),
 ];
 
-/// Calls of which only the answer counts.
+/// Calls of which only the answer is compared.
 const ANSWERED: &[&str] = &[
     "sys.reload_modules",
     "publish.publish | nobody | test.ping",
@@ -92,7 +92,7 @@ fn the_minion_hears_of_a_call_beside_it() {
     });
 }
 
-/// A state that is watched changes something, and the one that watches says `changes: False`.
+/// A watched state reports changes, and the state that watches it reports none.
 const WATCHED: &str = "
 changed: {test.configurable_test_state: [{changes: true}, {result: true}]}
 quiet: {test.configurable_test_state: [{changes: false}, {result: true}, {watch: [{test: changed}]}]}
@@ -107,7 +107,7 @@ fn split(words: &str) -> Vec<&str> {
     words.split(" | ").collect()
 }
 
-/// Runs `salt-call` and tells what a daemon's bus carried meanwhile, up to a last tag.
+/// Runs `salt-call`, and returns the events of a daemon's bus up to a last tag.
 fn listen(
     sandbox: &Sandbox,
     listener: &Salt,
@@ -123,24 +123,24 @@ fn listen(
     output.last_json()
 }
 
-/// The answer of a call, its exit code, and what the minion's bus carried.
+/// Returns the answer of a call, its exit code, and the events of the minion's bus.
 fn heard(sandbox: &Sandbox, listener: &Salt, minion: &Minion, words: &str, wanted: &str) -> Result<Value> {
     let bus = ("minion", minion.conf().join("minion"), "", wanted);
     let mut seen = listen(sandbox, listener, bus, minion, words)?;
-    // The end of what the minion does may come before or after the program's own events.
+    // The minion works in parallel, so its last events may precede or follow those of the program.
     if let Some(tags) = seen["events"].as_array_mut() {
         tags.sort_by_key(Value::to_string);
     }
     Ok(seen)
 }
 
-/// The answer of a call and its exit code.
+/// Returns the answer of a call and its exit code.
 fn answered(minion: &Minion, words: &str) -> Result<(i32, String)> {
     let output = minion.program("salt-call").args(["--out=json"]).args(split(words)).run()?;
     Ok((output.code, stable(&output.stdout, &[(minion.id(), "MINION")])))
 }
 
-/// With `state_events` the master is told of each state, before it is told of the whole.
+/// With `state_events` the master receives an event for each state before the return.
 fn progress(sandbox: &Sandbox, master: &Master, minion: &Minion) -> Result<()> {
     let bus = ("master", master.conf().join("master"), "salt/job/", "salt/job/[0-9]+/ret/.*");
     let seen =

@@ -1,4 +1,4 @@
-//! Certificates that one minion has another one sign, through the master: ours and Salt's on both sides.
+//! Certificates that one minion has another one sign through the master, with Saltern and Salt on both sides.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 const LINE: &str = "3008.5";
 
-/// Minions that sign, ours and Salt's.
+/// Minions that sign.
 const SIGNERS: [&str; 2] = ["ca-ours", "ca-theirs"];
-/// Minions that may have certificates; the name tells of which kind.
+/// Minions that may request certificates.
 const WEB: [&str; 2] = ["web-ours", "web-theirs"];
-/// Who signs for whom; what Salt's do among themselves is theirs.
+/// Pairs of a signer and a requester, without those in which both are Salt's.
 const PAIRS: [(&str, &str); 3] = [("ca-ours", "web-ours"), ("ca-ours", "web-theirs"), ("ca-theirs", "web-ours")];
-/// A minion of ours that may ask, and that no policy is for.
+/// A Saltern minion that may ask signers, but that no policy permits.
 const STRANGER: &str = "stranger";
 
-/// A signer makes its key and its own certificate.
+/// A signer creates its key and its own certificate.
 const SIGNER_TREE: &str = r#"
 ROOT/{{ grains.id }}.key:
   x509.private_key_managed:
@@ -33,7 +33,7 @@ ROOT/{{ grains.id }}.crt:
     - days_valid: 30
 "#;
 
-/// The others make a key and have it signed.
+/// The others create a key and have it signed.
 const ASKER_TREE: &str = r#"
 {% set place = 'ROOT/' ~ grains.id ~ '-of-' ~ pillar.signer %}
 {{ place }}.key:
@@ -121,12 +121,12 @@ impl House {
         let told = self.ask(asker, signer, "www", &[])?;
         ensure!(results(&told)?.iter().all(|result| result["result"] == true), "{told}");
         self.is_as_the_policy_says(signer, asker, &place)?;
-        // Whoever looks again asks for the policy alone.
+        // A second run requests the policy only, and no certificate.
         let first = fs::read(&place)?;
         let told = self.ask(asker, signer, "www", &[])?;
         ensure!(results(&told)?.iter().all(|result| result["changes"] == json!({})), "{told}");
         ensure!(fs::read(&place)? == first, "{place} was made anew");
-        // For another policy it has to be made anew; this one is for those the master knows by a grain.
+        // Another policy requires a new certificate. This policy permits minions by a grain.
         let told = self.ask(asker, signer, "by-grain", &[])?;
         ensure!(results(&told)?.iter().all(|result| result["result"] == true), "{told}");
         let read = self.master.ask(asker, &["x509.read_certificate", &place])?;
@@ -137,6 +137,7 @@ impl House {
     fn is_as_the_policy_says(&self, signer: &str, asker: &str, place: &str) -> Result<()> {
         let read = self.master.ask(asker, &["x509.read_certificate", place])?;
         let names = json!({"CN": asker, "O": "policy"});
+        // The policy wins over the state: `O: mine` in the tree must not end up in the certificate.
         ensure!(read["subject"] == names && read["issuer"]["CN"] == signer, "{read}");
         ensure!(read["extensions"]["keyUsage"]["keyEncipherment"] == true, "{read}");
         let signers = self.root.join(format!("{signer}.crt")).display().to_string();
@@ -165,7 +166,7 @@ impl House {
         }
         let place = self.root.join(format!("{STRANGER}-of-{signer}.crt"));
         ensure!(!place.exists(), "the stranger has {}", place.display());
-        // One that the master lets ask nobody hears nothing.
+        // A minion without peer permission gets no answer.
         let other = SIGNERS.into_iter().find(|other| *other != signer).unwrap_or_default();
         let told = self.ask(other, signer, "www", &[])?;
         ensure!(told.to_string().contains("Salt master must permit peers"), "{told}");
@@ -177,7 +178,7 @@ impl House {
     }
 }
 
-/// Gives signers their policies and those that may ask their grain.
+/// Gives signers their policies, and permitted minions their grain.
 fn with_policies(minion: MinionBuilder, id: &str, root: &Path) -> Result<MinionBuilder> {
     let minion = minion.option("features", json!({"x509_v2": true}));
     if WEB.contains(&id) {
@@ -196,11 +197,13 @@ fn with_policies(minion: MinionBuilder, id: &str, root: &Path) -> Result<MinionB
             {"copypath": copies},
         ])
     };
+    // One policy by id and one by grain: for the latter a signer must ask the master, since the grains in a request are
+    // only claims of the requester.
     let policies = json!({"www": policy("web-*", "policy"), "by-grain": policy("G@role:web", "by grain")});
     Ok(minion.option("x509_signing_policies", policies))
 }
 
-/// The results of the key and of the certificate.
+/// Returns the results of the key and of the certificate.
 fn results(told: &Value) -> Result<Vec<&Value>> {
     let all = told.as_object().with_context(|| format!("the run told {told}"))?;
     let own: Vec<_> = all.iter().filter(|(tag, _)| tag.starts_with("x509_")).map(|(_, result)| result).collect();

@@ -1,19 +1,19 @@
-//! Clients of one kind on a master of the other: the same returns, the same printed text, the same events.
+//! Clients of one kind on a master of the other: the same returns, printed text and events.
 //!
-//! A hot minion of theirs and one of ours serve a master of each kind, so that what a command prints depends on nothing
-//! but the client and the master, which are then exchanged.
+//! A hot minion of each kind serves a master of each kind, so that the output of a command depends only on the client
+//! and the master, which are then exchanged.
 
 use anyhow::{Context as _, Result, ensure};
 use interop::{Checks, Master, Minion, Salt, Sandbox, differences, missing, scenario, stable};
 use serde_json::{Value, json};
 
-/// The minions both masters command.
+/// The minions of both masters.
 const THEIRS: &str = "minion-theirs";
 const OURS: &str = "minion-ours";
-/// A key that is accepted though there is no such minion.
+/// An accepted key without a minion.
 const AWAY: &str = "minion-away";
 
-/// Command lines whose text, errors and exit code must not depend on who prints and who commands.
+/// Command lines whose output, errors and exit code must not depend on client and master.
 ///
 /// Words are separated by ` | `; `{m}` is a minion.
 const COMMANDS: &[&str] = &[
@@ -73,7 +73,7 @@ const COMMANDS: &[&str] = &[
     "salt-run | event.send | interop/x | {\"a\": 1}",
 ];
 
-/// The same with a minion that does not answer, which takes its time.
+/// The same with a minion that does not answer; these take longer.
 const WITH_AN_ABSENT_ONE: &[&str] = &["salt | -L | {m},minion-away | test.ping | -t | 2", "salt-run | manage.status"];
 
 #[test]
@@ -85,7 +85,7 @@ fn text_returns_and_exit_codes_are_the_same() {
         let theirs = Salt::real("3008.5").context("checked above")?;
         let (masters, _minions) = start(sandbox, &theirs)?;
         let mut checks = Checks::new();
-        // What a minion of one kind returns is compared elsewhere; here the two take turns.
+        // Other tests compare the returns of minions. Here the two minions take turns.
         let mut compare = |commands: &[&str]| {
             for (command, minion) in commands.iter().zip([THEIRS, OURS].into_iter().cycle()) {
                 let words: Vec<_> = command.split(" | ").map(|word| word.replace("{m}", minion)).collect();
@@ -110,7 +110,7 @@ fn clients_of_every_line_command_our_master() {
     }
     scenario("clients of every line on our master", |sandbox| {
         let ours = Salt::ours()?;
-        // Salt's clients look for their jobs on the disk, too, in Salt's layout, though other jobs do not lie there.
+        // Salt's clients also look for their jobs on the disk in Salt's layout, where Saltern stores no others.
         let master = Master::build(&ours, "ours").option("auto_accept", true).start(sandbox)?;
         let _minion = Minion::build(&ours, OURS).master(&master).start(sandbox)?;
         master.wait_answering(&[OURS])?;
@@ -136,6 +136,8 @@ fn clients_of_every_line_command_our_master() {
                 Ok(())
             });
             checks.check(format!("early events of {line}"), || {
+                // A client that fires right after connecting must receive its own event: the subscription has to be in
+                // force by then.
                 let lost = master.python(&theirs, "early_events.py", &["30"])?.ok()?.last_json()?;
                 ensure!(lost == json!([]), "events fired right after connecting were lost: {lost}");
                 Ok(())
@@ -158,6 +160,8 @@ fn start(sandbox: &Sandbox, theirs: &Salt) -> Result<([Master; 2], [Minion; 2])>
     let pair = Master::make_key_pair(theirs, sandbox)?;
     let master = |salt: &Salt, name: &str| {
         let built = Master::build(salt, name).key_pair(&pair).option("auto_accept", true).option("timeout", 5);
+        // Salt's runners and clients read the job cache from the disk, so both masters must store jobs in the same
+        // layout.
         let built = built.option("gather_job_timeout", 2).option("master_job_cache", "local_cache");
         let mut master = built.prepare(sandbox)?;
         master.serve("file.txt", b"served")?;
@@ -171,7 +175,7 @@ fn start(sandbox: &Sandbox, theirs: &Salt) -> Result<([Master; 2], [Minion; 2])>
     Ok((masters, minions))
 }
 
-/// Accepts a key on each master for a minion there is not.
+/// Accepts a key on each master for a minion that does not exist.
 fn add_absent_minion(masters: &[Master; 2]) -> Result<()> {
     masters.iter().try_for_each(|master| {
         let accepted = master.pki().join("minions");
@@ -180,7 +184,7 @@ fn add_absent_minion(masters: &[Master; 2]) -> Result<()> {
     })
 }
 
-/// Runs a command line by both clients on both masters and compares all that is printed.
+/// Runs a command line with both clients on both masters and compares everything that is printed.
 fn same_everywhere(masters: &[Master; 2], words: &[String]) -> Result<()> {
     let mut first: Option<(String, String)> = None;
     for master in masters {
@@ -189,7 +193,7 @@ fn same_everywhere(masters: &[Master; 2], words: &[String]) -> Result<()> {
             let who = format!("{} on the master {}", client.name(), master.name());
             let root = master.root().display().to_string();
             let replacements = [(root.as_str(), "ROOT")];
-            // Now and then Python tells of an object of Salt's own that nobody closed.
+            // Python sometimes warns about an unclosed object of Salt itself.
             let errors: Vec<_> = output.stderr.lines().filter(|line| !line.starts_with("unclosed Runner ")).collect();
             let text = format!("exit code {}\n{}--- stderr\n{}", output.code, output.stdout, errors.join("\n"));
             let text = without_times(&stable(&text, &replacements));
@@ -204,7 +208,7 @@ fn same_everywhere(masters: &[Master; 2], words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Drops lines that tell times or are log lines of the client itself.
+/// Drops lines with times and log lines of the client.
 fn without_times(text: &str) -> String {
     let chatter = ["Warning", "unclosed MasterMinion"];
     let lines = text.lines().filter(|line| !line.starts_with('[') && chatter.iter().all(|word| !line.contains(word)));
@@ -226,7 +230,8 @@ fn same_script(masters: &[Master; 2], script: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives the minion of each kind the same arguments, on each master: a text that looks like a keyword argument is one to both.
+/// Sends the same arguments to the minion of each kind through each master. Both must parse text that looks like a
+/// keyword argument alike.
 fn same_arguments(masters: &[Master; 2]) -> Result<()> {
     for master in masters {
         let run = |minion: &str| -> Result<Value> {
@@ -242,7 +247,7 @@ fn same_arguments(masters: &[Master; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Looks a job up in each master's cache with each kind of runner.
+/// Looks up a job in each master's cache with each kind of runner.
 fn job_cache(masters: &[Master; 2]) -> Result<()> {
     for master in masters {
         let jid = master.send(&["-L", &format!("{THEIRS},{OURS}"), "test.echo", "kept"])?;

@@ -1,4 +1,4 @@
-//! `kill -9` of a master in the middle of a thousand returns: what it acknowledged is on disk after the restart.
+//! `kill -9` of a master during a thousand returns: every acknowledged return is on disk after the restart.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use interop::{Daemon, Master, Salt, missing, scenario, until};
 use serde_json::{Value, json};
 
 const RETURNS: usize = 1000;
-/// How many are acknowledged when the master is killed.
+/// The number of acknowledged returns at which the master is killed.
 const SURE: usize = 400;
 
 #[test]
 fn acknowledged_returns_survive_kill_9_in_one_file() {
-    // Every ninth of them and the last, each by a program of its own.
+    // Each look-up is a separate program, so only every ninth and the last one are checked.
     acknowledged_survive("embedded", |master, _, sure| {
         sure.iter().rev().step_by(9).try_for_each(|jid| looked_up(master, jid))
     });
@@ -41,9 +41,12 @@ fn acknowledged_survive(store: &str, check: impl Fn(&Master, &Salt, &[String]) -
         let mut sender = program.start(&sandbox.root().join("acknowledged.out"))?;
         until("enough returns to be acknowledged", Duration::from_secs(120), || acknowledged(&sender).len() >= SURE)
             .with_context(|| sender.printed())?;
+        // The sender has several requests in flight, so some returns are stored and not acknowledged. Only the reverse
+        // would be wrong.
         master.daemon()?.kill();
         sender.wait(Duration::from_secs(30))?;
         let sure = acknowledged(&sender);
+        // Otherwise the test would show nothing: no return was in flight at the kill.
         ensure!(sure.len() < RETURNS, "the master was killed too late: all {RETURNS} returns were acknowledged");
         println!("  {} of {RETURNS} returns were acknowledged before the end", sure.len());
 
@@ -55,6 +58,7 @@ fn acknowledged_survive(store: &str, check: impl Fn(&Master, &Salt, &[String]) -
 
 fn acknowledged(sender: &Daemon) -> Vec<String> {
     let printed = sender.printed();
+    // A line without its end may be half a job id.
     let whole = printed.rsplit_once('\n').map_or("", |(lines, _)| lines);
     whole.lines().filter(|line| line.len() == 20).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! How the daemons behave as programs: signals, `-d`, files, flags, users, and configuration they cannot follow.
+//! The daemons as programs: signals, `-d`, files, flags, users, and invalid configuration.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -12,9 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-/// How long ours may take from SIGTERM until every process is gone.
+/// How long Saltern may take from SIGTERM until every process is gone.
 const GONE: Duration = Duration::from_secs(1);
-/// How long a real daemon may take where it stands in for ours.
+/// How long a real daemon may take if it is used instead of ours.
 const REAL_GONE: Duration = Duration::from_secs(40);
 
 /// User and group `nobody`, used to run unprivileged when the test itself is privileged.
@@ -36,6 +36,8 @@ fn sigterm_ends_daemons_within_a_second_with_all_children() {
         let mut masters = [start("m1")?, start("m2")?, start("m3")?];
         let mut minion = Minion::build(&ours, "busy").masters(&masters).start(sandbox)?;
         masters.iter().try_for_each(|master| master.wait_answering(&["busy"]))?;
+        // One child in the background of its shell and one in the foreground: killing only the direct child would leave
+        // an orphan.
         masters[0].send(&["busy", "cmd.run", "sleep 1234.5 & sleep 1234.5", "python_shell=True"])?;
         masters[1].send(&["busy", "test.sleep", "300"])?;
         until("the jobs to run", Duration::from_secs(20), || sleeps(sandbox) >= 2)?;
@@ -78,6 +80,7 @@ fn daemons_go_to_the_background_and_write_their_pid() {
             let name = fs::read(format!("/proc/{pid}/cmdline")).context("the pid file names no process")?;
             ensure!(String::from_utf8_lossy(&name).contains("salt"), "{} names another process", path.display());
             let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
+            // Whoever can write the file decides which process an init script kills.
             ensure!(mode & 0o022 == 0, "{} has the mode {mode:o}", path.display());
             kill(pid, Signal::SIGTERM)?;
             until("the daemon to be gone", gone(&ours), || !measure::runs(pid))?;
@@ -91,7 +94,7 @@ fn read_pid(path: &Path) -> Result<Pid> {
     Ok(Pid::from_raw(text.trim().parse().with_context(|| format!("{text:?} is no pid"))?))
 }
 
-/// Texts people and tools look for in Salt's logs at level info.
+/// Texts that people and tools look for in Salt's logs at level info.
 const MASTER_TEXTS: &[&str] =
     &["Setting up the Salt Master", "Authentication request from talker", "Authentication accepted from talker"];
 const MINION_TEXTS: &[&str] = &[
@@ -142,6 +145,7 @@ fn logs_have_salts_format_and_texts() {
             let missing: Vec<_> = texts.iter().filter(|text| !log.contains(**text)).collect();
             ensure!(missing.is_empty(), "the log lacks {missing:?}:\n{log}");
             let formatted = log.lines().filter(|line| formatted(line)).count();
+            // Not all, because a message may have several lines.
             ensure!(formatted * 10 >= log.lines().count() * 9, "lines in another format: {log}");
         }
         let log = odd.log();
@@ -169,6 +173,7 @@ fn unknown_plug_ins_are_tolerated_with_one_warning_each() {
             .option("fileserver_backend", json!(["roots", "our_fs"]))
             .option("engines", json!([{"our_engine": {"a": 1}}]))
             .option("event_return", json!(["our_event_return"]))
+            // A configuration of Salt must start Saltern even if it mentions plug-ins that only Python can load.
             .option("extension_modules", "/nonexistent/extmods")
             .option("an_option_nobody_knows", json!({"deep": ["er"]}))
             .start(sandbox)?;
@@ -180,6 +185,7 @@ fn unknown_plug_ins_are_tolerated_with_one_warning_each() {
             .option("an_option_nobody_knows", true)
             .start(sandbox)?;
         master.wait_answering(&["tolerant"])?;
+        // A second time, because the warnings must not repeat with each job.
         master.wait_answering(&["tolerant"])?;
         if !ours.is_ours() {
             return Ok(());
@@ -209,6 +215,7 @@ fn daemons_run_unprivileged_with_only_a_folder_and_a_root_dir() {
         if !ours.is_ours() {
             return Ok(());
         }
+        // A copy, because the build directory may be closed to other users.
         let ours = ours.copied_to(&sandbox.folder("bin")?)?;
         let privileged = nix::unistd::getuid().is_root();
         let (uid, gid) = if privileged {
@@ -274,6 +281,8 @@ fn wrong_configuration_is_refused_naming_file_and_line() {
         let main = master.conf().join("master");
         let good = fs::read_to_string(&main)?;
         let line = good.lines().count() + 1;
+        // Two kinds of mistakes: values of the wrong type, and text that is not YAML. The line may be the next one,
+        // because YAML notices an open bracket only there.
         let cases = [
             (format!("{good}worker_threads: many\n"), "worker_threads"),
             (format!("{good}file_roots: 7\n"), "file_roots"),
@@ -308,6 +317,7 @@ fn every_program_answers_version_and_help() {
                 ensure!(output.stdout.contains(wanted), "{output}");
             }
             let output = Program::new(sandbox, &ours.program(name)).args(["--no-such-flag"]).run()?;
+            // Salt's option parser exits with `EX_USAGE` (64) and this text; scripts check the code.
             ensure!(output.code == 64 && output.stderr.contains("no such option: --no-such-flag"), "{output}");
         }
         Ok(())
@@ -328,6 +338,7 @@ fn a_silent_master_costs_the_others_nothing() {
         let _minion = Minion::build(&ours, "unhurt").masters(&masters).start(sandbox)?;
         masters.iter().try_for_each(|master| master.wait_answering(&["unhurt"]))?;
         let first = masters[0].daemon()?.pid();
+        // Stopped and not killed: its connections stay open, which is the case that timeouts must handle.
         nix::sys::signal::killpg(first, Signal::SIGSTOP)?;
         for number in 0..5 {
             let answer = masters[1].ask("unhurt", &["test.echo", &format!("{number} beside a silent master")])?;
@@ -354,6 +365,7 @@ fn systemd_is_told_when_a_daemon_is_ready() {
         for (program, output) in daemons {
             running.push(program.env("NOTIFY_SOCKET", &path).start(&sandbox.root().join(output))?);
             let mut buffer = [0; 256];
+            // As the unit files are of `Type=notify`, systemd would otherwise take the start for failed.
             let length = socket.recv(&mut buffer).with_context(|| format!("{output} told nothing"))?;
             let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
             ensure!(told.lines().any(|line| line == "READY=1"), "systemd was told {told:?}");

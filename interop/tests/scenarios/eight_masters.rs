@@ -1,4 +1,4 @@
-//! Eight hot masters and one minion: each commands it and gets its own returns, none missing, none at another master.
+//! Eight hot masters and one minion: each master gets its own returns, with none missing and none at another master.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,7 +31,7 @@ fn eight(transport: Transport) {
         let mut masters = Vec::new();
         for number in 0..MASTERS {
             let built = Master::build(&ours, &format!("m{number}")).transport(transport).key_pair(&pair);
-            // In Salt's layout what is stored can be looked at from outside.
+            // Salt's layout can be checked without a program of ours.
             let built = built.option("auto_accept", true).option("worker_threads", 1);
             let mut master = built.option("master_job_cache", "local_cache").prepare(sandbox)?;
             master.launch(sandbox)?;
@@ -43,6 +43,7 @@ fn eight(transport: Transport) {
 
         let before = jobs_of(&masters)?;
         storm(&masters, "first")?;
+        // Runs through the whole second storm: its return must find the right master among many others.
         let jid = masters[0].send(&[MINION, "cmd.run", "sleep 6; echo long", "python_shell=True"])?;
         storm(&masters, "during")?;
         until("the long job to be stored", Duration::from_secs(60), || {
@@ -71,7 +72,7 @@ fn jobs_from(master: &Master, round: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks what each master stored: its own jobs, each with a return, and none of another's.
+/// Checks that each master stored its own jobs, each with a return, and none of another master.
 fn check_caches(masters: &[Master], before: &[BTreeSet<String>], long: &str) -> Result<()> {
     let mut owners = BTreeMap::new();
     for ((master, jids), old) in masters.iter().zip(jobs_of(masters)?).zip(before) {
@@ -104,7 +105,7 @@ fn job_dirs(jobs: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// The return of the minion as the master stored it: a MessagePack map with a text in `return`, or something else.
+/// Returns the minion's return as stored by a master: a text, or null for anything else.
 fn returned(master: &Master, jid: &str) -> Option<Value> {
     let jobs = master.cache().join("jobs");
     let halves = fs::read_dir(jobs).ok()?.flatten();
@@ -113,7 +114,8 @@ fn returned(master: &Master, jid: &str) -> Option<Value> {
     let dir = dirs.find(|dir| fs::read_to_string(dir.join("jid")).is_ok_and(|text| text == jid))?;
     let bytes = fs::read(dir.join(MINION).join("return.p")).ok()?;
     let at = bytes.windows(7).position(|window| window == b"\xa6return")? + 7;
-    // A short text is enough here; everything else (true of test.ping) is no text.
+    // Texts of up to 31 bytes (`fixstr`) and up to 255 bytes (`str 8`) suffice. Anything else, such as the `true` of
+    // `test.ping`, is not of this test.
     match *bytes.get(at)? {
         length @ 0xa0..=0xbf => text(&bytes, at + 1, usize::from(length & 0x1f)),
         0xd9 => text(&bytes, at + 2, usize::from(*bytes.get(at + 1)?)),

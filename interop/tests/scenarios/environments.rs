@@ -1,5 +1,5 @@
-//! States, files and pillar out of several environments: through masters of both kinds, without a master, and out of a
-//! repository. The real Salt and ours give the same answers.
+//! States, files and pillar from several environments: through masters of both kinds, without a master, and from a git
+//! repository. Saltern must give the same answers as the real Salt.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use interop::{Master, Minion, Salt, Sandbox, differences, missing, scenario};
 use serde_json::{Value, json};
 
-/// Files of the environments: what has the same name differs in what it holds.
+/// Files of the environments. Files with the same name have different contents.
 const STATES: &[(&str, &str)] = &[
     (
         "base/top.sls",
@@ -48,7 +48,7 @@ const PILLAR: &[(&str, &str)] = &[
     ("rest/qa/data.sls", "word: of {{ saltenv }}\n"),
 ];
 
-/// What is asked of every minion, in this order.
+/// The calls on every minion, in this order.
 const CALLS: &[&[&str]] = &[
     &["state.show_top"],
     &["state.show_top", "saltenv=dev"],
@@ -98,7 +98,7 @@ fn environments_are_the_same_through_any_master() {
             let ids: Vec<&str> = minions.iter().map(|(_, id)| id.as_str()).collect();
             master.wait_answering(&ids)?;
             for id in ids {
-                // All minions of a machine write the same files, so each begins without them.
+                // All minions write the same files, so each one starts without them.
                 wipe(&sandbox.folder("made")?)?;
                 let answers: Result<Vec<Value>> =
                     CALLS.iter().map(|call| Ok(plain(&master.ask(id, call)?, id))).collect();
@@ -106,6 +106,7 @@ fn environments_are_the_same_through_any_master() {
             }
         }
         let (reference, others) = heard.split_first().context("four minions have answered")?;
+        // Equal answers are no proof if all of them are empty or errors.
         ensure!(reference.1[0]["dev"] == json!(["tools"]), "tops: {}", reference.1[0]);
         let mut wrong = Vec::new();
         for (id, answers) in others {
@@ -118,7 +119,7 @@ fn environments_are_the_same_through_any_master() {
     });
 }
 
-/// Options that decide which top file counts.
+/// Options that decide which top file is used.
 fn strategies() -> Vec<Vec<(&'static str, Value)>> {
     vec![
         vec![],
@@ -197,6 +198,7 @@ fn a_repository_serves_a_minion_without_a_master() {
                 .option("fileserver_backend", json!(["git"]))
                 .option("gitfs_remotes", json!([{ &url: [{"root": "tree"}, {"mountpoint": "salt://mnt"}] }]))
                 .option("gitfs_base", "main")
+                // Salt would use pygit2 if it is installed, with other messages.
                 .option("gitfs_provider", "gitpython")
                 .option("git_pillar_provider", "gitpython")
                 .option("pillar_roots", pillar.clone())
@@ -214,6 +216,7 @@ fn a_repository_serves_a_minion_without_a_master() {
             wrong.extend(differences(expected, got).into_iter().map(|d| format!("{}: {d}", call.join(" "))));
         }
         ensure!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+        // Only files below `root` are served, under `mountpoint`: `outside.txt` must not appear.
         ensure!(expected[0] == json!(["mnt/note.txt"]), "the repository is not served: {}", expected[0]);
         Ok(())
     });
@@ -243,7 +246,7 @@ fn master(sandbox: &Sandbox, name: &str, salt: &Salt) -> Result<Master> {
     built.option("file_roots", states).option("pillar_roots", pillar).start(sandbox)
 }
 
-/// Calls a function on a minion that has no master; what it says instead of an answer counts too.
+/// Calls a function on a minion without a master. An error counts as the answer.
 fn call(minion: &Minion, arguments: &[&str]) -> Result<Value> {
     let program = minion.program("salt-call").args(["--local", "--out", "json", "--log-level", "quiet"]);
     let output = program.args(arguments).run()?;
@@ -254,7 +257,7 @@ fn call(minion: &Minion, arguments: &[&str]) -> Result<Value> {
     Ok(plain(&answer, minion.id()))
 }
 
-/// Leaves out what differs from run to run, and the minion's name.
+/// Removes values that differ from run to run, and the minion's name.
 fn plain(answer: &Value, id: &str) -> Value {
     match answer {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! One master at a time: failover when it dies, failback when the preferred one is healthy again, and signed keys, among our
-//! masters and between ours and real ones.
+//! One master at a time: failover when it dies, failback when the preferred one is healthy again, and signed keys, with
+//! masters of Saltern and of Salt.
 
 use std::fs;
 use std::path::Path;
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 /// The bound between the death of a master and the next answered command through another one.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// For what has no bound of its own, on a busy machine.
+/// The timeout of everything else, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Name of the signing pair (`master_sign_key_name`).
 const SIGNER: &str = "fleet_sign";
 
-/// Name of a signature made beforehand (`master_pubkey_signature`).
+/// Name of a precomputed signature (`master_pubkey_signature`).
 const SIGNATURE: &str = "fleet_signature";
 
 #[test]
@@ -56,6 +56,7 @@ fn among_three(transport: Transport) {
             ensure!(log.contains(words), "no {words:?} in the log");
         }
 
+        // Failback must wait for this job: the minion would otherwise leave the master that expects its return.
         let long = masters[1].send(&["f", "cmd.run", "sleep 6; echo long", "python_shell=True"])?;
         masters[0].launch(sandbox)?;
         masters[0].wait_ready()?;
@@ -65,6 +66,7 @@ fn among_three(transport: Transport) {
         let stored = masters[1].runner(&["jobs.lookup_jid", &long])?;
         ensure!(stored == json!({"f": "long"}), "the running job was finished before, not: {stored}");
         masters[0].wait_answering(&["f"])?;
+        // A stopped process keeps its connections open, so only missing heartbeats reveal it.
         masters[0].daemon()?.signal(Signal::SIGSTOP)?;
         answers_next(&masters, 0, 1, "f").map(drop)
     });
@@ -81,6 +83,7 @@ fn from_a_real_one_to_ours() {
         let mut masters = masters(sandbox, [hot(&theirs, "theirs", &pair), hot(&ours, "ours", &pair)])?;
         let minion = failing_over(&ours, "f", &masters).start(sandbox)?;
         masters[0].wait_answering(&["f"])?;
+        // The return is due at this master, although the minion will have left it by then.
         let begun = masters[0].send(&["f", "cmd.run", "sleep 2; echo late", "python_shell=True"])?;
         until("the job to begin", PATIENCE, || minion.log().contains(&format!("Starting a new job {begun}")))?;
         dies(&mut masters, 0, 1, "f")?;
@@ -89,7 +92,7 @@ fn from_a_real_one_to_ours() {
         until("the return of a job of the master that was left", PATIENCE, || {
             masters[0].runner(&["jobs.lookup_jid", &begun]).is_ok_and(|found| found["f"] == json!("late"))
         })?;
-        // Without failback the minion stays until that one dies too.
+        // Without failback the minion stays until this master dies too.
         masters[1].wait_answering(&["f"])?;
         dies(&mut masters, 1, 0, "f").map(drop)
     });
@@ -112,6 +115,7 @@ fn signed_keys_of_different_masters() {
         let mut masters = masters(sandbox, built)?;
         let keys: Vec<Vec<u8>> =
             masters.iter().map(|master| Ok(fs::read(master.pki().join("master.pub"))?)).collect::<Result<_>>()?;
+        // With a common key the minions would accept each master even without its signature.
         ensure!(keys[0] != keys[1] && keys[1] != keys[2], "the masters have keys of their own");
 
         let mut minions = Vec::new();
@@ -129,7 +133,7 @@ fn signed_keys_of_different_masters() {
         }
         minions.iter_mut().try_for_each(|minion| minion.launch(sandbox))?;
         masters[0].wait_answering(&["f", "stock8", "stock6"])?;
-        // A minion of 3006.30 may stay at the dead master, also among real ones, and is not asked any more.
+        // A minion of 3006.30 may stay at the dead master, also with real masters only, so it is left out from here on.
         dies(&mut masters, 0, 1, "f")?;
         masters[1].wait_answering(&["f", "stock8"])?;
         dies(&mut masters, 1, 2, "f")?;
@@ -145,6 +149,8 @@ fn another_key_is_refused_and_only_that_master() {
         let mut minion = Minion::build(&ours, "f").master(&masters[0]).start(sandbox)?;
         masters[0].wait_answering(&["f"])?;
         minion.daemon()?.terminate(PATIENCE)?;
+        // The minion knows the key of the first master only. The second one could be an impostor: it must be refused,
+        // without harm to the first.
         let both = masters.iter().map(|master| format!("{}:4506", master.address()));
         let conf = format!("master: [{}]\n", both.collect::<Vec<_>>().join(", "));
         fs::write(minion.conf().join("minion.d/masters.conf"), conf)?;
@@ -167,7 +173,7 @@ fn a_call_does_not_wait_for_a_dead_master() {
         masters.iter().try_for_each(|master| master.wait_answering(&["f"]))?;
         let [mut silent, alive] = masters;
         silent.daemon()?.signal(Signal::SIGSTOP)?;
-        // With the running minion's knowledge, even of before it noticed, and without any.
+        // First with what the running minion knows, which may not have noticed the loss yet, then without a minion.
         quick_call(&minion, &alive)?;
         minion.daemon()?.terminate(PATIENCE)?;
         quick_call(&minion, &alive)
@@ -207,7 +213,7 @@ fn failing_over(salt: &Salt, id: &str, masters: &[Master]) -> MinionBuilder {
     Minion::build(salt, id).masters(masters).option("master_type", "failover").option("retry_dns", 0)
 }
 
-/// Makes a signing pair with `salt-key --gen-signature --auto-create`, and returns where it lies.
+/// Creates a signing pair with `salt-key --gen-signature --auto-create`, and returns its directory.
 fn signing_pair(salt: &Salt, sandbox: &Sandbox) -> Result<std::path::PathBuf> {
     let master = Master::build(salt, "signer").option("master_sign_key_name", SIGNER).prepare(sandbox)?;
     master.program("salt-key").args(["--gen-keys=master", "--gen-keys-dir"]).args([&master.pki()]).run()?.ok()?;
@@ -215,7 +221,7 @@ fn signing_pair(salt: &Salt, sandbox: &Sandbox) -> Result<std::path::PathBuf> {
     Ok(master.pki())
 }
 
-/// A master that does not have the signing key, only a signature made with it beforehand.
+/// Returns a master without the signing key, but with a signature made by it.
 fn signed_before(sandbox: &Sandbox, salt: &Salt, name: &str, signing: &Path) -> Result<MasterBuilder> {
     let pair = Master::make_key_pair(salt, sandbox)?;
     let signer = Master::build(salt, "elsewhere").option("master_pubkey_signature", SIGNATURE).prepare(sandbox)?;
@@ -230,7 +236,7 @@ fn signed_before(sandbox: &Sandbox, salt: &Salt, name: &str, signing: &Path) -> 
         .option("master_pubkey_signature", SIGNATURE))
 }
 
-/// A master with a key of its own and the common signing pair.
+/// Returns a master with its own key and the common signing pair.
 fn signed(sandbox: &Sandbox, salt: &Salt, name: &str, signing: &Path) -> MasterBuilder {
     let pki = sandbox.folder(&format!("{name}/pki")).expect("a folder can be made");
     for file in [format!("{SIGNER}.pem"), format!("{SIGNER}.pub")] {
@@ -239,7 +245,7 @@ fn signed(sandbox: &Sandbox, salt: &Salt, name: &str, signing: &Path) -> MasterB
     accepting(salt, name).option("master_sign_pubkey", true).option("master_sign_key_name", SIGNER)
 }
 
-/// Kills a master and waits until the minion answers another one; tells how long that took.
+/// Kills a master and waits until the minion answers another one. Returns how long it took.
 fn dies(masters: &mut [Master], dead: usize, next: usize, id: &str) -> Result<Duration> {
     masters[dead].daemon()?.kill();
     answers_next(masters, dead, next, id)

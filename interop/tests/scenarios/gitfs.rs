@@ -1,4 +1,4 @@
-//! Files and pillar out of repositories: two masters of ours that share what they fetched, minions of both kinds.
+//! Files and pillar from git repositories: two Saltern masters that share their clones, with minions of both kinds.
 
 use std::fs;
 use std::io::Write as _;
@@ -43,7 +43,7 @@ fn files_come_from_a_repository_through_either_of_two_masters() {
     });
 }
 
-/// A remote somebody else keeps.
+/// A remote repository.
 struct Source(PathBuf);
 
 impl Source {
@@ -81,7 +81,7 @@ impl Source {
     }
 }
 
-/// All files as they are in one commit: longer each time, so that a mixture of two commits shows.
+/// Returns all files of one commit. They are longer in each commit, so that a mixture of two commits shows.
 fn round(number: usize) -> Vec<(String, String)> {
     let content = |file: usize| format!("round {number} of file {file}\n").repeat(400 + number * 50);
     (0..FILES).map(|file| (format!("d/f{file}"), content(file))).collect()
@@ -99,12 +99,14 @@ fn masters(sandbox: &Sandbox, source: &Source) -> Result<Vec<Master>> {
             .option("gitfs_remotes", json!([{ source.url(): [{"saltenv_whitelist": "base"}] }]))
             .option("gitfs_update_interval", 1)
             .option("gitfs_global_lock", true)
+            // Small chunks: each file takes several requests, between which the branch can move.
             .option("file_buffer_size", 2000)
             .option("ext_pillar", json!([{"git": [{ format!("pillar {}", source.url()): [{"env": "base"}] }]}]))
             .prepare(sandbox)?;
         fs::create_dir_all(master.cache())?;
         for kind in ["gitfs", "git_pillar"] {
             fs::create_dir_all(shared.join(kind))?;
+            // As with a cache directory on shared storage, where both masters fetch into the same clone.
             symlink(shared.join(kind), master.cache().join(kind))?;
         }
         master.launch(sandbox)?;
@@ -137,7 +139,7 @@ fn cached(master: &Master, minion: &str) -> Result<Vec<String>> {
     Ok(serde_json::from_value(answer)?)
 }
 
-/// Moves the branch again and again while a minion fetches all files, and looks at each of them.
+/// Moves the branch repeatedly while a minion fetches all files, and checks each of them.
 fn fetch_while_the_branch_moves(source: &Source, master: &Master, minion: &str) -> Result<()> {
     source.commit("master", &round(1))?;
     master.runner(&["fileserver.update", "backend=git"])?;
@@ -163,7 +165,7 @@ fn fetch_while_the_branch_moves(source: &Source, master: &Master, minion: &str) 
     Ok(())
 }
 
-/// Returns which commit a file is of; it has to be that commit's from its first to its last letter.
+/// Returns the commit of a file, all of which must be from that commit.
 fn whole(path: &Path) -> Result<usize> {
     let text = fs::read_to_string(path)?;
     let words: Vec<&str> = text.lines().next().context("it is empty")?.split(' ').collect();
@@ -173,7 +175,7 @@ fn whole(path: &Path) -> Result<usize> {
 }
 
 fn locks_hold(masters: &[Master]) -> Result<()> {
-    // Both masters fetch every second and hold the lock meanwhile.
+    // Both masters fetch every second and hold the lock during that time.
     until("nobody to fetch", Duration::from_secs(30), || {
         let locked = masters[0].runner(&["fileserver.lock"]);
         locked.is_ok_and(|locked| {

@@ -1,10 +1,10 @@
-//! Our grains against the real minion's on this machine, key by key.
+//! Compares the grains on this machine with those of a real minion, key by key.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use interop::{Minion, Salt, Sandbox, differences, missing, scenario};
 use serde_json::{Map, Value};
 
-/// Grains that tell about the program itself, or change from one moment to the next.
+/// Grains about the program itself, and grains that change from moment to moment.
 const OWN: &[&str] = &[
     "ca_truststore",
     "salternversion",
@@ -23,7 +23,7 @@ const OWN: &[&str] = &[
     "systempath",
 ];
 
-/// Grains of older lines only: in 3008 an extension outside Salt makes them.
+/// Grains of older releases only: since 3008 they are in an extension.
 const GONE: &[&str] = &["zfs_support", "zfs_feature_flags"];
 
 #[test]
@@ -48,10 +48,11 @@ fn compare(line: &str) {
     scenario(&format!("grains of {line}"), |sandbox| {
         let real = grains(sandbox, &Salt::real(line).context("checked above")?)?;
         let ours = grains(sandbox, &Salt::ours()?)?;
+        // A real minion that failed halfway would make any comparison succeed.
         ensure!(real.len() > 40, "the real minion has only {} grains", real.len());
         let mut different = differences(&real.into(), &ours.into());
         different.retain(|difference| !OWN.iter().chain(GONE).any(|own| difference.starts_with(&format!("/{own}:"))));
-        // Grains of another line than the newest may lack what the newest brought; only what both have is compared.
+        // Older releases lack grains of the newest one, which ours follows. Only common grains are compared.
         if line != "3008.5" {
             different.retain(|difference| !difference.contains(": missing | "));
         }

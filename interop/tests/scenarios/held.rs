@@ -1,4 +1,4 @@
-//! No command is lost: jobs that are held, jobs around a restart of the master, jobs a full queue had no room for.
+//! No command is lost: held jobs, jobs around a restart of the master, and jobs that did not fit into a full queue.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// Our minion that goes and comes.
+/// A Saltern minion that leaves and returns.
 const AWAY: &str = "away";
-/// Our minion that stays.
+/// A Saltern minion that stays.
 const HERE: &str = "here";
-/// The minion of Salt beside them.
+/// A Salt minion.
 const STOCK: &str = "stock";
 
 /// How long anything may take on a busy machine.
 const LONG: Duration = Duration::from_secs(25);
 
-/// A minion that is stopped for longer loses its connection, and what a minion of Salt misses then is gone.
+/// A minion that is stopped for longer loses its connection. What a Salt minion misses then is lost.
 const BEATS: Duration = Duration::from_secs(3);
 
 /// How often the master is restarted just before a command.
@@ -68,7 +68,7 @@ impl House<'_> {
         Ok(())
     }
 
-    /// Starts `salt` with arguments; what it prints lies in a file.
+    /// Starts `salt` with arguments and its output in a file.
     fn salt(&self, name: &str, args: &[&str]) -> Result<Daemon> {
         self.master.program("salt").args(args).start(&self.sandbox.root().join(name))
     }
@@ -82,7 +82,7 @@ impl House<'_> {
         Ok(held.as_object().context("a map of held jobs")?.keys().cloned().collect())
     }
 
-    /// A command that leaves a line in a file of the minion each time it runs.
+    /// Returns a command that appends a line to a file each time it runs.
     fn count_runs(&self, name: &str) -> String {
         format!("echo run >> {}", self.sandbox.root().join(name).display())
     }
@@ -139,6 +139,7 @@ fn held_over_kills(house: &mut House<'_>) -> Result<()> {
     house.master.wait_answering(&[AWAY])?;
     ensure!(house.runs("killed-runs") == 1, "it ran {} times", house.runs("killed-runs"));
     let jid = house.held_jids()?.pop().context("the job is still held: it has not returned")?;
+    // It was begun before the kill, so it must not run again: nobody knows how far it got.
     ensure!(house.states(&jid)? == json!({AWAY: "started"}), "{}", house.states(&jid)?);
     let dropped = house.master.runner(&["saltern.drop", &jid])?;
     ensure!(dropped == true, "dropped: {dropped}");
@@ -161,7 +162,7 @@ fn dropped(house: &mut House<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Sends more to a stopped minion than sockets and queue take, which shall be small.
+/// Sends more to a stopped minion than its sockets and its small queue can take.
 fn stopped(house: &mut House<'_>) -> Result<()> {
     const JOBS: usize = 14;
     let conf = house.master.conf().join("master.d/queue.conf");
@@ -175,6 +176,8 @@ fn stopped(house: &mut House<'_>) -> Result<()> {
     for pid in [away, stock] {
         signal(pid, Signal::SIGSTOP)?;
     }
+    // About a megabyte each: the socket buffers of the kernel take several megabytes before the queue of the master
+    // fills.
     let large = "x".repeat(120_000);
     let begin = Instant::now();
     let args = ["-L", "away,stock", "test.arg_type"].into_iter().chain([large.as_str(); 8]).collect::<Vec<_>>();
@@ -221,7 +224,7 @@ fn stock_is_well(house: &House<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Restarts the master, by turns gently and with kill -9, and commands before any minion is back.
+/// Restarts the master, in turn with SIGTERM and `kill -9`, and sends a command before any minion is back.
 fn first_commands(house: &mut House<'_>) -> Result<()> {
     let mut slowest = Duration::ZERO;
     for round in 0..RESTARTS {
@@ -233,6 +236,7 @@ fn first_commands(house: &mut House<'_>) -> Result<()> {
         house.master.launch(house.sandbox)?;
         house.master.wait_ready()?;
         let begin = Instant::now();
+        // Without waiting for the minions: the master must keep the job until they are connected again.
         let output = house.master.salt_run(&["--out=txt", "-L", "away,here", "test.ping"])?;
         let complete = [AWAY, HERE].iter().all(|id| output.stdout.contains(&format!("{id}: True")));
         ensure!(complete, "round {round}: {output}");
@@ -259,7 +263,8 @@ fn stock_minions_pass_over_what_is_ours_over_tcp() {
     pass_over(Transport::Tcp);
 }
 
-/// Held jobs carry a field of ours, and a master that renews its key or stops publishes a word of ours.
+/// Held jobs have a field that only Saltern knows, and a master that rotates its key or stops publishes a notice that
+/// only Saltern minions understand. Salt's minions must ignore both.
 fn pass_over(transport: Transport) {
     if missing(&LINES) {
         return;
@@ -282,8 +287,8 @@ fn pass_over(transport: Transport) {
         let count = |word: &str| master.log().matches(word).count();
         let renewals = count("Rotating master AES key");
         until("the key to be renewed", LONG, || count("Rotating master AES key") > renewals)?;
-        // They fetch it without a job. A minion of Salt that signs in while its master goes may never come back, so the rest has
-        // to wait for it.
+        // Salt's minions fetch the new key on the next message, without a job. One that signs in while its master stops
+        // may never return, so wait until all have it.
         let signed_in = |line: &&str| {
             let log = master.log();
             let since = log.rfind("Rotating master AES key").unwrap_or_default();

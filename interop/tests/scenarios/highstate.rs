@@ -1,5 +1,5 @@
-//! Runs of states through several masters: a master dies in the midst of one, others ask for runs of their own, operators
-//! stop and resume them.
+//! State runs with several masters: a master dies during a run, other masters request their own runs, and operators
+//! pause and resume them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ const OWN: &str = "own";
 const STOCK: &str = "stock";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Files that come from a master after it has died, and before.
+/// The number of files to fetch before the master dies, and after that.
 const FILES: usize = 20;
 
-/// Two masters that command all minions and serve the same states.
+/// Two masters of all minions that serve the same states.
 struct House<'a> {
     sandbox: &'a Sandbox,
     masters: Vec<Master>,
@@ -45,7 +45,7 @@ fn a_run_goes_on_without_its_master() {
         ensure!(results.len() == 2 * FILES + 2, "{} states have returned", results.len());
         let failed: Vec<_> = results.values().filter(|result| result["result"] != true).collect();
         ensure!(failed.is_empty(), "{failed:?}");
-        // A second run from the other master has nothing left to do but to wait.
+        // A second run from the other master changes nothing except for the waiting commands.
         let again = house.apply(1, &["state.highstate"])?;
         let changed: Vec<_> = again.iter().filter(|(_, result)| result["changes"] != json!({})).collect();
         ensure!(changed.len() == 2 && changed.iter().all(|(tag, _)| tag.starts_with("cmd_")), "{changed:?}");
@@ -69,6 +69,7 @@ fn runs_do_not_overlap_whoever_asks() {
             let told = house.masters[1].ask(id, &["state.apply", "early"])?;
             let text = told[0].as_str().with_context(|| format!("{id} told {told}"))?;
             let words = format!("with jid {jid}");
+            // The words are Salt's. The lock is the minion's and holds against every master.
             ensure!(text.starts_with("The function \"state.apply\" is running as PID"), "{id} told {text}");
             ensure!(text.contains(&words), "{id} told {text}");
         }
@@ -93,7 +94,7 @@ fn a_run_is_paused_resumed_and_ended_softly() {
         let house = House::new(sandbox, &[OWN])?;
         let jid = house.masters[0].send(&[OWN, "state.apply", "waits"])?;
         until("the run to wait", PATIENCE, || house.runs() == 1)?;
-        // Whichever master an operator sits at.
+        // From the other master: operators may use any of them.
         house.masters[1].ask(OWN, &["state.pause", &jid, "after the wait"])?;
         fs::write(house.place("go"), "")?;
         let told = house.masters[1].ask(OWN, &["state.running"])?;
@@ -138,7 +139,7 @@ impl<'a> House<'a> {
         Ok(House { masters, minions, ..house })
     }
 
-    /// A tree with a state in its midst that waits for a file.
+    /// Writes a tree with a state in the middle that waits for a file.
     fn write_states(&self, folder: &std::path::Path) -> Result<()> {
         let files = |word: &str| -> String {
             let file = |at: usize| {
@@ -179,7 +180,7 @@ impl<'a> House<'a> {
         self.sandbox.root().join(name)
     }
 
-    /// How often the waiting state was begun.
+    /// Returns how often the waiting state was started.
     fn runs(&self) -> usize {
         fs::read_to_string(self.place("runs")).unwrap_or_default().lines().count()
     }
@@ -188,7 +189,7 @@ impl<'a> House<'a> {
         self.minions.iter().any(|minion| minion.root().join("cache/proc").join(jid).exists())
     }
 
-    /// The results of a run as a master has them on file.
+    /// Returns the results of a run as stored by a master.
     fn returned(&self, at: usize, jid: &str) -> Option<Map<String, Value>> {
         let found = self.masters[at].runner(&["jobs.lookup_jid", jid]).ok()?;
         found.as_object()?.values().next()?.as_object().cloned()

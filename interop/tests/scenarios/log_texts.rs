@@ -1,4 +1,4 @@
-//! Texts that people and tools look for in logs: where a real program says one, ours says it, too, when the same thing happens.
+//! Texts that people and tools look for in logs: Saltern logs them on the same occasions as Salt.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use interop::{Master, Minion, Salt, missing, scenario, until};
 
-/// The real Salt whose texts are looked for.
+/// The release of Salt whose texts are compared.
 const LINE: &str = "3008.5";
 
 fn both() -> Result<[Salt; 2]> {
@@ -49,7 +49,7 @@ fn verified_masters_and_missing_verification_keys_are_told() {
     }
 }
 
-/// What `-l debug` shows of a run of states.
+/// What `-l debug` shows of a state run.
 const DEBUG_OF_A_CALL: &[&str] = &[
     "Reading configuration from ",
     "Including configuration from ",
@@ -62,7 +62,7 @@ const DEBUG_OF_A_CALL: &[&str] = &[
     "Completed state [a name] at time ",
 ];
 
-/// What ours shows beside that, as releases before 3008 did.
+/// What Saltern shows besides, like releases before 3008.
 const RENDERED: &[&str] = &["Rendered data from file: ", "Results of YAML rendering: "];
 
 /// What `-l debug` shows of a command.

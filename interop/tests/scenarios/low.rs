@@ -1,7 +1,7 @@
-//! What public state trees use, in trees of our own: the real Salt and ours make the same low data of them.
+//! Features of public state trees, in our own trees: Saltern compiles them to the same low data as the real Salt.
 //!
-//! `trees/usage.json` counts names in 38 public formulas and 4 production trees: uses in formulas, formulas, uses in
-//! production. Each name stands in one of our trees, or in a list here with the reason why not.
+//! `trees/usage.json` counts names in 38 public formulas and 4 production trees: uses in formulas, number of formulas,
+//! uses in production. Each name is in one of our trees, or in a list here with the reason why not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,6 +25,7 @@ fn trees_compile_to_the_same_low_data() {
     }
     scenario("the low data of our own formulas", |sandbox| {
         let (real, ours) = (Salt::real("3008.5").context("checked above")?, Salt::ours()?);
+        // The script compares with `saltern` itself, which a substitute does not have.
         if !ours.is_ours() {
             return Ok(());
         }
@@ -40,7 +41,7 @@ fn trees_compile_to_the_same_low_data() {
     });
 }
 
-/// Names that stand in no tree of ours, with the reason.
+/// Names that are in none of our trees, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cfssl_certs.request_cert", "a Python module of one tree"),
     ("dig.A", "asks the network"),
@@ -60,7 +61,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ssh.recv_known_host_entries", "asks the network"),
 ];
 
-/// What shows that a statement is used, where its name does not.
+/// Signs of statements that do not show by their names.
 const STATEMENTS: &[(&str, &str)] = &[
     ("~ concat", " ~ '"),
     ("from .. import", "{%- from "),
@@ -75,7 +76,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("import (no context)", "{%- import \""),
 ];
 
-/// Texts of which one must stand in a tree, if the name is used.
+/// Returns texts of which a tree must contain one if it uses the name.
 fn signs(section: &str, name: &str) -> Vec<String> {
     match section {
         "state functions" => vec![name.replace(".<dynamic>", ".{{")],
@@ -116,6 +117,7 @@ fn every_counted_name_stands_in_a_tree() -> Result<()> {
     for (section, names) in &counted {
         for (name, [uses, formulas, production]) in names {
             let there = signs(section, name).iter().any(|sign| text.contains(sign));
+            // Both or neither is wrong: an excuse that is no longer needed has to go.
             let excused = ELSEWHERE.iter().any(|(known, _)| known == name);
             if there == excused {
                 let words = if there { "stands in a tree, but is excused" } else { "stands in no tree" };

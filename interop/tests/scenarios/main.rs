@@ -1,4 +1,4 @@
-//! All scenarios in one program: they take turns at the slots without a rest between subjects, and are linked once.
+//! All scenarios in one program: no slot stays idle between subjects, and the program is linked only once.
 
 mod alternating;
 mod beside;

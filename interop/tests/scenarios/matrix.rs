@@ -1,8 +1,8 @@
-//! Every line of the real Salt × both transports: our minion on their master, their minion on our master, and a hot pair
-//! of one master each with a minion of each kind.
+//! Every release line of the real Salt with both transports: our minion on their master, their minion on our master,
+//! and a hot pair of masters with a minion of each kind.
 //!
-//! One set of daemons serves all arrangements of a line and transport, since starting the real ones is what takes time:
-//! two hot masters (`theirs`, `ours`) and four minions, of which two know one master and two know both.
+//! One set of daemons serves all combinations of a line and transport, because starting real daemons takes most of the
+//! time: two hot masters (`theirs`, `ours`), two minions that know one of them, and two that know both.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ const THEIRS_ON_OURS: &str = "theirs-on-ours";
 const OURS_ON_BOTH: &str = "ours-on-both";
 /// Their minion that knows both masters.
 const THEIRS_ON_BOTH: &str = "theirs-on-both";
-/// A key that is only there to be deleted.
+/// A key that exists only to be deleted.
 const LEAVER: &str = "leaver";
 
 /// The daemons of one line and transport.
@@ -154,6 +154,7 @@ fn cmd_run(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     let got = cluster.masters[at].command(&[
         "*",
         "cmd.run",
+        // Umlauts cross every encoding on the way: shell, MessagePack and the JSON of `salt`.
         "echo salz und Öl; echo second",
         "cwd=/tmp",
         "python_shell=True",
@@ -188,6 +189,8 @@ fn pillar_items(cluster: &Cluster<'_>, at: usize) -> Result<()> {
 
 fn get_file(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     let master = &cluster.masters[at];
+    // Twenty chunks of 256 KiB, Salt's default, whose contents all differ: a chunk that is lost, doubled or misplaced
+    // shows.
     let bytes: Vec<u8> = (0..5_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     master.serve("big.bin", &bytes)?;
     let expected = sha256(&bytes, cluster)?;
@@ -216,7 +219,7 @@ fn event_send(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     let watch = master.program("salt-run").args(["state.event", "interop/*", "count=200", "pretty=False"]);
     let mut watch = watch.env("PYTHONUNBUFFERED", "1").start(&captured)?;
     let seen = |text: &str| cluster.ids(at).iter().all(|id| text.lines().any(|line| event_of(line, id)));
-    // When the listener is subscribed cannot be seen from outside, so the event is sent until it shows.
+    // Nothing shows when the listener has subscribed, so the event is sent until it appears.
     until_some("every minion's event to be seen", Duration::from_secs(60), || {
         let sent = master.command(&["*", "event.send", "interop/hello", r#"{"colour": "blue"}"#]);
         let sent = sent.is_ok_and(|map| map.values().all(|value| *value == json!(true)));
@@ -227,7 +230,7 @@ fn event_send(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     Ok(())
 }
 
-/// Whether a line of `state.event` is the event of a minion, with its data.
+/// Returns whether a line of `state.event` is the event of a minion, with its data.
 fn event_of(line: &str, id: &str) -> bool {
     let Some((tag, data)) = line.split_once('\t') else { return false };
     let data: Value = serde_json::from_str(data).unwrap_or_default();
@@ -236,6 +239,7 @@ fn event_of(line: &str, id: &str) -> bool {
 
 fn kill_job(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     let master = &cluster.masters[at];
+    // Longer than the rest of this check, so that only the kill can end it.
     let jid = master.send(&["*", "test.sleep", "120"])?;
     let mut last = String::new();
     let running = until_some("the job to be listed by saltutil.running", Duration::from_secs(30), || {
@@ -266,7 +270,7 @@ fn job<'a>(running: Option<&'a Value>, jid: &str) -> Option<&'a Value> {
     running?.as_array()?.iter().find(|job| job["jid"] == json!(jid))
 }
 
-/// Deletes a key, which makes the master rotate its AES key, while a job runs; then commands again.
+/// Deletes a key while a job runs, which makes the master rotate its AES key, and sends the next job.
 fn rotate(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     let master = &cluster.masters[at];
     let key = fs::read(cluster.minions[0].root().join("pki/minion.pub"))?;
@@ -284,11 +288,13 @@ fn rotate(cluster: &Cluster<'_>, at: usize) -> Result<()> {
     ensure!(text.matches("done").count() == 3, "the job that ran during the rotation gave {text}");
     let begin = Instant::now();
     cmd_run(cluster, at)?;
+    // A minion that had to wait for a timeout before it signs in again would still answer, but late.
     ensure!(begin.elapsed() < Duration::from_secs(15), "a job after the rotation took {:?}", begin.elapsed());
+    // A minion of both masters must not mix up their keys.
     cluster.masters[1 - at].wait_answering(&cluster.ids(1 - at)).context("the other master")
 }
 
-/// Starts to print the events of a master's keys, and makes sure that it listens.
+/// Starts to print the events of a master's keys, and waits until it has subscribed.
 fn watch_keys(master: &Master) -> Result<Daemon> {
     let watch = master.program("salt-run").args(["state.event", "key", "count=100", "pretty=False"]);
     let watch = watch.env("PYTHONUNBUFFERED", "1").start(&master.root().join("keys.out"))?;
@@ -299,10 +305,10 @@ fn watch_keys(master: &Master) -> Result<Daemon> {
     Ok(watch)
 }
 
-/// Starts a job of some seconds on every minion and waits until each runs it.
+/// Starts a job of some seconds on every minion, and waits until each one runs it.
 fn start_long_job(cluster: &Cluster<'_>, at: usize) -> Result<Daemon> {
     let master = &cluster.masters[at];
-    // Not `*`: that would wait for the minion whose key is about to be deleted.
+    // Not `*`, which would wait for the minion whose key is about to be deleted.
     let list = cluster.ids(at).join(",");
     let job = master.program("salt").args(["--out=json", "--static", "-L", &list]);
     let job =

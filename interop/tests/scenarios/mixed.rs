@@ -1,4 +1,4 @@
-//! Two masters of ours and a real one in the list of the same minions, one ours and one stock, while hosts are moved over.
+//! Two Saltern masters and a real one in the list of the same minions, as during a migration.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use interop::{Master, MasterBuilder, Minion, Salt, Sandbox, missing, scenario, until, until_some};
 use serde_json::{Value, json};
 
-/// For daemons of the real Salt on a busy machine.
+/// The timeout for daemons of the real Salt on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const OWN: &str = "own";
@@ -24,7 +24,7 @@ fn hot_with_a_real_3008() {
 
 #[test]
 fn failing_over_with_a_real_3007() {
-    // A stock minion of 3007.17 stays at the dead master, among real ones too.
+    // A stock minion of 3007.17 stays at the dead master, also with real masters only.
     failing_over("3007.17", &[OWN]);
 }
 
@@ -33,7 +33,7 @@ fn failing_over_with_a_real_3008() {
     failing_over("3008.5", &[OWN, STOCK]);
 }
 
-/// Everything that goes over several masters at a time, before, while and after each of them is dead.
+/// Tests everything that involves several masters, before, during and after the death of each.
 fn hot(line: &str) {
     if missing(&[line]) {
         return;
@@ -54,7 +54,7 @@ fn hot(line: &str) {
     });
 }
 
-/// A real master stands between ours in the order; whoever dies, the next one commands.
+/// The real master is between ours in the list. Whichever dies, the next one takes over.
 fn failing_over(line: &str, ids: &[&str]) {
     if missing(&[line]) {
         return;
@@ -67,7 +67,7 @@ fn failing_over(line: &str, ids: &[&str]) {
             let salt = if *id == OWN { &ours } else { &real };
             let minion = Minion::build(salt, id).masters(&masters).option("master_type", "failover");
             let minion = minion.option("master_alive_interval", 1).option("retry_dns", 0);
-            // A busy real master needs its time to let a minion in; only a stock minion waits as long for a dead one.
+            // A busy real master takes long to answer a sign-in. For a dead master only a stock minion waits as long.
             let minion = minion.option("auth_timeout", if *id == OWN { 30 } else { 10 });
             minions.push(minion.option("acceptance_wait_time", 1).start(sandbox)?);
         }
@@ -76,7 +76,7 @@ fn failing_over(line: &str, ids: &[&str]) {
             masters[dead].daemon()?.kill();
             masters[next].wait_answering(ids)?;
         }
-        // What was left first is the only one that is alive now.
+        // The first master is the only one alive now.
         masters[0].launch(sandbox)?;
         masters[0].wait_ready()?;
         masters[2].daemon()?.kill();
@@ -84,7 +84,7 @@ fn failing_over(line: &str, ids: &[&str]) {
     });
 }
 
-/// Ours, a real one, and ours again, which share a key pair.
+/// Starts a Saltern master, a real one and another Saltern master with the same key pair.
 fn set(sandbox: &Sandbox, ours: &Salt, real: &Salt) -> Result<Vec<Master>> {
     let pair = Master::make_key_pair(ours, sandbox)?;
     let build = |salt: &Salt, name: &str| -> MasterBuilder {
@@ -118,7 +118,7 @@ fn looked_up(master: &Master, jid: &str) -> Value {
     master.runner(&["jobs.lookup_jid", jid]).unwrap_or_default()
 }
 
-/// What a minion puts into its mine each master gives to the other minion.
+/// Each master serves the mine of one minion to the other.
 fn mines_are_everywhere(masters: &[Master]) -> Result<()> {
     for (id, word) in [(OWN, "from own"), (STOCK, "from stock")] {
         masters[0].ask(id, &["mine.send", "shown", "mine_function=test.echo", word])?;
@@ -132,7 +132,7 @@ fn mines_are_everywhere(masters: &[Master]) -> Result<()> {
     Ok(())
 }
 
-/// An event that a job sends is heard at each master, once.
+/// An event that a job sends arrives once at each master.
 fn events_are_heard_by_all(masters: &[Master]) -> Result<()> {
     let watch = |master: &Master| {
         let program = master.program("salt-run").args(["state.event", "mixed/*", "count=200", "pretty=False"]);
@@ -141,7 +141,7 @@ fn events_are_heard_by_all(masters: &[Master]) -> Result<()> {
     let watching: Vec<_> = masters.iter().map(watch).collect::<Result<_>>()?;
     for id in [OWN, STOCK] {
         let tag = format!("mixed/{id}");
-        // Nothing tells that a watcher listens, so a first event is sent until all have heard one.
+        // Nothing shows when a watcher has subscribed, so a first event is sent until all have received one.
         until_some("each watcher to listen", PATIENCE, || {
             masters[0].ask(id, &["event.send", &format!("{tag}/probe")]).ok()?;
             watching.iter().all(|daemon| daemon.printed().contains(&format!("{tag}/probe"))).then_some(())

@@ -1,4 +1,4 @@
-//! Options: that our table lacks none of Salt's, and that those which forbid something forbid it on both sides.
+//! Options: our table has all of Salt's, and options that forbid something do so in both.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,14 +32,14 @@ fn the_table_has_every_option_of_salt() {
     });
 }
 
-/// What forbids, and what is tried: whether it goes through is the same on both sides.
+/// A restricting option and calls that it may block. Both sides must block the same ones.
 struct Row {
     option: (&'static str, &'static [&'static str]),
-    /// The call, and what it says when it went through.
+    /// The call, and its output if it was not blocked.
     calls: &'static [(&'static [&'static str], &'static str)],
 }
 
-/// Done by a state that ran well.
+/// The output of a state that succeeded.
 const DONE: &str = "\"result\": true";
 
 const COMMAND: (&[&str], &str) = (&["cmd.run", "echo went-by"], "went-by");
@@ -110,13 +110,15 @@ fn what_is_forbidden_there_is_forbidden_here() {
     });
 }
 
-/// Whether each call of a row went through, and what it said.
+/// Returns whether each call of a row succeeded, and its output.
 fn tried(sandbox: &Sandbox, salt: &Salt, number: usize, row: &Row) -> Result<Vec<(bool, String)>> {
     let tree = sandbox.folder(&format!("tree-{number}-{}", salt.name()))?;
     for (name, text) in TREE {
         let text = text.replace("FOLDER", tree.to_str().context("a path that is text")?);
         std::fs::write(tree.join(format!("{name}.sls")), text)?;
     }
+    // Without a master: these options restrict what a minion does for itself too, and no daemon has to start for each
+    // row.
     let minion = Minion::build(salt, &format!("m{number}-{}", salt.name()))
         .option("file_roots", json!({"base": [tree]}))
         .option("file_client", "local")

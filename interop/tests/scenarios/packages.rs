@@ -1,5 +1,5 @@
-//! `state.pkg`: states that Salt compiled and packed as its salt-ssh does, applied by a minion of ours that a master of
-//! ours asks, and by Salt's own `salt-call`.
+//! `state.pkg`: states that Salt compiled and packed as its salt-ssh does, applied by a Saltern minion through a
+//! Saltern master, and by Salt's `salt-call`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 const ID: &str = "own";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Two environments with a file of the same name; `MADE` is where files are made. Salt tells of several files of a
-/// `file.recurse` in the order of a set, so there is one.
+/// Two environments with a file of the same name. `MADE` is the target directory. Salt lists the files of a
+/// `file.recurse` in the order of a set, so there is only one.
 const TREE: &[(&str, &str)] = &[
     (
         "base/web/init.sls",
@@ -50,7 +50,7 @@ MADE/plain:
     ("dev/same.txt", "of dev\n"),
 ];
 
-/// What lies there afterwards.
+/// The contents of the target directory afterwards.
 const RESULT: &[(&str, &str)] = &[
     ("motd", "green 8080 web of base\n"),
     ("tree/a.txt", "a\n"),
@@ -59,7 +59,7 @@ const RESULT: &[(&str, &str)] = &[
     ("late", "of dev\n"),
 ];
 
-/// A master and a minion of ours, and a package that Salt has made; the master itself serves other files.
+/// A Saltern master and minion, and a package made by Salt. The master itself serves other files.
 struct House {
     master: Master,
     minion: Minion,
@@ -96,6 +96,7 @@ impl House {
         }
         let ours = Salt::ours()?;
         let master = Master::build(&ours, "master").option("auto_accept", true).start(sandbox)?;
+        // A trap: the minion must take the file from the package, not from its master.
         master.serve("same.txt", b"of the master\n")?;
         let minion = Minion::build(&ours, ID).master(&master).start(sandbox)?;
         master.wait_answering(&[ID])?;
@@ -152,7 +153,7 @@ impl House {
         self.is_as_salt_does(theirs, "test=False", &told)
     }
 
-    /// Salt's minion takes the files of a package only where it has no master.
+    /// Salt's minion reads the files of a package only if it has no master, hence `--local`.
     fn is_as_salt_does(&self, theirs: &Minion, test: &str, ours: &Value) -> Result<()> {
         let call = ["--local", "--out=json", "state.pkg", &self.package, &self.sum, "sha256", test];
         let output = theirs.program("salt-call").args(call).run()?.ok()?;
@@ -162,7 +163,7 @@ impl House {
     }
 }
 
-/// Has Salt make the package; gives its sum.
+/// Lets Salt create the package, and returns its checksum.
 fn packed(sandbox: &Sandbox, real: &Salt, tree: &Path, minion: &Minion, package: &str) -> Result<String> {
     let roots = json!({"base": [tree.join("base")], "dev": [tree.join("dev")]});
     let packer = Master::build(real, "packer").option("file_roots", roots).prepare(sandbox)?;
@@ -176,14 +177,14 @@ fn packed(sandbox: &Sandbox, real: &Salt, tree: &Path, minion: &Minion, package:
     Ok(said["sum"].as_str().context("a sum was printed")?.to_owned())
 }
 
-/// The results of a run by their tags.
+/// Returns the results of a run by their tags.
 fn chunks(told: &Value) -> Result<Vec<(&String, &Value)>> {
     let results: Vec<_> = told.as_object().with_context(|| format!("the run told {told}"))?.iter().collect();
     ensure!(results.len() >= 5 && results.iter().all(|(_, result)| result.get("result").is_some()), "{told}");
     Ok(results)
 }
 
-/// Leaves out what differs from run to run.
+/// Removes values that differ from run to run.
 fn plain(told: &Value) -> Value {
     match told {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! What other users of a host may read of what our daemons write: next to nothing. And the modes of what states make stay
-//! those of Salt.
+//! Other users of a host may read next to nothing of what the daemons write, and files made by states keep the modes
+//! that Salt gives them.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use interop::{Master, Minion, Program, Salt, Sandbox, scenario, until};
 
-/// In arguments, pillar, pushed files, mine and grains of the run.
+/// A secret in arguments, pillar, pushed files, mine and grains.
 const SECRET: &str = "correct-horse-battery";
 
-/// What may be open to others, by the end of its path, and why.
+/// Paths that may be open to others, by their ends, with reasons.
 const OPEN: &[(&str, &str)] = &[
     (".pub", "public keys are public"),
     ("run/salt-master.pid", "monitoring that is not root reads the number, which ps shows anyway"),
@@ -55,7 +55,8 @@ fn secret_mine() -> serde_json::Value {
     serde_json::json!({ "test.echo": [SECRET] })
 }
 
-/// What a real master, or an earlier one of ours, would have left behind. Returns what lies too deep to be closed itself.
+/// Creates readable files as left behind by a real master or an older Saltern. Returns the path that is too deep to be
+/// closed itself.
 fn leave_open(master: &Master) -> Result<PathBuf> {
     let old = master.cache().join("jobs/00/0011223344");
     fs::create_dir_all(&old)?;
@@ -77,7 +78,7 @@ fn open_all(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lets both daemons write all kinds of files they have.
+/// Makes both daemons write every kind of file.
 fn use_everything(master: &Master, minion: &Minion) -> Result<()> {
     let made = minion.root().join("made");
     let source = minion.root().join("pushed.txt");
@@ -128,13 +129,14 @@ fn use_everything(master: &Master, minion: &Minion) -> Result<()> {
 }
 
 fn walk(path: &Path, old: &Path, wrong: &mut Vec<String>) -> Result<()> {
-    // Deeper than daemons close by themselves; the directories above are what keeps others out.
+    // Daemons do not change modes this deep. The closed directories above keep others out.
     if path == old {
         return Ok(());
     }
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let (mode, kind) = (found.permissions().mode() & 0o7777, found.file_type());
     let name = path.to_string_lossy();
+    // The mode of a symbolic link is always 0777 and means nothing.
     let excused = kind.is_symlink() || (kind.is_file() && OPEN.iter().any(|(end, _)| name.ends_with(end)));
     let allowed = match () {
         () if kind.is_dir() => 0o750,
@@ -152,7 +154,7 @@ fn walk(path: &Path, old: &Path, wrong: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The proof: an ordinary user reads all that can be read.
+/// Searches everything that an ordinary user can read.
 fn nobody_finds_the_secret(sandbox: &Sandbox, tops: &[PathBuf]) -> Result<()> {
     const NOBODY: u32 = 65534;
     if !nix::unistd::geteuid().is_root() {
@@ -162,6 +164,7 @@ fn nobody_finds_the_secret(sandbox: &Sandbox, tops: &[PathBuf]) -> Result<()> {
     let mut args = vec!["-rls".to_owned(), SECRET.to_owned()];
     args.extend(tops.iter().map(|top| top.display().to_string()));
     let all = Program::new(sandbox, Path::new("/usr/bin/grep")).args(&args).run()?;
+    // As root first: a search in the wrong place would also find nothing.
     ensure!(!all.stdout.is_empty(), "the search finds nothing at all");
     let found = Program::new(sandbox, Path::new("/usr/bin/grep")).args(&args).user(NOBODY, NOBODY).run()?;
     ensure!(found.stdout.is_empty(), "an ordinary user reads the secret in:\n{}", found.stdout);

@@ -1,4 +1,5 @@
-//! No return is lost: masters and minions killed while a job runs, and the return read where it should be.
+//! No return is lost when masters and minions are killed during a job: it can be read at the master that published the
+//! job.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ fn a_return_outlives_its_master_and_its_minion() {
         set.masters[0].launch(sandbox)?;
         set.masters[0].wait_ready()?;
         set.check_delivered(&first, "first")?;
+        // An event there would trigger that master's reactors for a job that it never published.
         ensure!(set.announced(1, &first) == 0, "the return was announced by a master that did not publish the job");
         set.masters[0].wait_answering(&[MINION])?;
         set.lose_everything_but_the_disk(sandbox)
@@ -38,7 +40,7 @@ fn a_return_for_a_stock_master_waits_for_it_and_goes_nowhere_else() {
         let mut set = Set::prepare(&[(&real, "a"), (&real, "b"), (&ours, "c")], sandbox)?.start(sandbox, 3)?;
         let jid = set.lose_the_master()?;
         until("the return to wait", PATIENCE, || set.waiting() == 1)?;
-        // A job that begins and ends after the time for a copy has passed shows that there was none.
+        // This job takes longer than `return_peer_after`, so a copy would have been sent by now.
         set.masters[2].ask(MINION, &["cmd.run", "sleep 3", "python_shell=True"])?;
         set.masters[0].launch(sandbox)?;
         set.masters[0].wait_ready()?;
@@ -73,6 +75,7 @@ fn a_disk_that_refuses_is_named_once_and_loses_no_return() {
     scenario("returns without a disk", |sandbox| {
         let mut set = Set::prepare(&[(&Salt::ours()?, "a")], sandbox)?.start(sandbox, 0)?;
         fs::create_dir_all(set.spool().parent().context("a folder above")?)?;
+        // A file in place of the directory: unlike permissions, it stops root as well.
         fs::write(set.spool(), "in the way").context("failed to put a file in the way")?;
         set.masters[0].wait_answering(&[MINION])?;
         let jid = set.lose_the_master()?;
@@ -88,13 +91,13 @@ fn a_disk_that_refuses_is_named_once_and_loses_no_return() {
     });
 }
 
-/// Masters that run, and a minion that is to follow them.
+/// Running masters, and a minion to be started.
 struct Prepared {
     masters: Vec<Master>,
     minion: MinionBuilder,
 }
 
-/// Masters that share their key, and a minion that follows all of them.
+/// Masters with the same key, and their minion.
 struct Set {
     masters: Vec<Master>,
     minion: Minion,
@@ -124,7 +127,7 @@ impl Set {
         Ok(Prepared { masters, minion })
     }
 
-    /// Kills the first master while a job of it runs.
+    /// Kills the first master during one of its jobs.
     fn lose_the_master(&mut self) -> Result<String> {
         let jid = self.begin("sleep 3; echo first")?;
         self.masters[0].daemon()?.kill();
@@ -139,12 +142,13 @@ impl Set {
         Ok(jid)
     }
 
-    /// Kills the master while a job runs and the minion when it has ended; all that is left is what is on disk.
+    /// Kills the masters during a job and the minion after it, so that only the files on disk remain.
     fn lose_everything_but_the_disk(&mut self, sandbox: &Sandbox) -> Result<()> {
         let jid = self.begin("sleep 2; echo second")?;
         self.masters.iter_mut().try_for_each(|master| master.daemon().map(|daemon| daemon.kill()))?;
         until("the return to wait", PATIENCE, || self.waiting() == 1)?;
         self.minion.daemon()?.kill();
+        // Sorts before all others: a return that cannot be read must not block those behind it.
         fs::write(self.spool().join("19700101000000000000-0.p"), "garbage")
             .context("failed to write a broken return")?;
         self.minion.launch(sandbox)?;
@@ -166,18 +170,18 @@ impl Set {
         names.filter(|entry| entry.file_name().to_string_lossy().ends_with(".p")).count()
     }
 
-    /// What `jobs.lookup_jid` of a master tells of the minion.
+    /// Returns the minion's return from `jobs.lookup_jid` of a master.
     fn looked_up(&self, at: usize, jid: &str) -> Option<Value> {
         self.masters[at].runner(&["jobs.lookup_jid", jid]).ok()?.get(MINION).cloned()
     }
 
-    /// How often a master told of the return as new.
+    /// Returns how often a master reported the return as new.
     fn announced(&self, at: usize, jid: &str) -> usize {
         let line = format!("Got return from {MINION} for job {jid}");
         self.masters[at].log().lines().filter(|text| text.ends_with(&line)).count()
     }
 
-    /// How many returns wait for each master, as the minion tells one of them.
+    /// Returns how many returns wait for each master, as reported by the minion.
     fn counted(&self, at: usize) -> Result<Vec<u64>> {
         let told = self.masters[at].ask(MINION, &["saltern.masters"])?;
         let waiting = |master: &Master| told[format!("{}:4506", master.address())]["returns_waiting"].as_u64();

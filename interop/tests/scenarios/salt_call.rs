@@ -1,4 +1,4 @@
-//! `salt-call` beside a running minion: what the minion and the masters know of it.
+//! `salt-call` beside a running minion: the minion lists it as running, and the master stores its return.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use interop::{Master, Minion, Salt, missing, scenario, until};
 use serde_json::{Value, json};
 
-/// The real Salt whose behaviour is looked at beside ours.
+/// The release of Salt that must behave alike.
 const LINE: &str = "3008.5";
 
 #[test]

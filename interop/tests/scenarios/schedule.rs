@@ -1,5 +1,5 @@
-//! Schedules and beacons of a minion with several masters: each fires once per minion, a return goes to one master and an
-//! event to each.
+//! Schedules and beacons of a minion with several masters: each fires once per minion. A return goes to one master, an
+//! event to all.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, ensure};
 use interop::{Checks, Master, Minion, Salt, Sandbox, missing, scenario, until, until_some};
 use serde_json::{Value, json};
 
-/// Our minion, which has both masters.
+/// A Saltern minion of both masters.
 const OWN: &str = "own";
-/// A minion of Salt, which has only its own kind of master.
+/// A Salt minion of the Salt master only.
 const STOCK: &str = "stock";
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,6 +56,7 @@ fn jobs(root: &Path) -> Value {
     let line = format!("date +%s.%N >> {}", root.join("runs").display());
     json!({
         "beat": {"function": "cmd.run", "args": [line], "seconds": 2},
+        // Does not run before the next New Year. It is only there to be listed.
         "later": {"function": "test.ping", "cron": "0 0 1 1 *", "splay": 5, "maxrunning": 3, "return_job": false},
     })
 }
@@ -65,7 +66,7 @@ fn runs(house: &House) -> Vec<f64> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// The scheduled jobs of our minion that a master knows.
+/// Returns the scheduled jobs of our minion that a master has stored.
 fn filed(master: &Master) -> Result<Vec<String>> {
     let jobs = master.runner(&["jobs.list_jobs", "search_function=cmd.run"])?;
     let jobs = jobs.as_object().context("a map of jobs")?;
@@ -76,6 +77,7 @@ fn fires_once(house: &House) -> Result<()> {
     until("six runs", PATIENCE, || runs(house).len() >= 6)?;
     let times = runs(house);
     let apart: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // One run per master would show as pairs of runs close together.
     ensure!(apart.iter().all(|seconds| *seconds > 1.0), "runs follow each other after {apart:?} seconds");
     let filed_here =
         until_some("the returns of the runs", PATIENCE, || filed(&house.ours).ok().filter(|jids| jids.len() >= 6))?;
@@ -94,7 +96,7 @@ fn is_heard_once(house: &House) -> Result<()> {
     };
     let watching: Vec<_> = masters.iter().map(watch).collect::<Result<_>>()?;
     let mut number = 0;
-    // Nothing tells that a watcher listens, so files are made until all have heard of one.
+    // Nothing shows when a watcher has subscribed, so files are created until all have received an event.
     until("each watcher to listen", PATIENCE, || {
         number += 1;
         fs::write(house.watched.join(format!("probe{number}")), "").is_ok()
@@ -135,7 +137,7 @@ fn reads_alike(house: &House, real: &Salt) -> Result<()> {
     let stock = Minion::build(real, STOCK).master(&house.theirs).option("schedule", jobs(house.sandbox.root()));
     let _stock = stock.start(house.sandbox)?;
     house.theirs.wait_answering(&[OWN, STOCK])?;
-    // Both were saved once, so that both know of their jobs as saved.
+    // Saved on both, so that both lists say `saved: true`.
     for id in [OWN, STOCK] {
         house.theirs.ask(id, &["schedule.save"])?;
     }

@@ -1,4 +1,4 @@
-//! Signals: which ones end a daemon, which ones it bears, and what SIGUSR1 makes it write down.
+//! Signals: which ones a daemon survives, and the report that SIGUSR1 makes it write.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use interop::{Master, Minion, Program, Salt, scenario, until, until_some};
 use nix::sys::signal::{Signal, kill};
 
-/// What no daemon ends of.
+/// Signals that end no daemon.
+// SIGPIPE and SIGCHLD come with closed connections and ended jobs, SIGWINCH when a terminal is resized.
 const HARMLESS: [Signal; 5] = [Signal::SIGUSR1, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGPIPE, Signal::SIGURG];
 
 const WRITTEN: &str = "Debug information was written to ";
@@ -23,7 +24,7 @@ fn daemons_bear_signals_and_write_down_what_they_do() {
         for pid in [master.daemon()?.pid(), minion.daemon()?.pid()] {
             HARMLESS.into_iter().try_for_each(|signal| kill(pid, signal))?;
             if ours.is_ours() {
-                // A real minion ends of it, and a master where a profiler is installed starts that.
+                // SIGUSR2 ends a real minion, and starts a profiler in a real master if one is installed.
                 kill(pid, Signal::SIGUSR2)?;
             }
         }
@@ -37,7 +38,7 @@ fn daemons_bear_signals_and_write_down_what_they_do() {
     });
 }
 
-/// Waits for a report that the log tells of; only its owner may read it, and it tells of the daemon.
+/// Waits for a report that the log mentions. Only its owner may read it, and it describes the daemon.
 fn check_report(what: &str, log: impl Fn() -> String, parts: &[&str]) -> Result<()> {
     let path = until_some(what, Duration::from_secs(20), || {
         let log = log();
@@ -69,10 +70,10 @@ fn a_start_in_the_background_that_fails_is_told_to_who_started() {
         kill(pid, Signal::SIGTERM)?;
         until("the minion to be gone", Duration::from_secs(40), || !interop::measure::runs(pid))?;
         if !ours.is_ours() {
-            // A real master exits with 0 and ends later.
+            // A real master exits with 0 first and fails later.
             return Ok(());
         }
-        // No interface of this host has the address.
+        // An address for documentation (RFC 5737), which no interface has.
         let master = Master::build(&ours, "m").option("interface", "203.0.113.1").prepare(sandbox)?;
         let output =
             Program::new(sandbox, &ours.program("salt-master")).arg_dir("-c", &master.conf()).args(["-d"]).run()?;

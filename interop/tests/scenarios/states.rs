@@ -1,7 +1,8 @@
-//! State trees applied by the real Salt and by ours in scratch roots: the same results, comments, changes and printed text.
+//! State trees applied by the real Salt and by Saltern in scratch roots give the same results, comments, changes and
+//! output.
 //!
-//! The trees stand in `trees/*.trees`. What differs on purpose names its trees in `COMPATIBILITY.md`, in brackets that begin
-//! with "trees"; such a tree must differ, or the line is to be removed.
+//! The trees are in `trees/*.trees`. Deliberate differences name their trees in `COMPATIBILITY.md`, in parentheses that
+//! begin with "trees". Such a tree must differ, or the line has to be removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -59,7 +60,8 @@ struct Tree {
     files: BTreeMap<String, String>,
 }
 
-/// Reads a list: `=== name` begins a tree, `--- file` names a file of it; what stands before is its `init.sls`.
+/// Parses a list: `=== name` begins a tree, `--- file` begins a file of it. Lines before the first file are its
+/// `init.sls`.
 fn trees(list: &str) -> Result<Vec<Tree>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("trees/{list}.trees"));
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -92,7 +94,7 @@ fn known_differences() -> Result<BTreeSet<String>> {
 struct Host<'a> {
     sandbox: &'a Sandbox,
     root: PathBuf,
-    /// What states may change.
+    /// The directory that states may change.
     made: PathBuf,
 }
 
@@ -149,6 +151,8 @@ impl<'a> Host<'a> {
             |name: &str, test: &str| Ok::<_, anyhow::Error>(self.plain_text(&call(name, "highstate", test)?.stdout));
         let one = |tree: &Tree| {
             let name = tree.name.as_str();
+            // Always in this order, since runs build on each other: what would change, the change, and a run that must
+            // find nothing to do.
             let (tested, tested_text) = (data(name, "test=True")?, text(name, "test=True")?);
             let (real, again, again_text) =
                 (data(name, "test=False")?, data(name, "test=False")?, text(name, "test=False")?);
@@ -157,7 +161,7 @@ impl<'a> Host<'a> {
         trees.iter().map(one).collect()
     }
 
-    /// Leaves out what differs from run to run: times, process ids, the scratch directory.
+    /// Removes what differs from run to run: times, process ids, the scratch directory.
     fn plain(&self, run: &Value) -> Value {
         match run {
             Value::Object(map) if map.contains_key("data") => self.plain(&map["data"]),
@@ -179,6 +183,7 @@ impl<'a> Host<'a> {
         let changing = ["     Started: ", "    Duration: ", "Total run time: "];
         let mut after_pid = false;
         let lines = text.lines().map(|line| {
+            // The nested output prints a process id on the line after its name.
             let number = std::mem::replace(&mut after_pid, line.trim() == "pid:");
             let start = changing.iter().find(|start| line.starts_with(**start));
             if number { "" } else { start.map_or(line, |start| start.trim_end()) }
@@ -187,7 +192,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Leaves out where in its own source the real Salt failed; what follows it in the message stays.
+/// Removes Python tracebacks of the real Salt, but keeps the message after them.
 fn without_traceback(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(start) = text.find("Traceback (most recent call last):") {

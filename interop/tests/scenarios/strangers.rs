@@ -1,4 +1,4 @@
-//! Strangers at the door of our master: refused, logged once, no memory taken, nobody else disturbed.
+//! Hostile peers at our master: they are refused, logged once, take no memory, and disturb nobody.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +11,13 @@ use anyhow::{Context as _, Result, ensure};
 use interop::{Checks, Master, Minion, Salt, Transport, measure, missing, scenario, until};
 use serde_json::{Value, json};
 
-/// The minion that must not be disturbed, and in whose name strangers come.
+/// The minion that must not be disturbed, and whose name strangers use.
 const VICTIM: &str = "victim";
 /// An accepted minion that misbehaves.
 const MALLORY: &str = "mallory";
 /// How much memory strangers may take together, in bytes.
 const ALLOWED: u64 = 64 << 20;
-/// Connections opened without a word.
+/// The number of connections that send nothing or only a part of the greeting.
 const HALF_OPEN: usize = 5000;
 
 #[test]
@@ -30,7 +30,7 @@ fn strangers_over_tcp() {
     strangers(Transport::Tcp);
 }
 
-/// What a stranger does, and the check of the answers.
+/// An attack, with the check of the answers.
 type Attack = fn(&mut Scene) -> Result<()>;
 
 struct Scene {
@@ -71,7 +71,7 @@ fn strangers(transport: Transport) {
     });
 }
 
-/// Runs an attack and checks that memory and the other minions did not suffer.
+/// Runs an attack, and checks the master's memory and the other minions.
 fn undisturbed(scene: &mut Scene, attack: Attack) -> Result<()> {
     let pid = scene.master.daemon()?.pid();
     let before = measure::rss(pid)?;
@@ -100,13 +100,14 @@ fn hostile_ids(scene: &mut Scene) -> Result<()> {
     }
     let new = scene.master.log()[log.len()..].to_owned();
     let lines = new.lines().filter(|line| line.contains("../../etc/x")).count();
+    // One line and no more: whoever can add lines to the log at will can fill the disk.
     ensure!(lines == 1, "{lines} lines on ../../etc/x in {new}");
     ensure!(!new.contains('\u{1b}') && !new.contains('\0'), "control characters reached the log: {new:?}");
     ensure!(new.lines().all(|line| line.len() < 1000), "a line of {:?} bytes", new.lines().map(str::len).max());
     Ok(())
 }
 
-/// Names the real master takes as well: they are a single component of a path.
+/// Returns whether an id is a single path component, which the real master accepts as well.
 fn harmless(repr: &str) -> bool {
     ["right", "zero", "bom", "line", "esc", "half", "'é"].iter().any(|name| repr.contains(name))
 }
@@ -120,7 +121,7 @@ fn files(root: &Path) -> BTreeSet<String> {
                 dirs.push(entry.path());
             }
             let path = entry.path().display().to_string();
-            // The minions and the clients of this test write as they please.
+            // Files of the minions and clients of this test do not count.
             if path.contains("/m/pki") || !path.contains("/m/") && !path.contains(VICTIM) && !path.contains(MALLORY) {
                 found.insert(path);
             }
@@ -165,6 +166,8 @@ fn replay(scene: &mut Scene) -> Result<()> {
     let log = scene.master.log().len();
     let answers = attack(scene, "replay", &[&pem, MALLORY, "4.5"])?;
     ensure!(answers["first"] == json!(true), "the request itself was refused: {answers}");
+    // The answer must not differ from that to other refused requests: it would tell an attacker that the request was
+    // genuine.
     ensure!(answers["again"] == json!("bad load"), "the replayed request got {answers}");
     let new = scene.master.log()[log..].to_owned();
     let told =
@@ -187,7 +190,7 @@ fn stolen_token(scene: &mut Scene) -> Result<()> {
     })
 }
 
-/// Runs an attack of `stranger.py` and gives the answers.
+/// Runs an attack of `stranger.py` and returns the answers.
 fn attack(scene: &Scene, name: &str, args: &[&str]) -> Result<Value> {
     let mut all = vec![name];
     all.extend(args);
@@ -201,6 +204,7 @@ fn huge_prefix(scene: &mut Scene) -> Result<()> {
         Transport::Zeromq => {
             [zmtp_greeting(), zmtp_ready(), [&[0x02], (2u64 << 30).to_be_bytes().as_slice()].concat()].concat()
         }
+        // A MessagePack map whose `body` is a binary of 2 GiB less a byte.
         Transport::Tcp => b"\x82\xa4head\x80\xa4body\xc6\x7f\xff\xff\xff".to_vec(),
     };
     for port in [4505, 4506] {
@@ -270,7 +274,7 @@ fn connect(address: Ipv4Addr, port: u16) -> Result<TcpStream> {
     stream.with_context(|| format!("failed to connect to {address}:{port}"))
 }
 
-/// Reads until the other side closes; gives up after some seconds.
+/// Reads until the other side closes, for at most ten seconds.
 fn closed(stream: &mut TcpStream) -> bool {
     let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
     let mut buffer = [0; 1024];
@@ -291,7 +295,7 @@ fn zmtp_greeting() -> Vec<u8> {
     greeting
 }
 
-/// The READY command of a REQ socket.
+/// The ZMTP READY command of a REQ socket.
 fn zmtp_ready() -> Vec<u8> {
     let mut body = b"\x05READY\x0bSocket-Type".to_vec();
     body.extend([0, 0, 0, 3]);

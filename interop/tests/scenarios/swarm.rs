@@ -1,4 +1,4 @@
-//! `saltern swarm`: minions of one process at a master, ours and the real one alike.
+//! `saltern swarm`: many minions in one process, with a Saltern and a real master.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const MINIONS: u64 = 50;
 
-/// Size of the file each minion fetches, in bytes.
+/// Size of the file that each minion fetches, in bytes.
 const FILE: usize = 100_000;
 
 /// How long anything may take on a busy machine.
@@ -56,7 +56,7 @@ fn all(sandbox: &Sandbox, salt: &Salt, transport: Transport) -> Result<()> {
     checks.finish()
 }
 
-/// A swarm that runs, and where it writes.
+/// A running swarm, and its output files.
 struct Swarm {
     daemon: Daemon,
     lines: PathBuf,
@@ -73,14 +73,14 @@ impl Swarm {
         let program = Program::new(sandbox, &Salt::saltern()?).args(["swarm", "--master", &address, "-n", &minions]);
         let program = program.args(["--key-count", "20", "--transport", master.transport().name(), "--lines"]);
         let program = program.args(["--prefix", name, "--watch-pid", &watched]).args(args);
-        // The real master does not answer any more over tcp when dozens of minions begin at once.
+        // A real master stops answering over tcp if dozens of minions start at once.
         let slowly = master.transport() == Transport::Tcp && !master.salt().is_ours();
         let program = program.args(if slowly { &["--ramp", "5"][..] } else { &[] });
         let program = program.arg_dir("--keys", &keys(sandbox)).arg_dir("--place-keys", &master.pki());
         Ok(Swarm { daemon: program.arg_dir("--report", &report).start(&lines)?, lines, report })
     }
 
-    /// The latest line it printed.
+    /// Returns the latest line it printed.
     fn latest(&self) -> Value {
         let text = fs::read_to_string(&self.lines).unwrap_or_default();
         let line = text.lines().rfind(|line| line.starts_with('{'));
@@ -101,7 +101,7 @@ impl Swarm {
     }
 }
 
-/// Both swarms of a sandbox have the same keys.
+/// Returns the directory of keys, which all swarms of a sandbox share.
 fn keys(sandbox: &Sandbox) -> PathBuf {
     sandbox.root().join("swarm-keys")
 }
@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// What a report tells of a kind of request.
+/// Returns the entry of a report for a kind of request.
 fn request<'a>(report: &'a Value, kind: &str) -> Result<&'a Value> {
     let all = report["requests"].as_array().context("no requests")?;
     all.iter().find(|request| request["request"] == kind).with_context(|| format!("no {kind} in {report}"))
@@ -125,12 +125,13 @@ fn calm(sandbox: &Sandbox, master: &mut Master) -> Result<()> {
     let group = master.command(&["-G", "swarm_group:3", "grains.item", "swarm_group"])?;
     ensure!(group.len() == 5 && group.values().all(|said| said["swarm_group"] == 3), "{group:?}");
     let state = master.salt_run(&["calm-00007", "state.apply"])?.ok()?;
+    // The default return size gives twenty invented states, which Salt's outputter must be able to print.
     ensure!(state.stdout.contains("Succeeded: 20"), "{state}");
     ensure!(master.ask("calm-00009", &["test.echo", "grüße"])? == json!("grüße"), "another echo");
     let report = swarm.end()?;
     let counts = &report["counts"];
     ensure!(counts["signed_in"] == MINIONS && counts["connected"] == MINIONS, "{counts}");
-    // The real master answers some with an error of its own while its workers start.
+    // A real master answers some requests with an error while its workers start.
     ensure!(counts["errors"] == 0 || !master.salt().is_ours(), "{}", report["errors"]);
     ensure!(report["sign_in"]["all_after_seconds"].as_f64().is_some_and(|time| time > 0.0), "{report}");
     ensure!(request(&report, "pillar")?["took"]["count"] == MINIONS, "{report}");
@@ -155,18 +156,19 @@ fn publishing(sandbox: &Sandbox, master: &mut Master) -> Result<()> {
     let job = &report["jobs"][0];
     let [heard, published] = ["since_first", "since_published"].map(|since| &job[since]);
     ensure!(job["fun"] == "state.highstate" && published["count"] == MINIONS, "{job}");
+    // Counted from the publication, all times are longer than from the first receipt.
     ensure!(published["least"].as_f64() > heard["least"].as_f64(), "{job}");
     ensure!(published["most"].as_f64() > published["p50"].as_f64(), "{job}");
     Ok(())
 }
 
-/// Minions that sign in anew, leave and come back, lose what they send and hear, and are slow.
+/// Tests minions that sign in again, leave and return, lose messages, and are slow.
 fn rough(sandbox: &Sandbox, master: &mut Master) -> Result<()> {
     let args =
         ["--reauth", "2", "--churn", "5", "--away", "100..500", "--loss", "20", "--slow", "10", "--slow-by", "300"];
     let swarm = Swarm::start(sandbox, master, "rough-", &args)?;
     swarm.until("all have signed in", |line| line["signed_in"] == MINIONS)?;
-    // Each round finds some away and loses some: what counts is that returns keep coming.
+    // In each round some minions are away or lose the job. What counts is that returns keep coming.
     let jobs = std::cell::Cell::new(0);
     swarm.until("returns come and minions sign in again", |line| {
         jobs.set(jobs.get() + u32::from(master.send(&["rough-*", "test.ping"]).is_ok()));
@@ -179,6 +181,7 @@ fn rough(sandbox: &Sandbox, master: &mut Master) -> Result<()> {
         errors.iter().find(lost).map_or(0, |error| error["count"].as_u64().unwrap_or(0))
     };
     ensure!(of("publication") > 0 && of("return") > 0, "{errors:?}");
+    // Lost messages and timeouts are the purpose of this swarm. These failures would be mistakes of master or minion.
     let wrong = ["malformed", "algorithm", "distrust", "crypto", "rejected", "pending"];
     let wrong: Vec<&Value> = errors.iter().filter(|error| wrong.iter().any(|kind| error["kind"] == *kind)).collect();
     ensure!(wrong.is_empty(), "{wrong:?}");

@@ -1,4 +1,4 @@
-//! A place on the path between a minion and its master: connections are passed on, watched, and added to.
+//! A machine in the middle between a minion and its master: it forwards connections, reads them, and injects messages.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use crate::stranger::{Wire, head};
 
-/// Both ports of a master, at another address.
+/// A proxy for both ports of a master at another address.
 pub struct Between {
     subscribers: Arc<Mutex<Vec<TcpStream>>>,
     requests: Arc<Mutex<Vec<TcpStream>>>,
@@ -18,7 +18,7 @@ pub struct Between {
 }
 
 impl Between {
-    /// Passes on what comes to `address` to the master, and the other way.
+    /// Forwards connections to `address` to the master.
     pub fn open(address: Ipv4Addr, master: Ipv4Addr) -> Result<Self> {
         let between = Between { subscribers: Arc::default(), requests: Arc::default(), swallowing: Arc::default() };
         for port in [4505, 4506] {
@@ -39,7 +39,7 @@ impl Between {
         Ok(between)
     }
 
-    /// From now on requests get an empty answer that nobody sealed, and do not reach the master.
+    /// From now on requests get an unencrypted empty answer, and do not reach the master.
     pub fn swallow(&self, swallowing: bool) {
         self.swallowing.store(swallowing, Ordering::Relaxed);
     }
@@ -51,7 +51,7 @@ impl Between {
         }
     }
 
-    /// Ends all connections for requests, so that the next ones are new.
+    /// Closes all request connections, so that the minion opens new ones.
     pub fn cut_requests(&self) {
         for stream in self.requests.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -85,7 +85,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
     let _ = from.shutdown(std::net::Shutdown::Both);
 }
 
-/// Passes on sign-ins, whose answers are signed, and answers all that is sealed itself.
+/// Forwards sign-ins, whose answers are signed, and answers all encrypted requests itself.
 fn answer_nothing(stream: TcpStream, master: Ipv4Addr) {
     let (Ok(mut minion), Ok(mut master)) = (Wire::greet(stream, b"REP"), Wire::connect(master, 4506)) else { return };
     let _ = minion.0.set_read_timeout(Some(Duration::from_secs(60)));

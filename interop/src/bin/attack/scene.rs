@@ -105,7 +105,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Whether the program under test was built for use rather than for debugging.
+/// Returns whether the program under test is an optimised build.
 pub fn optimised() -> Result<bool> {
     Ok(!Salt::saltern()?.components().any(|part| part.as_os_str() == "debug"))
 }

@@ -123,7 +123,7 @@ pub fn ask_clear(master: Ipv4Addr, load: Map) -> Result<Value> {
     ask(master, &Envelope::clear(load))
 }
 
-/// What a sign-in came to.
+/// The result of a sign-in.
 pub enum SignIn {
     /// The session key, and the key of publications.
     Accepted { session: Crypticle, aes: Crypticle },

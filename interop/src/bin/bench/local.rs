@@ -1,4 +1,4 @@
-//! Our client in this process: from publishing a job to its first return.
+//! Saltern's client in this process: the time from publishing a job to its first return.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use client::{Job, LocalClient};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Publishes `test.ping` so often and tells how long each first return took.
+/// Publishes `test.ping` `count` times and returns how long each first return took.
 pub fn jobs(conf: &Path, minion: &str, count: usize) -> Result<Vec<Duration>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
@@ -16,6 +16,8 @@ pub fn jobs(conf: &Path, minion: &str, count: usize) -> Result<Vec<Duration>> {
         let source = config::Source { path: conf.to_owned() };
         let config = config::Master::load(&source, &config::LoadOptions::default())?;
         let mut client = LocalClient::new(rt::Rt::real(), client::settings::from_config(&config));
+        // Before the first job: connecting to the event bus is not part of the measured time, and no return can be
+        // missed.
         let mut bus = client.listen().await?;
         let mut took = Vec::with_capacity(count);
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! The benchmark: the real Salt and ours in the same run, on the same machine, taking turns.
+//! The benchmark: the real Salt and Saltern in the same run on the same machine, in turn.
 //!
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and what is wanted. The exit
 //! code is 1 when a row misses what is wanted. `cargo xtask bench states` measures state runs instead, `cargo xtask bench scale`
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
     let ours = Salt::ours()?;
-    // Nothing else of ours runs meanwhile.
+    // No other test or benchmark runs meanwhile.
     let _alone = Slot::all()?;
     let sandbox = Sandbox::new()?;
     let result = measure(&sandbox, &real, &ours);
@@ -62,10 +62,12 @@ fn main() -> Result<()> {
 fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
     let mut sides = [Side::new(sandbox, real, "real")?, Side::new(sandbox, ours, "ours")?];
     for turn in 1..=TURNS {
+        // The sides take turns, so that a slow phase of the machine hits both.
         eprintln!("turn {turn} of {TURNS}: start, rest, stop");
         for side in &mut sides {
             side.start(sandbox)?;
             side.rest(REST)?;
+            // The last turn leaves the daemons running for the measurements that follow.
             if turn < TURNS {
                 side.stop()?;
             }
@@ -78,6 +80,7 @@ fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
     eprintln!("jobs in process");
     let [their, our] = &mut sides;
     their.in_process_python(real, JOBS)?;
+    // The same Python client on both masters: this row compares the masters alone.
     our.in_process_python(real, JOBS)?;
     if ours.is_ours() {
         our.in_process_rust(JOBS)?;

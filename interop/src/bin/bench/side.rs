@@ -1,4 +1,4 @@
-//! One side: three masters and a minion of all three, with what was measured of them.
+//! One side: three masters, a minion of all three, and the measured samples.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Side {
     pub fn new(sandbox: &Sandbox, salt: &Salt, short: &str) -> Result<Self> {
         let pair = Master::make_key_pair(salt, sandbox)?;
         let master = |number: usize| {
-            // As installed, but for addresses and the open door.
+            // As installed, except for the addresses and `auto_accept`.
             let built = Master::build(salt, &format!("{short}-m{number}")).key_pair(&pair).option("auto_accept", true);
             built.option("worker_threads", 5).option("loop_interval", 60).prepare(sandbox)
         };
@@ -69,6 +69,7 @@ impl Side {
             master.wait_ready()?;
             self.samples.master_start.push(milliseconds(begin.elapsed()));
         }
+        // The lines of the last turn would count as readiness of this one.
         let _ = fs::remove_file(self.minion.root().join("minion.log"));
         let begin = Instant::now();
         self.minion.launch(sandbox)?;
@@ -127,9 +128,10 @@ impl Side {
         if self.samples.rust.is_empty() { &self.samples.python } else { &self.samples.rust }
     }
 
-    /// Fetches a file of so many random bytes with `cp.get_file`.
+    /// Fetches a file of `size` random bytes with `cp.get_file`.
     pub fn fetch(&mut self, size: usize, number: usize) -> Result<()> {
         let master = &self.masters[0];
+        // A new name each time, so that no cache of either side helps.
         let name = format!("big-{number}.bin");
         let mut bytes = vec![0; size];
         rand::fill(bytes.as_mut_slice());

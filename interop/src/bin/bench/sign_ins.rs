@@ -1,7 +1,7 @@
-//! `cargo xtask bench sign-ins`: minions that sign in again and again, beside what RSA alone would allow.
+//! `cargo xtask bench sign-ins`: the rate of repeated sign-ins, compared to the limit set by RSA alone.
 //!
-//! Master and minions share this machine, so what the processors could do is told of both: the operations of the master and
-//! those of the minion that each sign-in takes, done by all processors at once and nothing else ([`swarm::RsaSpeed`]).
+//! Master and minions share this machine, so the limit counts the RSA operations of both sides: it is the rate at which
+//! all processors together could do them and nothing else ([`swarm::RsaSpeed`]).
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use interop::{Master, Salt, Sandbox, Slot};
 use swarm::{Behaviour, Kind, Operations, Options, PrivateKey, RsaSpeed, SigningCost, Swarm};
 use tokio::time::{sleep, timeout};
 
-/// As many as keep the master busy without any of them waiting for long.
+/// Enough to keep the master busy without long waits.
 const MINIONS: usize = 300;
 
 /// Rest of a minion between its sign-ins.
 const REST: Duration = Duration::from_millis(100);
 
-/// Until it goes on evenly, and how long sign-ins are counted then.
+/// The time until the rate is steady, and the time for which sign-ins are counted then.
 const SETTLING: Duration = Duration::from_secs(4);
 const COUNTED: Duration = Duration::from_secs(12);
 
 /// How long the first sign-ins may take.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The part of what RSA allows that ours should reach.
+/// The share of the limit that Saltern must reach.
 const WANTED: f64 = 0.8;
 
 /// Measures, prints a table, and fails if ours is too slow.
@@ -58,7 +58,7 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// Sign-ins per second, and how many RSA alone would allow.
+/// Returns the sign-ins per second, and the limit set by RSA.
 fn measure(sandbox: &Sandbox, salt: &Salt, name: &str, kind: Kind, keys: &[PrivateKey]) -> Result<(f64, f64)> {
     let before = RsaSpeed::measure(&keys[0])?;
     let built = Master::build(salt, name).option("auto_accept", true).option("log_level_logfile", "warning");
@@ -70,12 +70,14 @@ fn measure(sandbox: &Sandbox, salt: &Salt, name: &str, kind: Kind, keys: &[Priva
     let behaviour =
         Behaviour { kind, reauth: Some(REST), auth_timeout: LONGEST, start_event: false, ..Behaviour::default() };
     let address = std::net::SocketAddr::from((master.address(), 4506));
+    // With the key known beforehand every sign-in is of the expensive kind that `Operations::AGAIN` counts.
     let options = Options { master_key: Some(key), behaviour, ..Options::new(address, MINIONS) };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start tokio")?;
     let rate = runtime.block_on(async {
         let swarm = Swarm::start(options, keys)?;
         let all = swarm.until(|counts| counts.signed_in == MINIONS as u64);
         timeout(LONGEST, all).await.context("some minions could not sign in")?;
+        // After the first sign-ins, which come all at once.
         sleep(SETTLING).await;
         let (began, first) = (swarm.elapsed(), swarm.counts());
         sleep(COUNTED).await;
@@ -87,7 +89,7 @@ fn measure(sandbox: &Sandbox, salt: &Salt, name: &str, kind: Kind, keys: &[Priva
     let rate = rate?;
     master.daemon()?.terminate(LONGEST)?;
     let after = RsaSpeed::measure(&keys[0])?;
-    // The machine may be slower at times: what it can do counts.
+    // The machine may be slower at times, so the better measurement is the limit.
     let limit = [before, after].map(|speed| speed.sign_ins_per_second(Operations::AGAIN));
     Ok((rate, limit[0].max(limit[1])))
 }

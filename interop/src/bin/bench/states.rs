@@ -15,7 +15,7 @@ use crate::table::{Row, Table, Unit};
 /// How often each is run.
 const TURNS: usize = 3;
 
-/// The trees, and what is asked of each.
+/// The state trees, and the call for each.
 const TASKS: [Task; 6] = [
     Task { what: "200 file.managed, half templated: first run", call: &["state.apply", "files"], fresh: true },
     Task { what: "the same again", call: &["state.apply", "files"], fresh: false },
@@ -28,11 +28,11 @@ const TASKS: [Task; 6] = [
 struct Task {
     what: &'static str,
     call: &'static [&'static str],
-    /// Whether what an earlier run has made is removed before.
+    /// True if the results of an earlier run are removed before.
     fresh: bool,
 }
 
-/// Measures and gives the table: processor time at least ten times less, peak memory at most a fifth.
+/// Measures and returns the table. It demands a tenth of the processor time and a fifth of the peak memory.
 pub fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
     let mut table = Table::new(real.name(), ours.name());
     let hosts = [Host::new(sandbox, real, "real")?, Host::new(sandbox, ours, "ours")?];
@@ -40,6 +40,7 @@ pub fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
         eprintln!("{}", task.what);
         let mut costs: [Vec<Cost>; 2] = Default::default();
         for _ in 0..TURNS {
+            // In turn and not one side after the other, so that a slow phase of the machine hits both.
             for (host, costs) in hosts.iter().zip(&mut costs) {
                 costs.push(host.run(task)?);
             }
@@ -70,7 +71,7 @@ fn add(table: &mut Table, what: &'static str, costs: [Vec<Cost>; 2]) {
     table.add(Row::new("  peak memory", Unit::Mebibytes, &theirs.1, &own.1).faster(5.0));
 }
 
-/// Adds what guarded commands cost beside their shells: those are the same for everyone.
+/// Adds the cost of guarded commands without their shells, which cost the same on both sides.
 fn add_without_shells(table: &mut Table, costs: &[Vec<Cost>; 2]) -> Result<()> {
     const LOOP: &str = "n=0; while [ $n -lt 200 ]; do /bin/sh -c 'test -d /'; n=$((n + 1)); done";
     let shells = ["/bin/sh", "-c", LOOP].map(str::to_owned);
@@ -78,6 +79,7 @@ fn add_without_shells(table: &mut Table, costs: &[Vec<Cost>; 2]) -> Result<()> {
         .map(|_| Ok(cost::of(&shells)?.processor))
         .collect::<Result<_>>()
         .context("failed to start shells")?;
+    // The least of the measurements: subtracting too much would flatter both sides.
     let least = shells.into_iter().fold(f64::INFINITY, f64::min);
     let [theirs, own] =
         costs.each_ref().map(|costs| costs.iter().map(|cost| cost.processor - least).collect::<Vec<_>>());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a row counts in.
+/// The unit of a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit {
     /// Durations.
@@ -13,7 +13,7 @@ pub enum Unit {
     MebibytesPerSecond,
 }
 
-/// What a row should show.
+/// The goal of a row.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Nothing,
@@ -25,7 +25,7 @@ enum Wanted {
     Below(f64),
 }
 
-/// A row: both sides and what is wanted.
+/// A row: both sides and the goal.
 pub struct Row {
     what: &'static str,
     unit: Unit,
@@ -40,19 +40,19 @@ impl Row {
         Self { what, unit, real: median(real), ours: median(ours), wanted: Wanted::Nothing }
     }
 
-    /// Wants ours to take so many times less.
+    /// Demands that ours takes at most 1/`times` of theirs.
     pub fn faster(mut self, times: f64) -> Self {
         self.wanted = Wanted::TimesLess(times);
         self
     }
 
-    /// Wants ours to do so many times more.
+    /// Demands that ours does at least `times` as much as theirs.
     pub fn more(mut self, times: f64) -> Self {
         self.wanted = Wanted::TimesMore(times);
         self
     }
 
-    /// Wants ours below a limit.
+    /// Demands that ours is below a limit.
     pub fn below(mut self, limit: f64) -> Self {
         self.wanted = Wanted::Below(limit);
         self
@@ -66,6 +66,7 @@ impl Row {
         match self.wanted {
             Wanted::Nothing => true,
             Wanted::TimesLess(times) | Wanted::TimesMore(times) => self.ratio() >= times,
+            // Not `!(ours >= limit)`: a missing measurement is NaN and must count as a miss.
             Wanted::Below(limit) => self.ours < limit,
         }
     }
@@ -89,7 +90,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// How many rows miss what is wanted.
+    /// Returns the number of rows that miss their goal.
     pub fn misses(&self) -> usize {
         self.rows.iter().filter(|row| !row.reached()).count()
     }

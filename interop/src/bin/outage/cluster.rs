@@ -1,4 +1,4 @@
-//! Three masters and ten minions of one installation, each on a host of its own.
+//! Three masters and ten minions of one installation, each on its own host.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 
 use crate::lab::{Host, Lab};
 
-/// How many masters.
+/// The number of masters.
 pub const MASTERS: usize = 3;
-/// How many minions.
+/// The number of minions.
 pub const MINIONS: usize = 10;
 
-/// How long a set may take to come up.
+/// How long all daemons may take to start.
 const START: Duration = Duration::from_secs(240);
 
-/// What a node is.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Master,
@@ -36,7 +36,7 @@ pub struct Node {
     child: Option<Child>,
 }
 
-/// The set.
+/// All nodes.
 pub struct Cluster<'a> {
     pub lab: &'a Lab,
     salt: Salt,
@@ -46,7 +46,7 @@ pub struct Cluster<'a> {
     clock: Option<PathBuf>,
 }
 
-/// A job that was accepted.
+/// A job that a master accepted.
 pub struct Job {
     pub master: usize,
     pub jid: String,
@@ -106,13 +106,17 @@ impl<'a> Cluster<'a> {
         let program = if role == Role::Master { "salt-master" } else { "salt-minion" };
         let output = fs::OpenOptions::new().create(true).append(true).open(node.root.join("out"))?;
         let mut command = lab.command(&node.host, &salt.program(program));
+        // Jobs find the directory of their minion by this variable.
         command.arg("-c").arg(node.conf()).env("LAB_ROOT", &node.root);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         if let Some(library) = shifted {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", node.root.join("clock"));
+            // The shift is read each time, so that it can change while the daemon runs. The monotonic clock stays:
+            // setting the time of a host does not move it either.
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
             fs::write(node.root.join("clock"), "+0")?;
         }
+        // A group of its own: a real master is many processes, and all must stop or die at the same moment.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         node.child = Some(command.spawn().with_context(|| format!("failed to start {program}"))?);
         Ok(())
@@ -125,7 +129,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Says whether a clock can be moved here.
+    /// Returns whether a clock can be moved on this machine.
     pub fn has_clock(&self) -> bool {
         self.clock.is_some()
     }
@@ -138,12 +142,12 @@ impl<'a> Cluster<'a> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Gives the masters room for thousands of jobs.
+    /// Enlarges the masters' disks for thousands of jobs.
     pub fn make_room(&self) -> Result<()> {
         self.masters.iter().try_for_each(|node| enlarge(&node.root.join("cache")))
     }
 
-    /// How many minions answer a `test.ping` of a master.
+    /// Returns how many minions answer a `test.ping` of a master.
     pub fn answering(&self, at: usize, timeout: u32) -> Result<usize> {
         let timeout = timeout.to_string();
         let text = self.program(at, "salt", &["--out=json", "--static", "-t", &timeout, "*", "test.ping"])?;
@@ -151,14 +155,17 @@ impl<'a> Cluster<'a> {
         Ok(answers.as_object().map_or(0, |map| map.values().filter(|value| **value == json!(true)).count()))
     }
 
-    /// Waits until all minions answer a master, and says how long that took.
+    /// Waits until all minions answer a master, and returns how long it took.
     pub fn all_answer(&self, at: usize, limit: Duration) -> Result<Duration> {
         let begun = Instant::now();
         let mut last = 0;
         loop {
             let asked = Instant::now();
             last = self.answering(at, 5).map(|count| last.max(count))?;
+            // Once more, because `last` is a maximum over several attempts and minions may have gone meanwhile.
             if last == MINIONS && self.answered_now(at)? {
+                // Two commands have succeeded. Together they count at most the timeout of one, since the second only
+                // confirms.
                 return Ok(asked.duration_since(begun) + asked.elapsed().min(Duration::from_secs(5)));
             }
             if begun.elapsed() > limit {
@@ -171,17 +178,18 @@ impl<'a> Cluster<'a> {
         Ok(self.answering(at, 5)? == MINIONS)
     }
 
-    /// Publishes a job and does not wait for it.
+    /// Publishes a job without waiting for it; `None` if the master did not accept it.
     pub fn send(&self, at: usize, call: &[&str]) -> Result<Option<Job>> {
         let mut args = vec!["--async", "*"];
         args.extend(call);
         let text = self.program(at, "salt", &args)?;
         let jid = text.split_whitespace().last().unwrap_or_default();
+        // A master that did not accept the job prints an error in the same place.
         let good = jid.len() == 20 && jid.bytes().all(|byte| byte.is_ascii_digit());
         Ok(good.then(|| Job { master: at, jid: jid.to_owned() }))
     }
 
-    /// How many returns of a job can be read at any master.
+    /// Returns how many returns of a job can be read at its master.
     pub fn returns(&self, job: &Job) -> Result<usize> {
         let count = |at: usize| -> Result<usize> {
             let text = self.program(at, "salt-run", &["--out=json", "jobs.lookup_jid", &job.jid])?;
@@ -191,12 +199,12 @@ impl<'a> Cluster<'a> {
         count(job.master)
     }
 
-    /// The text of a minion's log.
+    /// Returns the length of a minion's log in bytes.
     pub fn log_len(&self, at: usize) -> u64 {
         fs::metadata(self.minions[at].root.join("log")).map_or(0, |data| data.len())
     }
 
-    /// What a minion logged after a place.
+    /// Returns what a minion logged after an offset.
     pub fn log_since(&self, at: usize, place: u64) -> String {
         let bytes = fs::read(self.minions[at].root.join("log")).unwrap_or_default();
         let from = usize::try_from(place).unwrap_or(usize::MAX).min(bytes.len());
@@ -210,7 +218,7 @@ impl Node {
         self.root.join("conf")
     }
 
-    /// What jobs have written.
+    /// Returns what jobs have written.
     pub fn runs(&self) -> String {
         fs::read_to_string(self.root.join("runs")).unwrap_or_default()
     }
@@ -226,19 +234,19 @@ impl Node {
         killpg(Pid::from_raw(child.id() as i32), signal).context("failed to send a signal")
     }
 
-    /// Ends the daemon at once.
+    /// Kills the daemon.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::SIGKILL)?;
         self.child.take().context("not started")?.wait().context("failed to wait")?;
         Ok(())
     }
 
-    /// Fills the disk its cache is on.
+    /// Fills the disk of its cache.
     pub fn fill_disk(&self) -> Result<()> {
         let filler = fs::File::create(self.root.join("cache/filler"))?;
         let chunk = vec![0; 1 << 16];
         while std::io::Write::write_all(&mut &filler, &chunk).is_ok() {}
-        // What is left of the last page.
+        // Small writes fill the rest of the last page.
         while std::io::Write::write_all(&mut &filler, &chunk[..512]).is_ok() {}
         Ok(())
     }
@@ -248,7 +256,7 @@ impl Node {
         fs::remove_file(self.root.join("cache/filler")).context("failed to free the disk")
     }
 
-    /// Sets the clock that much forward.
+    /// Sets the clock forward by an offset in the format of libfaketime.
     pub fn set_clock(&self, shift: &str) -> Result<()> {
         fs::write(self.root.join("clock"), shift).context("failed to set the clock")
     }
@@ -261,19 +269,21 @@ impl Drop for Cluster<'_> {
             let _ = node.kill();
         }
         for node in self.masters.iter().chain(&self.minions) {
+            // Lazily, since a process that is still dying may have files open there.
             let _ = Command::new("umount").arg("-l").arg(node.root.join("cache")).status();
         }
     }
 }
 
-/// Mounts a disk that is soon full.
+/// Mounts a small disk.
 fn mount(at: &Path) -> Result<()> {
+    // In memory and small, so that a fault can fill it within moments and without harm to the machine.
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=48m,mode=0755", "tmpfs"]).arg(at).status()?;
     ensure!(mounted.success(), "failed to mount a small disk at {}", at.display());
     Ok(())
 }
 
-/// Gives a disk room for thousands of jobs.
+/// Enlarges a disk for thousands of jobs.
 fn enlarge(at: &Path) -> Result<()> {
     let enlarged = Command::new("mount").args(["-o", "remount,size=2g"]).arg(at).status()?;
     ensure!(enlarged.success(), "failed to enlarge the disk at {}", at.display());
@@ -300,15 +310,16 @@ fn configure_master(node: &Node, transport: Transport) -> Result<()> {
 fn configure_minion(node: &Node, transport: Transport, masters: &[Host], ours: bool) -> Result<()> {
     let mut settings = common(node, transport);
     let names: Vec<&str> = masters.iter().map(|host| host.name.as_str()).collect();
+    // Names and not addresses, since some faults change what a name resolves to.
     settings.set("id", node.host.name.as_str()).set("master", names).set("retry_dns", 1);
     if !ours {
-        // The most a person can ask of the real one.
+        // Only with this option does a real minion check its connections.
         settings.set("master_alive_interval", 5);
     }
     settings.write(&node.root.join("conf/minion"))
 }
 
-/// A library that lets one process see another time, where it is installed.
+/// Returns libfaketime, which gives one process another time, if it is installed.
 fn find_clock() -> Option<PathBuf> {
     let places = [
         "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -317,13 +328,13 @@ fn find_clock() -> Option<PathBuf> {
     places.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// The addresses a host moves to.
+/// Returns the address that a host moves to.
 pub fn other_address(host: &Host) -> Ipv4Addr {
     let [a, b, c, d] = host.address.octets();
     Ipv4Addr::new(a, b, c, d + 100)
 }
 
-/// Waits until something holds; tells how long that took, or nothing when it did not come.
+/// Waits until a condition holds, and returns how long it took; `None` if it did not within the limit.
 pub fn time_until(limit: Duration, what: impl FnMut() -> bool) -> Option<Duration> {
     let begun = Instant::now();
     until("a condition", limit, what).ok().map(|()| begun.elapsed())

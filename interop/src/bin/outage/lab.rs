@@ -1,7 +1,7 @@
-//! Hosts: network namespaces whose only way to each other leads through this process, which loses and delays what it is told.
+//! Hosts: network namespaces that reach each other only through this process, which drops and delays packets.
 //!
-//! Each namespace has a TUN device; a thread for each reads its packets and gives them to the device of the addressee. So faults
-//! need neither netfilter nor netem, and packets vanish as on a cut cable: nobody is told.
+//! Each namespace has a TUN device. One thread per device reads its packets and writes them to the device of the
+//! addressee. So faults need neither netfilter nor netem, and packets vanish without an error, as on a cut cable.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -18,17 +18,17 @@ use anyhow::{Context as _, Result, ensure};
 use nix::libc;
 use nix::sched::{CloneFlags, setns};
 
-/// What happens to packets in one direction of a host.
+/// The state of one direction of a host's link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Way {
-    /// The part that is lost, 0 to 1.
+    /// The share of lost packets, from 0 to 1.
     pub loss: f64,
-    /// How much later the rest arrives.
+    /// The delay of the other packets.
     pub delay: Duration,
 }
 
 impl Way {
-    /// Everything is lost.
+    /// All packets are lost.
     pub const CUT: Way = Way { loss: 1.0, delay: Duration::ZERO };
 }
 
@@ -49,7 +49,7 @@ pub struct Host {
     space: String,
 }
 
-/// All hosts, and what is between them.
+/// All hosts and the network between them.
 pub struct Lab {
     hosts: Vec<Host>,
     ways: Arc<RwLock<HashMap<Ipv4Addr, Ways>>>,
@@ -58,7 +58,7 @@ pub struct Lab {
     run: u32,
 }
 
-/// A packet on its way through a slow link.
+/// A packet that is delayed by a slow link.
 struct Delayed {
     at: Instant,
     to: Ipv4Addr,
@@ -94,25 +94,27 @@ impl Lab {
         Ok(host)
     }
 
-    /// Lets everybody resolve these names, on each host alike.
+    /// Makes these names resolvable on every host.
     pub fn names(&self, names: &[(&str, Ipv4Addr)]) -> Result<()> {
         let lines: String = names.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
         for host in &self.hosts {
             let dir = netns_dir(host);
             fs::create_dir_all(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
-            // Written in place, for the files are mounted over those of running programs.
+            // Written in place: `ip netns exec` bind-mounted these files for the running programs, which would not see
+            // a new file.
             fs::write(dir.join("hosts"), format!("127.0.0.1 localhost\n{} {}\n{lines}", host.address, host.name))?;
+            // No name server listens there: an unknown name must fail at once, and never reach the real network.
             fs::write(dir.join("resolv.conf"), "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")?;
         }
         Ok(())
     }
 
-    /// Says what happens to packets to and from a host from now on.
+    /// Sets both directions of a host's link.
     pub fn set(&self, host: &Host, to: Way, from: Way) {
         self.ways.write().unwrap_or_else(PoisonError::into_inner).insert(host.address, Ways { to, from });
     }
 
-    /// A command that runs on a host.
+    /// Returns a command that runs on a host.
     pub fn command(&self, host: &Host, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &host.space]).arg(program);
@@ -147,7 +149,7 @@ fn netns_dir(host: &Host) -> PathBuf {
     PathBuf::from("/etc/netns").join(&host.space)
 }
 
-/// What is between the hosts, as the thread of one sees it.
+/// The switch, as used by the thread of one host.
 struct Switch {
     ways: Arc<RwLock<HashMap<Ipv4Addr, Ways>>>,
     devices: Arc<RwLock<HashMap<Ipv4Addr, Arc<Mutex<File>>>>>,
@@ -157,7 +159,7 @@ struct Switch {
 impl Switch {
     fn forward(&self, mut device: File) {
         let mut packet = vec![0; 65536];
-        // Reading fails when the namespace is gone.
+        // Reading fails once the namespace is deleted.
         while let Ok(len) = device.read(&mut packet) {
             let Some((from, to)) = addresses(&packet[..len]) else { continue };
             let Some(delay) = self.judge(from, to) else { continue };
@@ -171,7 +173,7 @@ impl Switch {
         }
     }
 
-    /// How much later a packet arrives; `None` for never.
+    /// Returns the delay of a packet; `None` if it is lost.
     fn judge(&self, from: Ipv4Addr, to: Ipv4Addr) -> Option<Duration> {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         let out = ways.get(&from).map(|ways| ways.from).unwrap_or_default();
@@ -183,6 +185,7 @@ impl Switch {
 
 fn addresses(packet: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
     let address = |at: usize| Some(Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
+    // IPv4 only: the kernel also sends IPv6 router solicitations through a new device.
     (packet.first()? >> 4 == 4).then_some(())?;
     Some((address(12)?, address(16)?))
 }
@@ -190,7 +193,7 @@ fn addresses(packet: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
 fn pass(devices: &RwLock<HashMap<Ipv4Addr, Arc<Mutex<File>>>>, to: Ipv4Addr, packet: &[u8]) {
     let device = devices.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
     if let Some(device) = device {
-        // A card that is down takes nothing, as it should.
+        // Writing to an interface that is down fails, and the packet is lost as it should be.
         let _ = device.lock().unwrap_or_else(PoisonError::into_inner).write(packet);
     }
 }
@@ -227,7 +230,7 @@ impl PartialOrd for Delayed {
     }
 }
 
-/// The earliest is the greatest.
+/// Reversed, because `BinaryHeap` pops the greatest element.
 impl Ord for Delayed {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.at.cmp(&self.at)
@@ -241,7 +244,7 @@ fn ip(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Opens a new TUN device in a namespace. The thread that does so belongs to that namespace and ends.
+/// Opens a new TUN device in a namespace. A separate thread enters the namespace, so that this one stays in its own.
 fn open_tun(space: &str) -> Result<File> {
     let path = format!("/var/run/netns/{space}");
     let opened = std::thread::spawn(move || -> Result<File> {
@@ -255,7 +258,7 @@ fn open_tun(space: &str) -> Result<File> {
     opened.join().map_err(|_| anyhow::anyhow!("a thread has panicked"))?
 }
 
-/// `struct ifreq` as far as `TUNSETIFF` looks at it.
+/// `struct ifreq`, as far as `TUNSETIFF` reads it.
 #[repr(C)]
 struct TunRequest {
     name: [u8; 16],

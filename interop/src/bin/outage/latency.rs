@@ -1,4 +1,4 @@
-//! What a dead or silent master costs those who command through another one.
+//! The cost of a dead or silent master for commands through another one.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use crate::lab::Way;
 
 /// Times of many commands through the second master, and of a minion's start.
 pub struct Latency {
-    /// What was wrong with the first master.
+    /// The state of the first master.
     pub what: &'static str,
-    /// The middle one.
+    /// The median.
     pub median: Duration,
-    /// The slowest of a hundred.
+    /// The 99th percentile.
     pub slow: Duration,
     /// From the start of a minion until it answers the second master.
     pub start: Duration,
 }
 
-/// Commands so many times with all masters well, with the first one silent, and with it dead.
+/// Runs `count` commands each with all masters well, with the first one silent, and with it dead.
 pub fn run(cluster: &mut Cluster, count: usize) -> Result<Vec<Latency>> {
     cluster.make_room()?;
     // The first commands warm the caches of everything.
@@ -29,6 +29,8 @@ pub fn run(cluster: &mut Cluster, count: usize) -> Result<Vec<Latency>> {
     cluster.lab.set(&first, Way::CUT, Way::CUT);
     all.push(measure(cluster, "one silent", count)?);
     cluster.masters[0].kill()?;
+    // The host is reachable again, so that connections to the dead master are refused at once: dead and silent are
+    // different cases.
     cluster.lab.set(&first, Way::default(), Way::default());
     all.push(measure(cluster, "one dead", count)?);
     Ok(all)

@@ -1,5 +1,5 @@
-//! Faults in a set of three masters and ten minions, each in a network namespace: how soon they are noticed, how soon commands
-//! are answered again, and what is lost; ours beside the real Salt.
+//! Faults in a cluster of three masters and ten minions, each in its own network namespace: how soon they are noticed,
+//! how soon commands are answered again, and what is lost, for Saltern and the real Salt.
 //!
 //! `cargo xtask outage [--side ours|real] [--transport zeromq|tcp] [--fault WORD] [--down SECONDS]` prints one table. It needs
 //! to be root on Linux, for the namespaces. `--soak JOBS` instead publishes that many jobs from random masters while one after
@@ -21,16 +21,16 @@ use interop::{Salt, Sandbox, Slot, Transport};
 use lab::Lab;
 use trial::{Fault, Outcome};
 
-/// What the caller wants to see.
+/// The command line.
 struct Wish {
     sides: Vec<Salt>,
     transports: Vec<Transport>,
     faults: Vec<Fault>,
     /// How long all masters stay down.
     down: Duration,
-    /// Jobs of a soak instead of the table.
+    /// The number of jobs of a soak instead of the table.
     soak: Option<usize>,
-    /// Commands to be timed instead of the table.
+    /// The number of commands to time instead of the table.
     latency: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the table, and says how many rows of ours are not as wanted.
+/// Prints the table, and returns how many of Saltern's rows miss their goals.
 fn outages() -> Result<usize> {
     let wish = wish(std::env::args().skip(1).collect())?;
     if !nix::unistd::geteuid().is_root() {
@@ -97,7 +97,7 @@ fn soaks(wish: &Wish, jobs: usize) -> Result<usize> {
     Ok(bad)
 }
 
-/// Commands through one master while another is away.
+/// Measures commands through one master while another is unreachable.
 fn latencies(wish: &Wish, count: usize) -> Result<usize> {
     println!(
         "| {:<12} | {:<8} | {:<10} | {:>10} | {:>10} | {:>12} |",
@@ -128,7 +128,7 @@ fn one(side: &Salt, transport: Transport, fault: Fault, down: Duration) -> Resul
     within(side, transport, trial, |outcome| outcome.lost > 0 && side.is_ours())
 }
 
-/// Does something with a fresh set, so that nothing is seen through the traces of what was before.
+/// Runs something with a fresh cluster, so that no earlier fault has an effect on it.
 fn within<T>(
     side: &Salt,
     transport: Transport,
@@ -159,7 +159,7 @@ fn keep_logs(root: &std::path::Path, to: &str) {
     let _ = std::process::Command::new("sh").args(["-c", &script]).stderr(std::process::Stdio::null()).status();
 }
 
-/// Prints a row, and says whether it is one of ours that is not as wanted.
+/// Prints a row, and returns 1 if it is one of Saltern's that misses its goals.
 fn print(side: &Salt, transport: Transport, fault: Fault, outcome: &Result<Outcome>) -> usize {
     let (name, wire) = (side.name(), transport.name());
     let head = format!("| {:<32} | {name:<12} | {wire:<8} |", fault.name());
@@ -176,6 +176,7 @@ fn print(side: &Salt, transport: Transport, fault: Fault, outcome: &Result<Outco
     let noticed = seconds(outcome.noticed, if fault.is_loss() { "never" } else { "-" });
     let (other, back) = (seconds(outcome.other, "-"), seconds(outcome.back, "never"));
     println!("{head} {noticed:>10} | {other:>10} | {back:>10} | {:>5} | {:>5} |", outcome.jobs, outcome.lost);
+    // A dead master must be noticed within this time, whatever the kind of fault.
     let bound = Duration::from_secs(5);
     let late = fault.is_loss() && outcome.noticed.is_none_or(|time| time > bound);
     let bad = outcome.lost > 0 || outcome.back.is_none() || late;

@@ -14,9 +14,9 @@ const PACE: Duration = Duration::from_millis(150);
 /// How long everything may take to arrive at the end.
 const SETTLE: Duration = Duration::from_secs(120);
 
-/// How it went.
+/// The result.
 pub struct Soak {
-    /// Jobs a master accepted, of those that were asked for.
+    /// Jobs that a master accepted.
     pub accepted: usize,
     /// Faults meanwhile.
     pub faults: usize,
@@ -29,7 +29,7 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// Whether nothing was lost and nothing doubled.
+    /// Returns whether no job or return was lost and no job ran twice.
     pub fn is_clean(&self) -> bool {
         self.not_run + self.twice + self.unreadable == 0
     }
@@ -42,7 +42,7 @@ enum Trouble {
     Cut,
 }
 
-/// Publishes so many jobs. Each leaves a line on every minion, so that running twice would be seen.
+/// Publishes `count` jobs. Each writes a line on every minion, so that a second run shows.
 pub fn run(cluster: &mut Cluster, count: usize) -> Result<Soak> {
     let mut jobs: Vec<(usize, Job)> = Vec::new();
     let (mut faults, mut current) = (0, None);
@@ -65,7 +65,7 @@ pub fn run(cluster: &mut Cluster, count: usize) -> Result<Soak> {
         }
         let at = rand::random::<u32>() as usize % MASTERS;
         if current.is_some_and(|(bad, trouble)| bad == at && !matches!(trouble, Trouble::Cut)) {
-            // A program on a host whose master does not answer would only wait.
+            // `salt` at a dead or stopped master would only wait for its timeout.
             continue;
         }
         let line = format!("echo {number} >> $LAB_ROOT/runs");
@@ -116,6 +116,7 @@ fn judge(cluster: &Cluster, jobs: &[(usize, Job)], faults: usize) -> Result<Soak
     let begun = Instant::now();
     loop {
         let mut soak = count(cluster, jobs, faults)?;
+        // Reading all returns takes a program per job, so it is done only once everything has run.
         if soak.not_run + soak.twice == 0 {
             soak.unreadable = unreadable(cluster, jobs)?;
         }

@@ -1,4 +1,4 @@
-//! The faults, and what is measured at each.
+//! The faults, and the measurements for each.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const BACK: Duration = Duration::from_secs(120);
 /// Between jobs that are published during a fault.
 const PAUSE: Duration = Duration::from_secs(4);
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Kill,
@@ -37,22 +37,22 @@ pub enum Fault {
     Rotation,
 }
 
-/// How a fault went.
+/// The result of a fault.
 pub struct Outcome {
-    /// Until every minion had noticed that the first master is gone; `None` when it was not noticed.
+    /// The time until every minion had noticed the loss of the first master; `None` if some did not.
     pub noticed: Option<Duration>,
-    /// Until all minions have answered another master.
+    /// The time until all minions had answered another master.
     pub other: Option<Duration>,
-    /// From the end of the fault until all minions answer the first master.
+    /// The time from the end of the fault until all minions answered the first master.
     pub back: Option<Duration>,
     /// Jobs that a master accepted.
     pub jobs: usize,
-    /// Returns of them that never came.
+    /// Their returns that never arrived.
     pub lost: usize,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Fault; 15] = [
         Fault::Kill,
         Fault::Stop,
@@ -71,7 +71,7 @@ impl Fault {
         Fault::Rotation,
     ];
 
-    /// What the table says.
+    /// Returns the name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Kill => "kill -9 of a master",
@@ -92,12 +92,12 @@ impl Fault {
         }
     }
 
-    /// Whether minions should lose their connection to the first master.
+    /// Returns whether minions should lose their connection to the first master.
     pub fn is_loss(self) -> bool {
         !matches!(self, Fault::Loss | Fault::Delay | Fault::MasterDisk | Fault::MinionDisk | Fault::Clock)
     }
 
-    /// Whether programs on the first master work meanwhile.
+    /// Returns whether programs on the first master work during the fault.
     fn first_works(self) -> bool {
         !matches!(self, Fault::Kill | Fault::Stop | Fault::NameMoves | Fault::AllDown | Fault::NameGone)
     }
@@ -146,6 +146,7 @@ impl Fault {
             Fault::Rotation => {
                 lab.set(&host, Way::CUT, Way::CUT);
                 let pki = cluster.masters[0].pki().join("minions");
+                // Deleting any key makes a master rotate its AES key. That of a made-up minion harms none of the ten.
                 std::fs::copy(pki.join(&cluster.minions[0].host.name), pki.join("nobody"))?;
                 cluster.program(0, "salt-key", &["-y", "-d", "nobody"]).map(drop)
             }
@@ -181,20 +182,20 @@ impl Fault {
     }
 }
 
-/// Lets the first master's name mean an address, or nothing.
+/// Makes the first master's name resolve to an address, or not at all.
 fn names(cluster: &Cluster, first: Option<std::net::Ipv4Addr>) -> Result<()> {
     let rest = cluster.masters.iter().skip(1).map(|node| (node.host.name.as_str(), node.host.address));
     let all = first.map(|address| (cluster.masters[0].host.name.as_str(), address)).into_iter().chain(rest);
     cluster.lab.names(&all.collect::<Vec<_>>())
 }
 
-/// Words of the log by which minions show that they lost a master.
+/// Parts of log messages by which minions report the loss of a master.
 const SIGNS: [&str; 4] = ["Connection to master", "Cannot connect to master", "disconnected", "says goodbye"];
 
-/// Lets a fault happen to a set in which all is well, and measures.
+/// Causes a fault in a healthy cluster, and measures.
 pub fn run(cluster: &mut Cluster, fault: Fault, length: Option<Duration>) -> Result<Outcome> {
     let mut jobs = Vec::new();
-    // Their returns come in the middle of it.
+    // Their returns arrive during the fault.
     for at in [0, 1] {
         jobs.extend(cluster.send(at, &["cmd.run", "sleep 3; echo done"])?);
     }
@@ -213,7 +214,8 @@ pub fn run(cluster: &mut Cluster, fault: Fault, length: Option<Duration>) -> Res
     Ok(Outcome { noticed, other, back, jobs: jobs.len(), lost })
 }
 
-/// What happens while it lasts: who notices, whether others answer, jobs at all that work.
+/// Watches the cluster during the fault: which minions notice, if other masters are answered, and jobs at all masters
+/// that work.
 fn watch(
     cluster: &Cluster,
     fault: Fault,
@@ -246,7 +248,7 @@ fn watch(
     })
 }
 
-/// Waits until all returns are there, and says how many are not.
+/// Waits until all returns have arrived, and returns how many have not.
 fn settle(cluster: &Cluster, jobs: &[Job]) -> Result<usize> {
     let begun = Instant::now();
     loop {

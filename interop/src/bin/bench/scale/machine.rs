@@ -1,4 +1,4 @@
-//! What machine this is, in a line.
+//! The description of this machine in one line.
 
 use std::fs;
 use std::thread::available_parallelism;
@@ -11,6 +11,7 @@ pub fn name() -> String {
 }
 
 fn named(cpuinfo: &str, processors: usize, meminfo: &str, kernel: &str) -> String {
+    // Without the suffix of the distribution's build, which would change the published page for nothing.
     let kernel = kernel.split('-').next().unwrap_or(kernel);
     let model = field(cpuinfo, "model name").unwrap_or("a processor without a name");
     let memory = field(meminfo, "MemTotal").and_then(|total| total.split(' ').next()?.parse::<f64>().ok());

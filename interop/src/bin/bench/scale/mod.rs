@@ -24,7 +24,7 @@ usage: bench scale [--real NUMBERS] [--ours NUMBERS] [--transport zeromq|tcp] [-
   --keys DIR       where the minions' keys are kept [default: swarm-keys beside what cargo builds]
 ";
 
-/// What the caller wants to see.
+/// The command line.
 struct Wish {
     real: Vec<usize>,
     ours: Vec<usize>,
@@ -74,6 +74,7 @@ pub fn main(args: &[String]) -> Result<()> {
     let machine = format!("{}; a process may have {limit} files open", machine::name());
     let text = report::text(&rows, wish.transport, &machine);
     print!("{text}");
+    // A row that fails must not cost hours of results: the others are written all the same.
     failed.iter().for_each(|error| println!("\nnot measured: {error:#}"));
     ensure!(!rows.is_empty(), "nothing was measured");
     std::fs::create_dir_all(&wish.out).with_context(|| format!("failed to create {}", wish.out.display()))?;
@@ -84,8 +85,8 @@ pub fn main(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Files a process needs with so many minions: each has two connections, now and then one more; the real master has some
-/// hundreds without any.
+/// Returns the number of open files a process needs for this number of minions: two connections each, now and then one
+/// more, and some hundreds that the real master opens without minions.
 fn needed(minions: usize) -> u64 {
     (minions * 2 + minions / 10 + 1000) as u64
 }
@@ -100,6 +101,7 @@ fn open_files(minions: usize) -> Result<u64> {
 
 /// The numbers that are possible; instead of those that are not, the largest possible one.
 fn possible(wanted: &[usize], limit: u64) -> Vec<usize> {
+    // The inverse of `needed`: 2.1 files for each minion and a thousand besides.
     let most = (limit.saturating_sub(1000) * 10 / 21) as usize;
     let mut possible: Vec<usize> = wanted.iter().map(|minions| (*minions).min(most / 100 * 100)).collect();
     possible.sort_unstable();

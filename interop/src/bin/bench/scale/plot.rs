@@ -12,7 +12,7 @@ const SIZE: (u32, u32) = (1000, 760);
 const THEIRS: RGBColor = RGBColor(0xd9, 0x6c, 0x06);
 const OURS: RGBColor = RGBColor(0x0b, 0x5f, 0xa5);
 
-/// What a panel shows of a row.
+/// A panel: its title, and the value it shows of a row.
 struct Panel {
     title: &'static str,
     of: fn(&Row) -> f64,
@@ -66,6 +66,7 @@ fn draw_panel(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel, rows: &[
     for (ours, colour) in [(false, THEIRS), (true, OURS)] {
         let of_side: Vec<&Row> = rows.iter().filter(|row| row.ours == ours).collect();
         let Some(first) = of_side.first() else { continue };
+        // A logarithmic axis has no place for zero.
         let points: Vec<(f64, f64)> =
             of_side.iter().map(|row| (row.numbers.minions as f64, (panel.of)(row).max(f64::MIN_POSITIVE))).collect();
         let line = LineSeries::new(points, colour.stroke_width(2)).point_size(4);
@@ -80,12 +81,13 @@ fn draw_panel(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel, rows: &[
     labels.draw().map_err(failed)
 }
 
-/// The decades that hold all values.
+/// Returns the whole decades that contain all values.
 fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let positive = values.filter(|value| *value > 0.0);
     let (least, most) =
         positive.fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), value| (least.min(value), most.max(value)));
     let least = if least > most { most } else { least };
+    // A little more than the logarithm, so that a range is not empty if all values are the same power of ten.
     10f64.powf(least.log10().floor())..10f64.powf((most.log10() + 1e-9).ceil())
 }
 

@@ -1,4 +1,4 @@
-//! One row: a master is started, minions begin all at once, jobs are published, and what it took is noted.
+//! One row: starts a master and all minions at once, publishes jobs, and measures times and resources.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn pings(minions: usize) -> usize {
 /// Size of the return of a highstate, in bytes.
 const HIGHSTATE: usize = 10_000;
 
-/// Size of the file each minion fetches when it begins, in bytes.
+/// Size of the file that each minion fetches at its start, in bytes.
 const FILE: usize = 64 << 10;
 
 /// Rest before memory is looked at.
@@ -62,19 +62,21 @@ pub struct Numbers {
 
 /// Measures a row.
 pub fn run(sandbox: &Sandbox, salt: &Salt, minions: usize, wire: Transport, keys: &[PrivateKey]) -> Result<Numbers> {
-    // As installed, but for addresses, the open door and the log, which is quiet as it is by default.
+    // As installed, except for the addresses, `auto_accept`, and the log at its default level.
     let built = Master::build(salt, "master").transport(wire).option("auto_accept", true);
     let built = built.option("worker_threads", 5).option("loop_interval", 60).option("log_level_logfile", "warning");
     let mut master = built.prepare(sandbox)?;
     let mut file = vec![0; FILE];
+    // Random, so that no compression on the way makes the file smaller.
     rand::fill(file.as_mut_slice());
     master.serve("app.bin", &file)?;
     master.launch(sandbox)?;
     master.wait_ready()?;
-    // The ports are open before anybody works behind them.
+    // The ports accept connections before any worker of a real master is ready.
     let nobody = master.program("salt").limit(LONGEST).args(["*", "test.ping"]).run()?;
     let said = nobody.stdout.clone() + &nobody.stderr;
     ensure!(said.contains("No minions matched"), "expected nobody to answer {nobody}");
+    // Idle memory is measured after a first request and a rest, so that it includes what a master loads lazily.
     std::thread::sleep(REST);
     let idle = measure::pss(master.daemon()?.pid())?;
     let options = options(&mut master, minions)?;
@@ -92,7 +94,8 @@ fn options(master: &mut Master, minions: usize) -> Result<Options> {
         grains: true,
         pillar: true,
         files: vec!["app.bin".into()],
-        // So many at once wait longer than the five seconds a minion has by default, and trying again makes it worse.
+        // Thousands of simultaneous sign-ins take longer than the default timeout of five seconds, and retries make it
+        // worse.
         auth_timeout: patience(minions),
         request_timeout: patience(minions),
         ..Behaviour::default()
@@ -109,7 +112,7 @@ fn options(master: &mut Master, minions: usize) -> Result<Options> {
     })
 }
 
-/// How long anything may take with so many minions.
+/// Returns how long anything may take with this number of minions.
 fn patience(minions: usize) -> Duration {
     (Duration::from_secs(60) + Duration::from_millis(150) * minions as u32).min(LONGEST)
 }
