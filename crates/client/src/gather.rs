@@ -43,7 +43,7 @@ pub struct Step {
     pub length: usize,
 }
 
-/// What the caller must do.
+/// The next step of the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Show the return of a minion.

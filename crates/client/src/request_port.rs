@@ -10,7 +10,7 @@ use transport::{Kind, Requester, Target};
 use value::Value;
 use wire::envelope::Envelope;
 
-/// Where the request port is.
+/// The address of the request port.
 #[derive(Clone, Debug)]
 pub struct RequestPortSettings {
     /// The address the master listens on; a wildcard address means this host.

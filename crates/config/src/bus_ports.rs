@@ -34,6 +34,7 @@ impl BusPorts {
         if let Some(wrong) = options.iter().find_map(|(name, ports)| ports.wrong_length(name, masters)) {
             return Err(wrong);
         }
+        // A minion without masters still has a bus for its own programs.
         let places = u16::try_from(masters.max(1)).map_err(|_| format!("{masters} masters are too many for ports"))?;
         let mut taken = BTreeMap::new();
         for place in 0..places {
@@ -43,6 +44,8 @@ impl BusPorts {
                 if port == 0 {
                     return Err(format!("{what} is a port above 65535"));
                 }
+                // Both options may name the same port. Found out here, the error can name the options; a failed bind
+                // could not.
                 if let Some(other) = taken.insert(port, what.clone()) {
                     return Err(format!("{what} and {other} are both port {port}; local event ports must not overlap"));
                 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::origin::Origins;
 use crate::{Role, table};
 
-/// What an option does in Saltern.
+/// The effect of an option in Saltern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The same as in Salt.
@@ -24,7 +24,7 @@ pub enum Effect {
     Internal,
 }
 
-/// Which daemons have an option.
+/// The daemons that have an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Master,

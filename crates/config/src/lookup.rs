@@ -51,7 +51,7 @@ pub static DEFAULTS: LazyLock<Map> = LazyLock::new(|| {
     }
 });
 
-/// Where `config.get` looks. A missing source is skipped.
+/// The sources of `config.get`. A missing source is skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup<'a> {
     /// The options.

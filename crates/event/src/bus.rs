@@ -18,11 +18,11 @@ pub struct Limits {
     pub events: usize,
     /// The maximum number of bytes in a reader's queue. A single larger event is accepted into an empty queue.
     pub bytes: usize,
-    /// What happens when the queue is full.
+    /// The behaviour when the queue is full.
     pub lag: Lag,
 }
 
-/// What happens to a reader that is too slow.
+/// The treatment of readers that are too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
     /// It loses the oldest events; [`Subscription::take_lost`] counts them.

@@ -1,4 +1,4 @@
-//! A minion offers its key: from the files to the decision and back.
+//! The sign-in of a minion's key: reads the files, decides, and writes the result.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::decide::{Answer, AuthEvent, Decision, Row, Situation, StoreAction, St
 use crate::pending::Pending;
 use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, PendingLimits, StoredKey};
 
-/// The longest key text that is looked at, in bytes. A key of 16,384 bits has less than a fifth of it.
+/// The longest key text that is parsed, in bytes. A key of 16,384 bits needs less than a fifth of that.
 const MAX_KEY_TEXT: usize = 16 << 10;
 
 /// How often a decision is made again because the files have changed meanwhile.
@@ -71,7 +71,7 @@ pub struct Seats {
     pub has_seat: bool,
 }
 
-/// What became of an application.
+/// The result of a sign-in.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// What to tell the minion.
@@ -84,7 +84,7 @@ pub struct Admitted {
     pub newly_accepted: bool,
 }
 
-/// The door of a master.
+/// Decides about the keys of minions that sign in.
 #[derive(Debug)]
 pub struct Admission {
     keys: LiveKeys,
@@ -236,7 +236,7 @@ fn is_same(stored: &StoredKey, text: &str) -> Stored {
     Stored { state: stored.state, same: clean_key(&stored.text) == clean_key(text) }
 }
 
-/// Says what happened, in the words people look for in Salt's log.
+/// Logs what happened, in the words that people look for in Salt's log.
 fn log(id: &MinionId, row: Row) {
     match row {
         Row::InvalidId => {}

@@ -17,8 +17,8 @@ impl Owner {
     /// Nobody in particular: files stay with the one who writes them.
     pub const NOBODY: Owner = Owner(None);
 
-    /// The account of this name. Files are given away only by root; for anybody else, and for a name nobody has,
-    /// they stay with the one who writes them.
+    /// Returns the account with this name. Only root can give files away. For other users, and for an unknown name,
+    /// files keep the owner who writes them.
     pub fn of_user(name: &str) -> Self {
         // Only root may give files away. For other accounts the attempt would fail at each write.
         if name.is_empty() || !geteuid().is_root() {
@@ -35,7 +35,7 @@ impl Owner {
         }
     }
 
-    /// Gives a new directory to the account and its group.
+    /// Changes the owner and group of a new directory to the account.
     pub(crate) fn apply_to_directory(self, path: &Path) -> io::Result<()> {
         match self.0 {
             Some((uid, gid)) => nix::unistd::chown(path, Some(uid), Some(gid)).map_err(io::Error::from),
@@ -59,7 +59,7 @@ pub(crate) fn write(path: &Path, content: &[u8], manner: Manner) -> io::Result<(
     Ok(())
 }
 
-/// The same, but fails with `AlreadyExists` when there is such a file.
+/// The same, but fails with `AlreadyExists` if the file exists.
 pub(crate) fn write_new(path: &Path, content: &[u8], manner: Manner) -> io::Result<()> {
     passing_file(path, content, manner)?.persist_noclobber(path)?;
     Ok(())

@@ -13,7 +13,7 @@ use tracing::warn;
 use value::Map;
 use wire::MinionId;
 
-/// What decides about new keys. The names are those of Salt's options.
+/// The options that decide about new keys, with Salt's names.
 #[derive(Clone, Debug)]
 pub struct AutoKeyOptions {
     /// Accept every new key.
@@ -24,7 +24,8 @@ pub struct AutoKeyOptions {
     pub autoreject_file: Option<PathBuf>,
     /// A directory with a file per grain, whose lines are the values that are accepted.
     pub autosign_grains_dir: Option<PathBuf>,
-    /// How long a stub in `minions_autosign` is good; `None` for ever. Salt's option counts minutes and has 0 for ever.
+    /// The lifetime of a stub in `minions_autosign`; `None` if unlimited. Salt's option is in minutes, with 0 for
+    /// unlimited.
     pub autosign_timeout: Option<Duration>,
     /// Trust control files a group may write, if the account of the daemon belongs to it.
     pub permissive_pki_access: bool,
@@ -56,14 +57,14 @@ pub struct AutoKey {
     lists: Mutex<HashMap<PathBuf, List>>,
 }
 
-/// The lines of a file, as long as it does not change.
+/// The cached lines of a file.
 #[derive(Clone, Debug)]
 struct List {
     version: Version,
     lines: Arc<[String]>,
 }
 
-/// What changes when a file is written: time, size and file number.
+/// The version of a file: modification time, size and inode number.
 type Version = (i64, i64, u64, u64);
 
 fn version(file: &Metadata) -> Version {
@@ -97,7 +98,8 @@ impl AutoKey {
         self.lines(file).iter().any(|line| targeting::expr_match(id.as_str(), line))
     }
 
-    /// The lines of a control file, read again when it changed; none if it is missing or others may write it.
+    /// Returns the lines of a control file, read again if it has changed. None if it is missing or other users may
+    /// write it.
     fn lines(&self, file: &Path) -> Arc<[String]> {
         let Ok(metadata) = fs::metadata(file) else { return Arc::default() };
         // Checked at each use, not only when the file has changed: the mode may change alone.

@@ -1,9 +1,9 @@
-//! The directories a minion's key can be in.
+//! The directories that can contain a minion's key.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What has been decided about a minion's key.
+/// The state of a minion's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyState {
     /// The minion may sign in.
@@ -14,7 +14,7 @@ pub enum KeyState {
     Rejected,
 }
 
-/// A directory of keys: one per state, and one for keys that were offered under an id that has another key.
+/// A directory of keys: one per state, and one for denied keys, which were offered under an id with another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bank {
     /// `minions`: accepted keys.
@@ -33,7 +33,7 @@ impl KeyState {
     // Rejected first: a file left in two directories must never let a rejected minion in.
     pub const LOOKUP: [KeyState; 3] = [KeyState::Rejected, KeyState::Pending, KeyState::Accepted];
 
-    /// The directory of keys in this state.
+    /// Returns the directory of keys in this state.
     pub fn bank(self) -> Bank {
         match self {
             KeyState::Accepted => Bank::Accepted,
@@ -50,7 +50,7 @@ impl Bank {
     /// All directories, in the order in which Salt's functions return them.
     pub const LISTED: [Bank; 4] = [Bank::Pending, Bank::Rejected, Bank::Accepted, Bank::Denied];
 
-    /// The name of the directory, which also stands for it in results.
+    /// Returns the name of the directory, which is also its key in results.
     pub fn directory(self) -> &'static str {
         match self {
             Bank::Accepted => "minions",
@@ -60,7 +60,7 @@ impl Bank {
         }
     }
 
-    /// The word for the state in `salt/key` events and in texts.
+    /// Returns the word for the state in `salt/key` events and messages.
     pub fn word(self) -> &'static str {
         match self {
             Bank::Accepted => "accepted",
@@ -70,7 +70,7 @@ impl Bank {
         }
     }
 
-    /// The state of keys in this directory; denied keys have none of their own.
+    /// Returns the state of keys in this directory; `None` for denied keys.
     pub fn state(self) -> Option<KeyState> {
         match self {
             Bank::Accepted => Some(KeyState::Accepted),
@@ -91,7 +91,7 @@ impl fmt::Display for Bank {
     }
 }
 
-/// A text that names no directory of keys.
+/// An error: the text is not the name of a directory of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no kind of keys (minions, minions_denied, minions_pre, minions_rejected)")]
 pub struct UnknownBank(pub String);

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::KeyError;
 use crate::atomic::{self, Manner, Owner};
 
-/// What was found in the place of the drop file.
+/// The state of the drop file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropFile {
     /// Nothing, or a request to another master that shares the directory.
     Nothing,
     /// A request, which has been removed.
     Request,
-    /// Something that is no regular file with mode 0400, so nobody's request. It stays.
+    /// Something other than a regular file with mode 0400. It is not a request, and stays.
     WrongMode,
 }
 
@@ -39,7 +39,7 @@ pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Resul
 
 /// Takes a request to the master with this id, which then makes a new AES key.
 ///
-/// An empty request, as Salt 3006 writes it, is meant for everybody.
+/// An empty request, as written by Salt 3006, is for every master.
 pub fn take_rotation_request(cachedir: &Path, master_id: &str) -> Result<DropFile, KeyError> {
     let path = path(cachedir);
     // Links are not followed. `cachedir` may be open to programs of other users, and a link could make the master read

@@ -1,4 +1,4 @@
-//! What may go wrong with keys.
+//! Errors of keys.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ pub enum KeyError {
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// A key file cannot be understood.
+    /// A key file cannot be parsed.
     #[error("Unable to read key: {}; file may be corrupt or passphrase may be incorrect", path.display())]
     Unreadable {
         /// The file.
@@ -26,15 +26,15 @@ pub enum KeyError {
         /// Why.
         source: RsaError,
     },
-    /// A key cannot be made, or not be written as text.
+    /// A key cannot be created or encoded.
     #[error("cannot make key {}", path.display())]
     Make {
-        /// The file it was meant for.
+        /// The intended file.
         path: PathBuf,
         /// Why.
         source: RsaError,
     },
-    /// A signature cannot be made.
+    /// A signature cannot be created.
     #[error("cannot sign {}", path.display())]
     Sign {
         /// The file whose content was to be signed.
@@ -48,10 +48,10 @@ pub enum KeyError {
          it may be named differently, or has to be created with 'salt-key --gen-signature'", path.display()
     )]
     NoSignature {
-        /// Where it should be.
+        /// Its expected path.
         path: PathBuf,
     },
-    /// An option has a value nobody knows.
+    /// An option has an unknown value.
     #[error("option {name} cannot be {value:?}")]
     Option {
         /// The option.
@@ -59,19 +59,19 @@ pub enum KeyError {
         /// Its value.
         value: String,
     },
-    /// The passphrase of a key is to be fetched from elsewhere.
+    /// The passphrase of a key is an `sdb://` reference.
     #[error("the passphrase of {} is a reference to sdb, which is not supported", path.display())]
     Sdb {
         /// The private key.
         path: PathBuf,
     },
-    /// A name is no file name.
+    /// A name is not a valid file name.
     #[error("{0:?} is not a valid key name")]
     Name(String),
 }
 
 impl KeyError {
-    /// Makes a closure for `map_err`.
+    /// Returns a closure for `map_err`.
     pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
         move |source| KeyError::Io { action, path: path.to_owned(), source }
     }

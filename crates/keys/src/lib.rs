@@ -1,11 +1,11 @@
-//! Minion keys: pending, accepted, rejected, denied; decided once.
+//! Minion keys: pending, accepted, rejected and denied, with one place that decides.
 //!
-//! Nothing else in the project accepts a key. [`decide`] is the table of decisions, [`Admission`] applies it when a
-//! minion signs in, [`KeyManager`] is what `salt-key` and the wheel functions `key.*` do. [`KeyStore`] is Salt's layout
-//! of `pki_dir`, [`LiveKeys`] a memory of it for a running master, which sees changes made by hand at once.
+//! No other crate accepts a key. [`decide`] is the table of decisions. [`Admission`] applies it when a minion signs in,
+//! and [`KeyManager`] implements `salt-key` and the wheel functions `key.*`. [`KeyStore`] is Salt's layout of
+//! `pki_dir`. [`LiveKeys`] caches it in a running master and notices manual changes at once.
 //!
-//! The pairs a program owns are here as well ([`MasterKeys`], [`PairPath`]). How a minion comes to believe a master is part
-//! of the sign-in, in the crate `channel`.
+//! The key pairs that a program owns are here as well ([`MasterKeys`], [`PairPath`]). How a minion learns to trust a
+//! master is part of the sign-in, in the crate `channel`.
 
 mod admit;
 mod atomic;

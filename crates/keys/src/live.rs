@@ -1,4 +1,4 @@
-//! The keys of a running master: what was read once stays in memory until the files change.
+//! The keys of a running master, cached in memory until the files change.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -38,7 +38,7 @@ struct Memory {
 #[derive(Clone, Debug)]
 struct Known {
     key: Arc<PublicKey>,
-    /// Of the text, as keys are compared: to know it again costs less than to read a key or a file.
+    /// The digest of the normalised text. Comparing digests is cheaper than parsing a key or reading a file.
     digest: Vec<u8>,
     version: Version,
 }
@@ -65,7 +65,7 @@ impl LiveKeys {
         LiveKeys(Arc::new(Inner { store, memory: Mutex::new(memory) }))
     }
 
-    /// The files, for changes and for reading without memory.
+    /// Returns the files, for changes and for uncached reading.
     pub fn store(&self) -> &KeyStore {
         &self.0.store
     }
@@ -206,7 +206,7 @@ mod tests {
         live.list().unwrap().ids(Bank::Accepted).iter().map(ToString::to_string).collect()
     }
 
-    /// What an administrator does by hand, and what has to be seen at once.
+    /// Checks that manual changes are noticed at once.
     fn changes_by_hand_are_seen(live: &LiveKeys) {
         let web = id("web1");
         let (first, second) = (public_key(0), public_key(1));

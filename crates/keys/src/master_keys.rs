@@ -16,7 +16,7 @@ use crate::{KeyError, KeyPair, PairOptions, PairPath};
 /// The options of a master's own keys, under Salt's names.
 #[derive(Clone, Debug)]
 pub struct MasterKeyOptions {
-    /// Where the keys are.
+    /// The directory of the keys.
     pub pki_dir: PathBuf,
     /// The id of the master, normally the host name with `_master` at the end.
     pub id: String,
@@ -60,7 +60,7 @@ impl MasterKeyOptions {
         self.id.strip_suffix("_master").unwrap_or(&self.id)
     }
 
-    /// Where the master's pair is, or will be when there is none.
+    /// Returns the path of the master's pair, which may not exist yet.
     ///
     /// `<short id>.pem` comes first, then `master.pem`, which is the only name before Salt 3008. Links are followed,
     /// so that a directory copied from another master keeps its key: Salt 3008 makes a new one in that case.
@@ -71,7 +71,7 @@ impl MasterKeyOptions {
         Ok(if !own.exists() && old.exists() { old } else { own })
     }
 
-    /// Where the signing pair is.
+    /// Returns the path of the signing pair.
     pub fn sign_path(&self) -> Result<PairPath, KeyError> {
         PairPath::new(&self.pki_dir, &self.master_sign_key_name)
     }
@@ -98,7 +98,7 @@ pub struct MasterKeys {
     voucher: Voucher,
 }
 
-/// What vouches for the master's public key.
+/// The proof of the master's public key.
 #[derive(Debug)]
 enum Voucher {
     Nothing,

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use crate::KeyError;
 use crate::atomic::{self, Manner, Owner};
 
-/// Where a pair is: `<directory>/<name>.pem` and `<directory>/<name>.pub`.
+/// The path of a pair: `<directory>/<name>.pem` and `<directory>/<name>.pub`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairPath {
     /// The directory.
@@ -24,7 +24,7 @@ pub struct PairPath {
 pub struct PairOptions<'a> {
     /// The size in bits (`keysize`).
     pub bits: u32,
-    /// What the private half is or will be encrypted with (`key_pass`, `signing_key_pass`).
+    /// The passphrase of the private key (`key_pass`, `signing_key_pass`).
     pub passphrase: Option<&'a str>,
     /// The account the files belong to.
     pub owner: Owner,

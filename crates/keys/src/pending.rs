@@ -40,7 +40,7 @@ impl Pending {
         Pending { limits, known: Mutex::default() }
     }
 
-    /// Says whether there is no room for another key from this address.
+    /// Returns whether there is no room for another key from this address.
     pub(crate) fn is_crowded(&self, keys: &LiveKeys, from: Option<IpAddr>) -> Result<bool, KeyError> {
         Ok(self.is_full(keys)? || self.is_share_used(keys, from)?)
     }
@@ -88,7 +88,7 @@ impl Pending {
     }
 }
 
-/// Who counts as one: an IPv4 address, or the 64 bits of an IPv6 network, which one host has all to itself.
+/// Returns what counts as one address: an IPv4 address, or an IPv6 network of 64 bits, all of which one host can use.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

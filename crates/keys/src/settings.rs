@@ -1,4 +1,4 @@
-//! What the configuration says about keys.
+//! Key settings from the configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -21,7 +21,7 @@ pub struct KeyStore {
 /// The key of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKey {
-    /// What has been decided about it.
+    /// Its state.
     pub state: KeyState,
     /// The key file's content.
     pub text: String,
@@ -83,12 +83,12 @@ impl KeyStore {
         self.owner
     }
 
-    /// Where a directory of keys is.
+    /// Returns the path of a directory of keys.
     pub fn bank_path(&self, bank: Bank) -> PathBuf {
         self.dir.join(bank.directory())
     }
 
-    /// Where the key of an id is if it is in a directory.
+    /// Returns the path of the key of an id in a directory.
     pub fn path(&self, bank: Bank, id: &MinionId) -> PathBuf {
         self.bank_path(bank).join(id.as_str())
     }

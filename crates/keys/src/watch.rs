@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 use nix::sys::statfs::statfs;
 
-/// What happened to a set of directories since the last question.
+/// The changes in a set of directories since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Anything in this directory, by its place in the list, may be different.
@@ -55,7 +55,7 @@ impl Watch {
         Watch { paths, how: How::Times(seen) }
     }
 
-    /// Says whether changes within a file are reported, not only those of directories.
+    /// Returns whether changes within a file are reported, and not only those of directories.
     pub(crate) fn reports_files(&self) -> bool {
         matches!(self.how, How::Events(_))
     }
@@ -198,7 +198,7 @@ fn see(path: &Path, now: SystemTime) -> Option<Seen> {
     Some(Seen { file: directory.ino(), changed: (directory.ctime(), directory.ctime_nsec()), fresh })
 }
 
-/// Says whether only this kernel writes to the file system of a path.
+/// Returns whether only this kernel writes to the file system of a path.
 pub(crate) fn is_local(path: &Path) -> bool {
     // NFS, SMB, CIFS, SMB2, FUSE, 9P, Ceph, AFS (two kinds), Coda, GFS2, OCFS2, Lustre; see statfs(2).
     const REMOTE: [u64; 13] = [

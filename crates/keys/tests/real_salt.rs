@@ -73,7 +73,7 @@ fn lay_out(dir: &Path, situation: &Value, keys: &[String; 2]) {
     fs::write(dir.join("false"), "other\n").unwrap();
 }
 
-/// Which key lies where, by its number.
+/// Returns the number of the key in each directory that has one.
 fn files(dir: &Path, keys: &[String; 2]) -> Value {
     let found = Bank::ALL.into_iter().filter_map(|bank| {
         let text = fs::read_to_string(dir.join(bank.directory()).join(ID)).ok()?;

@@ -34,7 +34,7 @@ pub struct ReturnSpool {
 pub struct Spooled {
     /// The minion.
     pub minion: String,
-    /// When the job ended.
+    /// The time at which the job ended.
     pub created: SystemTime,
     /// The master that published the job.
     pub publisher: Publisher,

@@ -9,7 +9,7 @@ use value::{Map, Value};
 use crate::compiled::Atom;
 use crate::{Budget, Compiled, Context, Error, Glob, TargetType};
 
-/// What a master knows about its minions.
+/// A master's knowledge about its minions.
 pub trait MinionData {
     /// Returns the ids of all accepted keys, in the order in which answers are listed.
     fn accepted(&self) -> Vec<String>;

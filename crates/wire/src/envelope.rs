@@ -29,7 +29,7 @@ pub struct Clear {
 /// An envelope with a sealed load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sealed {
-    /// What Crypticle made of the command.
+    /// The command, encrypted by Crypticle.
     pub load: Bytes,
     /// From 3 on: sealed with the session key of `id`. Lower: sealed with the master's AES key.
     pub version: i64,
@@ -61,7 +61,7 @@ pub enum Error {
     TooLarge {
         /// The length of the whole request in bytes.
         size: usize,
-        /// What is allowed, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The load of a sealed request is not bytes.
@@ -150,7 +150,7 @@ pub const MOST_FOREIGN_VALUES: usize = 16 << 10;
 /// its event socket, so they run on its host.
 pub const MOST_FOREIGN_BYTES: usize = 1 << 20;
 
-/// What the answer to a request may be.
+/// The possible answers to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerBounds {
     /// Its length in bytes.
@@ -265,7 +265,7 @@ fn container(packed: &[u8]) -> &'static str {
     if matches!(packed.first(), Some(0x80..=0x8f | 0xde | 0xdf)) { "dict" } else { "list" }
 }
 
-/// What the first bytes of a request reveal.
+/// The kind of a request, judged by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// A sealed request; its load has this many bytes.

@@ -8,7 +8,7 @@ use crate::msgpack::{self, Decode, Packing};
 /// The empty line between tag and data.
 pub const SEPARATOR: &[u8] = b"\n\n";
 
-/// What replaces a value that makes an event too large.
+/// The replacement for a value that makes an event too large.
 pub const TRIMMED: &str = "VALUE_TRIMMED";
 
 /// Salt's default for `max_event_size`, in bytes.

@@ -37,9 +37,9 @@ pub enum Error {
     /// A length prefix announces more than allowed.
     #[error("frame of {len} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// What is announced, in bytes.
+        /// The announced length in bytes.
         len: usize,
-        /// What is allowed, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The body is neither bytes nor text.

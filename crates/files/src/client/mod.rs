@@ -49,7 +49,7 @@ impl GetFile {
     }
 }
 
-/// What a URL resolves to.
+/// The target of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A file on this machine.

@@ -24,7 +24,7 @@ pub struct Found {
     pub(super) source: Source,
 }
 
-/// What kind of file it is.
+/// The kind of file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// One that may change.

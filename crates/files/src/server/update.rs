@@ -12,7 +12,7 @@ use super::backends::{Backend, Chosen};
 use super::{FileServer, GitFs, Update};
 use crate::Result;
 
-/// When this process fetched a remote because it runs without a master.
+/// The times at which this process fetched each remote, if it runs without a master.
 static FETCHED: Mutex<BTreeMap<PathBuf, Instant>> = Mutex::new(BTreeMap::new());
 
 /// The result of updating a backend.

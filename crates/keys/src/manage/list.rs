@@ -59,7 +59,7 @@ impl KeyManager {
         Ok(found)
     }
 
-    /// Where the ids of a selection are now, whatever directory it names.
+    /// Returns the current directories of the ids in a selection, whichever directories it names.
     fn dict_match(&self, selection: &Map) -> Result<Map, KeyError> {
         let current = self.store.list()?;
         let mut found = Map::new();

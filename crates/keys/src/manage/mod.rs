@@ -1,4 +1,4 @@
-//! What `salt-key` and the wheel functions `key.*` do. Results have the shapes of Salt's.
+//! The operations of `salt-key` and the wheel functions `key.*`. Results have the same shapes as Salt's.
 
 mod change;
 mod generate;
@@ -44,12 +44,12 @@ impl Effects for NoEffects {
     fn revoke_auth(&self, _id: &MinionId) {}
 }
 
-/// What decides about changes of keys. The names are those of Salt's options.
+/// The options for changes of keys, with Salt's names.
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
     /// The master's own keys.
     pub master: MasterKeyOptions,
-    /// Where the drop file goes.
+    /// The directory of the drop file.
     pub cachedir: PathBuf,
     /// The digest of fingerprints.
     pub hash_type: HashType,
@@ -72,10 +72,10 @@ pub enum Selection<'a> {
     Dict(&'a Map),
 }
 
-/// What a change did.
+/// The result of a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changed {
-    /// Where the selected keys are now, by directory.
+    /// The selected keys by their new directories.
     pub result: Map,
     /// The ids whose key was moved or removed, with the directory it was in.
     pub done: Vec<(MinionId, Bank)>,
@@ -86,7 +86,7 @@ pub struct Changed {
     pub not_rotated: Option<String>,
 }
 
-/// What `--gen-keys` makes.
+/// The arguments of `--gen-keys`.
 #[derive(Clone, Debug)]
 pub struct GenKeys<'a> {
     /// The directory.
@@ -99,7 +99,7 @@ pub struct GenKeys<'a> {
     pub owner: Owner,
 }
 
-/// What `--gen-signature` makes.
+/// The arguments of `--gen-signature`.
 #[derive(Clone, Debug, Default)]
 pub struct GenSignature<'a> {
     /// The signing key; by default `master_sign.pem`.

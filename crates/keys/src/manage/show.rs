@@ -75,7 +75,7 @@ impl KeyManager {
     }
 }
 
-/// Says so when a file holds no key. Returns whether that is so.
+/// Returns whether a file contains no valid key, and logs an error if so.
 fn report_corrupt(path: &Path, text: &str) -> bool {
     let corrupt = PublicKey::from_pem(text.as_bytes()).is_err();
     if corrupt {

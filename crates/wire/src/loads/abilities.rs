@@ -1,4 +1,4 @@
-//! What Saltern's masters and minions tell each other at sign-in: what they can do beyond Salt.
+//! Abilities beyond Salt's, which Saltern's masters and minions announce to each other at sign-in.
 //!
 //! The minion adds the field [`FIELD`] to its `_auth` load, and the master adds its own to the answer. Salt's programs
 //! ignore both. The answer is signed but the request is not. So the master always sends the field, even if the request
@@ -45,10 +45,10 @@ impl Ability {
     }
 }
 
-/// What a peer can do, and who it is.
+/// The abilities and the identity of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// What it can do.
+    /// Its abilities.
     pub can: BTreeSet<Ability>,
     /// The master's id (`id` of its options, `<host>_master`); empty for minions.
     pub id: String,

@@ -13,7 +13,7 @@ use crate::msgpack::{self, Decode, Packing};
 /// that is no verdict, log it, and retry after `acceptance_wait_time`.
 pub const TRY_AGAIN: &str = "The master failed to handle this sign-in, try again";
 
-/// What Salt's masters answer in the same situation.
+/// The text that Salt's masters answer in the same situation.
 const FAILURES: [&str; 2] = ["Some exception handling minion payload", "Server-side exception handling payload"];
 
 /// How many digits a nonce has.
@@ -75,7 +75,7 @@ load! {
 load! {
     /// The inner answer to a minion that is not (yet) accepted.
     pub struct AuthRefused {
-        /// What became of the key.
+        /// The state of the key.
         pub verdict: Verdict = "ret",
         /// The nonce of the request.
         pub nonce: Option<String>,
@@ -86,7 +86,7 @@ load! {
 /// the answer of a Saltern master: that the minion may ask this way.
 pub const AWAIT_FIELD: &str = "saltern_await";
 
-/// What became of a key that was not accepted.
+/// The state of a key that was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Rejected or denied, or the id or key is invalid: `False`.

@@ -1,4 +1,4 @@
-//! What minions may have the master do for them: run a runner, publish a job, revoke a key.
+//! Requests of minions to the master on their behalf: run a runner, publish a job, revoke a key.
 
 use value::{Map, Value};
 

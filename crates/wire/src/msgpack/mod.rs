@@ -30,7 +30,7 @@ pub fn most_values(len: usize) -> usize {
     (1_usize << 20).saturating_add(len / 8).min(8 << 20)
 }
 
-/// What is wrong with MessagePack bytes.
+/// An error in MessagePack bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The bytes end within a value.
@@ -54,9 +54,9 @@ pub enum Error {
     /// A document of a stream is larger than allowed.
     #[error("MessagePack value of at least {size} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// What the value announces or has reached, in bytes.
+        /// The announced or reached size in bytes.
         size: usize,
-        /// What is allowed, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
 }

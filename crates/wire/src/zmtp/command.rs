@@ -8,7 +8,7 @@ use super::{Error, SocketType};
 /// The longest context of a PING, in bytes.
 pub const MAX_CONTEXT: usize = 16;
 
-/// What peers tell each other besides messages.
+/// A ZMTP command. Unlike messages, commands are for the connection itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// End of the handshake.
@@ -35,7 +35,7 @@ pub enum Command {
     Unknown(Bytes),
 }
 
-/// What a peer says about itself.
+/// The properties that a peer announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The kind of its socket.

@@ -14,7 +14,7 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// What a peer has sent.
+/// A message or command from a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A message, frame by frame; at least one.

@@ -24,7 +24,7 @@ const GREETING: [u8; GREETING_LEN] = {
     greeting
 };
 
-/// What is known about a peer after the handshake.
+/// The properties of a peer after the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The kind of its socket.
@@ -35,7 +35,7 @@ pub struct Peer {
     pub minor: u8,
 }
 
-/// What the handshake wants next.
+/// The next step of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More bytes from the peer.

@@ -122,9 +122,9 @@ pub enum Error {
     /// A frame or message is larger than allowed.
     #[error("message of at least {size} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// What is announced or reached, in bytes.
+        /// The announced or reached size in bytes.
         size: u64,
-        /// What is allowed, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A message has too many frames.
