@@ -35,13 +35,13 @@ pub struct Sealed {
     pub version: i64,
     /// The id that the sender claims, from version 3 on. Unchecked.
     pub id: Option<Value>,
-    /// How to encrypt to the sender, for instance `OAEP-SHA1`; missing from older releases.
+    /// The algorithm for encryption to the sender, for instance `OAEP-SHA1`; missing from older releases.
     pub enc_algo: Option<String>,
-    /// How to sign for the sender, for instance `PKCS1v15-SHA1`; missing from older releases.
+    /// The algorithm for signatures to the sender, for instance `PKCS1v15-SHA1`; missing from older releases.
     pub sig_algo: Option<String>,
 }
 
-/// Bytes that are no envelope.
+/// An error: the bytes are not an envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The MessagePack is broken.
@@ -123,6 +123,8 @@ impl Envelope {
                 map.insert("enc", "aes");
                 map.insert("load", sealed.load.clone());
                 map.insert("version", sealed.version);
+                // Missing and not `None`: older releases do not have these fields, and recorded requests must be
+                // written byte by byte.
                 let optional = [
                     ("id", sealed.id.clone()),
                     ("enc_algo", sealed.enc_algo.as_ref().map(Value::from)),
@@ -150,7 +152,7 @@ pub const MOST_FOREIGN_VALUES: usize = 16 << 10;
 /// its event socket, so they run on its host.
 pub const MOST_FOREIGN_BYTES: usize = 1 << 20;
 
-/// The possible answers to a request.
+/// The limits of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerBounds {
     /// Its length in bytes.
@@ -272,16 +274,16 @@ pub enum Start {
     Sealed(usize),
     /// No map, so no request.
     Garbage,
-    /// Something else, or one whose fields are not in Salt's order.
+    /// Another request, or one with its fields in an unusual order.
     Other,
     /// More bytes are needed.
     Short,
 }
 
-/// Bytes that are enough to tell what a request is: the header of a map, `enc` and its value, `load` and its header.
+/// The number of bytes that suffice for that: the header of a map, `enc` and its value, `load` and its header.
 const ENOUGH: usize = 64;
 
-/// Finds out from the first bytes of a request whether it is sealed. All releases write `enc` first and `load` next.
+/// Judges a request by its first bytes. All releases write `enc` first and `load` next.
 pub fn start(input: &[u8]) -> Start {
     match sealed_start(input) {
         Some(found) => found,
@@ -313,6 +315,7 @@ fn sealed_start(input: &[u8]) -> Option<Start> {
         rest = after;
     }
     let width = match rest.first()? {
+        // Raw or binary: Salt writes raw, but a load in the newer family is valid too.
         0xa0..=0xbf => return Some(Start::Sealed(usize::from(rest[0] & 0x1f))),
         0xc4 | 0xd9 => 1,
         0xc5 | 0xda => 2,

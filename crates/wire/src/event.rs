@@ -23,7 +23,7 @@ pub struct Event {
     pub data: Map,
 }
 
-/// Bytes that are no event, or an event nobody may send.
+/// An error: the bytes are not an event, or the event must not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The tag is empty.
@@ -43,7 +43,7 @@ pub enum Error {
     NotAMap {
         /// The tag of the event.
         tag: String,
-        /// What the data are instead.
+        /// The type of the data.
         found: &'static str,
     },
     /// The data cannot be read.
@@ -139,6 +139,7 @@ fn trim_values(map: &mut Map, largest: usize) {
             Value::Map(inner) => trim_values(inner, largest),
             Value::Str(text) if text.len() > largest && text != TRIMMED => *value = TRIMMED.into(),
             Value::Bytes(bytes) if bytes.len() > largest => *value = TRIMMED.into(),
+            // Salt looks into maps only: a list is kept or replaced as a whole.
             Value::List(_) if msgpack::pack(value, Packing::Bin).len() > largest => *value = TRIMMED.into(),
             _ => {}
         }

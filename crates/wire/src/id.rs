@@ -18,7 +18,7 @@ pub const MAX_LEN: usize = 253;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MinionId(Box<str>);
 
-/// Why a text is not a minion id.
+/// An error: the text is not a minion id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidId {
     /// The text is empty.
@@ -61,6 +61,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
     if text.is_empty() {
         return Err(InvalidId::Empty);
     }
+    // Before any look at the characters: a stranger's id may have megabytes.
     if text.len() > MAX_LEN {
         return Err(InvalidId::TooLong(text.len()));
     }

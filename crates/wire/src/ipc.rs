@@ -28,7 +28,7 @@ pub enum Form {
     LengthPrefix,
 }
 
-/// A stream that is no event bus stream.
+/// An error: the stream is not that of an event bus.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The frame inside is broken or too large.

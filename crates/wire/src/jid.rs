@@ -14,7 +14,7 @@ use value::{DateTime, Value};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Jid(Box<str>);
 
-/// A text is not a job id.
+/// An error: the text is not a job id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a job id")]
 pub struct InvalidJid(pub String);
@@ -96,19 +96,19 @@ pub fn display_time(jid: &str) -> String {
     format!("{year:04}, {month} {day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
 }
 
-/// Makes job ids that never repeat within a process: a moment already used is moved to the next microsecond.
+/// Creates job ids that never repeat within a process: a moment that was already used becomes the next microsecond.
 #[derive(Debug, Default)]
 pub struct JidSource {
     last: u64,
 }
 
 impl JidSource {
-    /// Returns a source that has made no id yet.
+    /// Returns a new source.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the job id of a moment, or of the microsecond after the last one given.
+    /// Returns the job id of a moment, or of the microsecond after the last id.
     pub fn next(&mut self, time: SystemTime) -> Jid {
         // If the clock is set back, ids continue to grow: lists of jobs are sorted by them.
         self.last = micros_since_epoch(time).max(self.last + 1);
@@ -122,6 +122,7 @@ impl JidSource {
 }
 
 fn micros_since_epoch(time: SystemTime) -> u64 {
+    // A clock before 1970 yields the first id instead of a panic; `JidSource` still counts on from there.
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
@@ -159,6 +160,7 @@ fn days_from_civil(year: i64, month: u8, day: u8) -> i64 {
 }
 
 fn clip(mut text: String) -> String {
+    // The text may come from a stranger, and the error ends up in logs.
     if let Some((end, _)) = text.char_indices().nth(64) {
         text.truncate(end);
     }

@@ -16,7 +16,7 @@ pub struct Frame {
     pub body: Value,
 }
 
-/// A frame that cannot be read. The stream it came from cannot be read on.
+/// An error: a frame cannot be read. Its stream cannot be read any further.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The MessagePack inside is broken or too large.
@@ -118,6 +118,7 @@ const MOST_HEAD_VALUES: usize = 64;
 /// Returns the offset of a frame's body; `None` if too few bytes have arrived, or the head does not come first.
 pub fn body_start(input: &[u8]) -> Option<usize> {
     const HEAD_FIRST: usize = 64;
+    // A map of two entries. All releases pack `head` before `body`.
     input.first().filter(|marker| **marker == 0x82)?;
     let mut at = 1;
     for most in [1, HEAD_FIRST, 1] {

@@ -16,7 +16,7 @@ pub const TRY_AGAIN: &str = "The master failed to handle this sign-in, try again
 /// The text that Salt's masters answer in the same situation.
 const FAILURES: [&str; 2] = ["Some exception handling minion payload", "Server-side exception handling payload"];
 
-/// How many digits a nonce has.
+/// The number of digits of a nonce.
 const NONCE_DIGITS: usize = 32;
 
 /// Returns whether a text is a nonce as every release since 3006 makes it: the 32 hexadecimal digits of a UUID.
@@ -35,11 +35,11 @@ load! {
         pub id: MinionId,
         /// 32 hex digits, repeated in the answer; from envelope version 2 on.
         pub nonce: Option<String>,
-        /// How the answer's keys are to be encrypted; missing from older releases.
+        /// The algorithm for encrypting the answer's keys; missing from older releases.
         pub enc_algo: Option<String>,
-        /// How the answer is to be signed; missing from older releases.
+        /// The algorithm for signing the answer; missing from older releases.
         pub sig_algo: Option<String>,
-        /// Grains to be accepted by, as the minion's `autosign_grains` lists them.
+        /// Grains for automatic acceptance, listed in the minion's `autosign_grains`.
         pub autosign_grains: Option<Map>,
         /// A random text encrypted to the master's key, when the minion knows that key.
         pub token: Option<Bytes>,
@@ -55,7 +55,7 @@ load! {
         pub enc: String,
         /// The master's public key in PEM, cleaned.
         pub pub_key: String,
-        /// Where publications are sent from.
+        /// The port of publications.
         pub publish_port: u16,
         /// A Base64 line: the signature of `pub_key` by the signing key, with `master_sign_pubkey`.
         pub pub_sig: Option<String>,

@@ -12,7 +12,7 @@ load! {
         /// The sender.
         pub id: MinionId,
         cmd "_minion_event";
-        /// What to put in front of the tag, or `None`.
+        /// The prefix of the tag, or `None`.
         pub pretag: Option<Nullable<String>>,
         /// The data.
         pub data: Value,
@@ -29,7 +29,7 @@ load! {
         /// The sender.
         pub id: MinionId,
         cmd "_minion_event";
-        /// What to put in front of the tags, or `None`.
+        /// The prefix of all tags, or `None`.
         pub pretag: Option<Nullable<String>>,
         /// The events, each an [`EventItem`].
         pub events: Vec<Map>,

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use crate::{InvalidId, MinionId};
 
-/// A load that does not have the fields it must have.
+/// An error: a field of a load is missing or wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field {field:?} of {load}: {problem}")]
 pub struct LoadError {
@@ -20,18 +20,18 @@ pub struct LoadError {
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It is not there.
+    /// It is missing.
     #[error("missing")]
     Missing,
     /// It has another type.
     #[error("is a {found}, not {expected}")]
     Type {
-        /// What it must be.
+        /// The expected type.
         expected: &'static str,
-        /// The Python name of what it is.
+        /// The Python name of its type.
         found: &'static str,
     },
-    /// It is no usable minion id.
+    /// It is not a valid minion id.
     #[error(transparent)]
     Id(#[from] InvalidId),
 }
@@ -44,7 +44,7 @@ pub trait Content: Sized {
     fn into_value(self) -> Value;
 }
 
-/// A type that a field can have: a [`Content`] that must be there, or an `Option` of one that may be missing.
+/// A type that a field can have: a [`Content`] if it is required, or an `Option` of one if it may be missing.
 pub trait Field: Sized {
     /// Takes the field out of the map.
     fn take(map: &mut Map, name: &str) -> Result<Self, Problem>;
@@ -75,7 +75,7 @@ impl<T: Content> Field for Option<T> {
     }
 }
 
-/// A field that is always written, as `None` if need be.
+/// A field that is always written, as `None` if it has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nullable<T>(pub Option<T>);
 
@@ -159,7 +159,7 @@ impl Content for u16 {
     }
 }
 
-/// Whatever Python takes for true is true.
+/// Any value that is true in Python is true.
 impl Content for bool {
     fn from_value(value: Value) -> Result<Self, Problem> {
         Ok(value.truthy())
@@ -227,7 +227,7 @@ macro_rules! load {
         pub struct $name {
             $( $(#[$doc])* pub $field: $kind, )*
             $( $( $(#[$doc2])* pub $field2: $kind2, )* )?
-            /// Fields this type does not know, in the order they came.
+            /// Unknown fields, in the received order.
             pub extra: value::Map,
         }
 
@@ -237,7 +237,7 @@ macro_rules! load {
                 pub const CMD: &str = $cmd;
             )?
 
-            /// Reads the load; what is not known goes to `extra`.
+            /// Reads the load. Unknown fields go to `extra`.
             pub fn from_map(mut map: value::Map) -> Result<Self, $crate::loads::LoadError> {
                 // `CMD` puts it back when the load is written; in `extra` it would be written twice.
                 $( map.remove("cmd").filter(|_| $cmd.is_empty()); )?
@@ -248,7 +248,7 @@ macro_rules! load {
                 })
             }
 
-            /// Reads the load out of any value.
+            /// Reads the load from a value, which must be a map.
             pub fn from_value(value: value::Value) -> Result<Self, $crate::loads::LoadError> {
                 match value {
                     value::Value::Map(map) => Self::from_map(map),

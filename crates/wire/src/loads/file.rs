@@ -20,7 +20,7 @@ macro_rules! listing {
             pub struct $name {
                 /// The environment.
                 pub saltenv: Option<Value>,
-                /// Only what lies below this path.
+                /// Lists only paths below this one.
                 pub prefix: Option<Value>,
                 cmd $cmd;
             }
@@ -69,7 +69,7 @@ about_one_file!(
     FileHashAndStat, "_file_hash_and_stat"
 );
 about_one_file!(
-    /// Asks where a file is. Answer: a [`FileFound`].
+    /// Asks for the location of a file. Answer: a [`FileFound`].
     FileFind, "_file_find"
 );
 
@@ -84,7 +84,7 @@ load! {
 }
 
 load! {
-    /// Where a file is.
+    /// The location of a file.
     pub struct FileFound {
         /// The absolute path on the master; empty if there is no such file.
         pub path: Value,

@@ -11,7 +11,7 @@ load! {
         cmd "_mine";
         /// Function (or alias) to result.
         pub data: Map,
-        /// Who.
+        /// The minion.
         pub id: MinionId,
         /// Replace the stored results instead of updating them.
         pub clear: Option<bool>,
@@ -30,7 +30,7 @@ load! {
         pub tgt_type: Option<Value>,
         /// The old name of `tgt_type`.
         pub expr_form: Option<Value>,
-        /// The minion that asks.
+        /// The requesting minion.
         pub id: MinionId,
     }
 }
@@ -41,7 +41,7 @@ load! {
         cmd "_mine_delete";
         /// The function whose result is removed.
         pub fun: String,
-        /// Who.
+        /// The minion.
         pub id: MinionId,
     }
 }
@@ -50,7 +50,7 @@ load! {
     /// A minion removes all its results.
     pub struct MineFlush {
         cmd "_mine_flush";
-        /// Who.
+        /// The minion.
         pub id: MinionId,
     }
 }

@@ -1,11 +1,11 @@
-//! The messages themselves, one file per subject.
+//! The messages, one file per subject.
 //!
-//! Each type has its fields in the order in which Salt writes them, `from_map` and `into_map`, and a map `extra` for
-//! what it does not know: fields of other releases, and what the channel adds (`nonce`, `ts`, `tok`, `sig`). Those keep
-//! their order behind the known ones. Where a signature covers the order of a received map, check it on that map, not on
-//! what these types make of it.
+//! Each type has its fields in the order in which Salt writes them, the functions `from_map` and `into_map`, and a map
+//! `extra` for unknown fields: those of other releases, and those that the channel adds (`nonce`, `ts`, `tok`, `sig`).
+//! They keep their order behind the known ones. If a signature covers the order of a received map, verify it on that
+//! map and not on the output of these types.
 //!
-//! [`command`] says which type a received load is.
+//! [`command`] returns the name of the command, which decides about the type.
 
 mod abilities;
 mod auth;
@@ -40,7 +40,7 @@ pub use token::{GetToken, MakeToken, RunnerRequest, WheelRequest};
 
 use value::Map;
 
-/// Returns the command a load asks for, if it names one.
+/// Returns the command of a load, if it has one.
 pub fn command(load: &Map) -> Option<&str> {
     load.get_str("cmd")
 }

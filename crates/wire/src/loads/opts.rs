@@ -18,7 +18,7 @@ load! {
     /// A minion asks which states the master assigns it from outside the top file.
     pub struct MasterTops {
         cmd "_master_tops";
-        /// The minion that asks.
+        /// The requesting minion.
         pub id: MinionId,
         /// The minion's options with its grains.
         pub opts: Map,

@@ -15,7 +15,7 @@ load! {
         pub arg: Value,
         /// Seconds to wait.
         pub tmo: Option<Value>,
-        /// Who asks.
+        /// The requesting minion.
         pub id: MinionId,
     }
 }
@@ -40,7 +40,7 @@ macro_rules! publication_for_a_minion {
                 pub tmo: Option<Value>,
                 /// `full`: more than the bare returns.
                 pub form: Option<Value>,
-                /// Who asks.
+                /// The requesting minion.
                 pub id: MinionId,
                 /// Names of arguments that stay text.
                 pub no_parse: Option<Value>,
@@ -66,7 +66,7 @@ load! {
         cmd "pub_ret";
         /// The job.
         pub jid: String,
-        /// Who asks.
+        /// The requesting minion.
         pub id: MinionId,
     }
 }

@@ -42,7 +42,7 @@ load! {
 }
 
 load! {
-    /// What the private reply holds.
+    /// The content of the private reply.
     pub struct SignedPillar {
         /// A packed [`PillarContent`].
         pub data: Bytes,
@@ -52,7 +52,7 @@ load! {
 }
 
 load! {
-    /// What the master signs.
+    /// The data that the master signs.
     pub struct PillarContent {
         /// The same bytes as [`PillarReply::key`].
         pub key: Bytes,

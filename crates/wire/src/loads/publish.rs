@@ -18,7 +18,7 @@ load! {
         pub arg: Value,
         /// The local user's key; empty for external authentication.
         pub key: Value,
-        /// How `tgt` is meant; `glob` if missing.
+        /// The target type; `glob` if missing.
         pub tgt_type: Option<String>,
         /// Comma-separated returners.
         pub ret: Option<Value>,
@@ -46,13 +46,13 @@ load! {
         pub jid: String,
         /// Comma-separated returners; empty for none.
         pub ret: Option<Value>,
-        /// Who publishes, if the master has a `master_id`.
+        /// The `master_id` of the publishing master, if it has one.
         pub master_id: Option<Value>,
-        /// What separates the parts of grain and pillar targets, if not `:`.
+        /// The delimiter in grain and pillar targets, if not `:`.
         pub delimiter: Option<String>,
         /// The minion that asked for the job, with peer publishing.
         pub id: Option<String>,
-        /// How `tgt` is meant; `glob` if missing.
+        /// The target type; `glob` if missing.
         pub tgt_type: Option<String>,
         /// Seconds syndics should wait; with `order_masters`.
         pub to: Option<Value>,
@@ -68,7 +68,7 @@ load! {
         pub ret_kwargs: Option<Value>,
         /// Minions send an event when they start the job (3008).
         pub start_event: Option<Value>,
-        /// Who asked for the job.
+        /// The user who requested the job.
         pub user: Option<Value>,
         /// The permissions of the user, for syndics.
         pub auth_list: Option<Value>,
@@ -84,7 +84,7 @@ load! {
         pub enc: String,
         /// The job, sealed with the master's AES key.
         pub load: Bytes,
-        /// How it is signed; missing from older releases.
+        /// The algorithm of the signature; missing from older releases.
         pub sig_algo: Option<String>,
         /// PKCS #1 v1.5 by the master's key over `load`; missing with `sign_pub_messages: False`.
         pub sig: Option<Bytes>,

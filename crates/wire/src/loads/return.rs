@@ -13,7 +13,7 @@ load! {
         pub id: MinionId,
         /// True if `retcode` is 0; a map for several functions.
         pub success: Option<Value>,
-        /// What the function returned.
+        /// The value that the function returned.
         pub ret: Value = "return",
         /// The function's exit code; a map for several functions.
         pub retcode: Option<Value>,
@@ -23,7 +23,7 @@ load! {
         pub fun: Option<Value>,
         /// The arguments it was called with.
         pub fun_args: Option<Value>,
-        /// Who asked for the job.
+        /// The user who requested the job.
         pub user: Option<Value>,
         /// The master that published it.
         pub master_id: Option<Value>,

@@ -1,4 +1,4 @@
-//! Reading values.
+//! Decodes values.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use super::{Error, MAX_DEPTH, ext, most_values};
 
-/// How bytes become text.
+/// The rules by which bytes become text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decode {
     /// Valid UTF-8 becomes text, everything else stays bytes: loads, replies, publications.
@@ -106,6 +106,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    // Not inlined, because its locals would enlarge the stack frame of `value`, which recurses.
     #[inline(never)]
     fn scalar(&mut self, marker: u8) -> Result<Value, Stop> {
         Ok(match marker {
@@ -117,6 +118,7 @@ impl<'a> Reader<'a> {
                 let len = self.length(marker - 0xc4)?;
                 self.binary(len)?
             }
+            // Salt writes 64-bit floats only, but Python reads both.
             0xca => Value::Float(f64::from(f32::from_be_bytes(self.array()?))),
             0xcb => Value::Float(f64::from_be_bytes(self.array()?)),
             0xcc => Value::from(self.array::<1>()?[0]),
@@ -164,6 +166,7 @@ impl<'a> Reader<'a> {
 
     /// A container as a key is hashed with all that is in it, and again with each key it is part of: it counts twice at every
     /// level. Python has no such keys.
+    // Inlined, so that a level of maps does not cost a stack frame more.
     #[inline(always)]
     fn key(&mut self, depth: usize) -> Result<Value, Stop> {
         let before = self.room;

@@ -1,10 +1,10 @@
-//! Writing values.
+//! Encodes values.
 
 use value::{Map, Value};
 
 use super::{MAX_DEPTH, ext};
 
-/// How text and bytes are written.
+/// The formats of text and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// Text and bytes alike become the old raw family, never `str8`: everything in envelopes, loads and publications.
@@ -138,6 +138,7 @@ fn write_too_deep(out: &mut Vec<u8>, packing: Packing) {
 
 fn write_int(out: &mut Vec<u8>, number: i64) {
     match number {
+        // Always the shortest form, like Python's packer: signatures are computed over these bytes.
         0.. => write_unsigned(out, number as u64),
         -32..=-1 => out.push(number as u8),
         -0x80..=-33 => out.extend([0xd0, number as u8]),

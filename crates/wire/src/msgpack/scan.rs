@@ -93,6 +93,7 @@ impl Framer {
             return Err(Error::TooLarge { size, limit: self.limit });
         }
         self.values = self.values.saturating_add(usize::try_from(items).unwrap_or(usize::MAX));
+        // `>=`, since the outermost value is announced by nobody and not counted here.
         if self.values >= self.most {
             return Err(Error::TooManyValues(self.most));
         }
@@ -102,6 +103,7 @@ impl Framer {
             *left -= 1;
         }
         if items > 0 {
+            // `>`, since the stream itself is the first open container.
             if self.open.len() > MAX_DEPTH {
                 return Err(Error::TooDeep);
             }
@@ -180,6 +182,7 @@ pub fn fields<const N: usize>(input: &Bytes, wanted: [&str; N], most: usize) -> 
         let (key, extent) = next(&mut at)?;
         let key = text(&input[key..key + extent.len]);
         let (begin, extent) = next(&mut at)?;
+        // Keys are compared as bytes, whichever family they are packed in.
         if let Some(place) = wanted.iter().position(|name| key == Some(name.as_bytes())) {
             found[place] = Some((input.slice(begin..begin + extent.len), extent.values));
         }
@@ -220,6 +223,7 @@ fn header(input: &[u8]) -> Result<Option<(usize, usize, u64)>, Error> {
         0xa0..=0xbf => Some((1, usize::from(marker & 0x1f), 0)),
         0xc1 => return Err(Error::Reserved),
         0xc4..=0xc6 => length(1 << (marker - 0xc4)).map(|len| (1 + (1 << (marker - 0xc4)), len, 0)),
+        // The byte with the type of an extension counts as content.
         0xc7..=0xc9 => length(1 << (marker - 0xc7)).map(|len| (1 + (1 << (marker - 0xc7)), len + 1, 0)),
         0xca | 0xce | 0xd2 => Some((1, 4, 0)),
         0xcb | 0xcf | 0xd3 => Some((1, 8, 0)),

@@ -91,6 +91,7 @@ impl Handshake {
     }
 
     fn ready(&self, buffer: &mut BytesMut, minor: u8) -> Result<Step, Error> {
+        // A new decoder each time: READY is a single frame, which stays in the buffer until it is complete.
         let ready = match Decoder::new(MAX_HANDSHAKE).decode(buffer)? {
             None => return Ok(Step::Read),
             Some(Incoming::Command(Command::Ready(ready))) => ready,

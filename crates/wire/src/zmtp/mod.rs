@@ -68,6 +68,7 @@ impl SocketType {
     pub fn talks_to(self, other: SocketType) -> bool {
         use SocketType::*;
         match self {
+            // The valid combinations of ZMTP (RFC 23). A peer with another one waits for messages that never come.
             Req => matches!(other, Rep | Router),
             Rep => matches!(other, Req | Dealer),
             Dealer => matches!(other, Rep | Dealer | Router),
@@ -87,7 +88,7 @@ impl std::fmt::Display for SocketType {
     }
 }
 
-/// A peer that does not speak ZMTP as this crate does. Its connection must be closed.
+/// An error of a peer's ZMTP. The connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The first bytes are no ZMTP greeting.
