@@ -25,6 +25,7 @@ impl std::str::FromStr for Size {
     fn from_str(text: &str) -> Result<Self, InvalidSize> {
         let invalid = || InvalidSize(text.to_owned());
         if text.contains('%') {
+            // Salt accepts the sign on either side: `%25` and `25%`.
             let percent: f64 = text.trim_matches('%').trim().parse().map_err(|_| invalid())?;
             // `parse` accepts `nan%`, which would make a size of zero.
             return if percent.is_finite() { Ok(Size::Percent(percent)) } else { Err(invalid()) };
@@ -90,6 +91,7 @@ impl Batch {
     pub fn finished(&mut self, id: &str, retcode: i64, now: Duration) {
         // Only the first return of a running minion frees a slot: a return may arrive twice.
         if self.active.remove(id) {
+            // As in Salt, negative codes do not count as failures.
             self.halted |= self.failhard && retcode > 0;
             if !self.wait.is_zero() {
                 self.resting.push(now + self.wait);
@@ -104,6 +106,7 @@ impl Batch {
         if self.halted {
             return Vec::new();
         }
+        // A minion that joins late may raise the total, but not the size of the batch, which was fixed at the start.
         let free = self.size.saturating_sub(self.active.len() + self.resting.len());
         let ids: Vec<String> = self.pending.drain(..free.min(self.pending.len())).collect();
         self.active.extend(ids.iter().cloned());

@@ -258,6 +258,7 @@ impl Gather {
             tracing::warn!(minion = id, jid = self.jid, "Malformed event return");
             return None;
         }
+        // In a batch, several gatherings listen to the same job. Each return must be shown by one of them only.
         if !self.open && !self.expected.contains(&id) {
             return None;
         }
@@ -318,6 +319,7 @@ impl Gather {
             }
         }
         let Some(id) = return_id(data) else { return };
+        // As in Salt: a minion that cannot answer `find_job` is not waited for any longer.
         if data.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0) {
             tracing::error!(minion = id, "saltutil returning errors on minion");
             self.expected.remove(&id);
@@ -357,6 +359,7 @@ impl Gather {
     fn complete(&self, now: Duration) -> bool {
         match self.patience.syndics {
             None => self.all_answered(),
+            // With lower masters nobody may be expected at first: they name their minions only later.
             Some(wait) => self.all_answered() && !self.expected.is_empty() && now > self.started + wait,
         }
     }
@@ -458,6 +461,7 @@ fn texts(list: Option<&Value>) -> Vec<String> {
 
 /// `find_job` answers with the job's map, or with an empty one.
 fn is_running(state: &Value) -> bool {
+    // Salt also looks for an empty answer that is nested in another `return`.
     let inner_empty = state.get("return").and_then(Value::as_map).is_some_and(Map::is_empty);
     state.truthy() && !inner_empty
 }

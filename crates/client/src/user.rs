@@ -13,6 +13,7 @@ pub fn request_user() -> String {
 
 fn through_sudo(user: String, sudo: Option<String>) -> String {
     match sudo {
+        // As in Salt: the name shows in events and job caches who acted with the rights of root.
         Some(name) if user == "root" => format!("sudo_{name}"),
         _ => user,
     }

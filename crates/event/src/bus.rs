@@ -230,6 +230,8 @@ impl Subscription {
             if self.is_closed() {
                 return None;
             }
+            // `notify_one` leaves a permit if nobody waits, so an event between the look at the queue and this line is
+            // not missed.
             self.reader.wake.notified().await;
         }
     }
@@ -266,6 +268,7 @@ impl Subscription {
     pub(crate) fn overrun(&self) -> impl Future<Output = ()> + Send + use<> {
         let reader = Arc::clone(&self.reader);
         async move {
+            // Checked first: the permit of `notify_one` may have gone to an earlier future that was dropped.
             while !reader.closed.load(Ordering::Acquire) {
                 reader.shut.notified().await;
             }

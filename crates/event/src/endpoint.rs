@@ -151,6 +151,8 @@ impl ListeningSocket {
                 refuse_living(path).await?;
                 let (at_once, file) = bind_atomically(path, mode, |path| std::os::unix::net::UnixListener::bind(path))?;
                 at_once.set_nonblocking(true)?;
+                // The same socket twice: tokio's listener waits for connections, the plain one accepts them on any
+                // thread, without a runtime.
                 let listener = UnixListener::from_std(at_once.try_clone()?)?;
                 Ok(ListeningSocket::Unix { listener, at_once, _file: file })
             }
@@ -266,6 +268,7 @@ fn bind_atomically<T>(
     static COUNT: AtomicU32 = AtomicU32::new(0);
     check_length(path)?;
     let directory = path.parent().unwrap_or(Path::new("."));
+    // Shorter than the names of the sockets, so it fits wherever they do.
     let passing = directory.join(format!(".{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let _ = fs::remove_file(&passing);
     let socket = bind(&passing)?;

@@ -97,6 +97,7 @@ impl Release {
     /// Returns the form that its daemons read from their pull socket.
     pub fn pulls(self) -> Form {
         let first_with_length = match self.line {
+            // Older lines never changed, and later ones will hardly go back.
             ..3006 => u32::MAX,
             3006 => 26,
             3007 => 14,

@@ -162,6 +162,7 @@ async fn accept_all<A>(
     loop {
         tokio::select! {
             biased;
+            // First: these programs are connected, and events for them are already in their queues.
             Some(visit) = visits.recv() => {
                 connections.spawn(rt.task(visit));
             }

@@ -78,6 +78,7 @@ async fn events_go_out_in_either_form() {
 #[tokio::test]
 async fn who_has_connected_misses_nothing_that_is_fired_afterwards() {
     let daemon = daemon(ServeOptions::default()).await;
+    // Blocking connections: this test has a single thread, so the daemon's tasks cannot run in between.
     let connect = || std::os::unix::net::UnixStream::connect(daemon.dir.path().join("master_event_pub.ipc")).unwrap();
     let _programs = [connect(), connect()];
     assert_eq!(daemon.bus.subscribers(), 0, "the daemon had no time yet");
@@ -165,6 +166,7 @@ async fn a_reader_that_does_not_read_is_disconnected_and_harms_nobody() {
     daemon.until_subscribers(1).await;
     let mut received = Vec::new();
     stuck.read_to_end(&mut received).await.unwrap();
+    // The kernel's buffers hold more than the 200 kB of the queue, but far less than all two megabytes.
     assert!(received.len() < 1_500_000, "{}", received.len());
 }
 
@@ -180,6 +182,7 @@ async fn garbage_ends_its_own_connection_only() {
     let daemon = daemon(ServeOptions::default()).await;
     let mut inside = daemon.bus.subscribe(Filter::all());
     let pull = daemon.dir.path().join("master_event_pull.ipc");
+    // A length beyond the limit, a body beyond it, another protocol, and a frame that is not a map.
     for garbage in
         [&b"\x7f\xff\xff\xff"[..], b"\x82\xa4body\xc6\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x01\xc1"]
     {
