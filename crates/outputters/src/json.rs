@@ -21,6 +21,7 @@ pub fn output(data: &Value, settings: &Settings) -> String {
     let mut writer = Writer { indent, sort, out: String::new() };
     match writer.value(data, 0) {
         Ok(()) => writer.out,
+        // As in Salt, for keys that `json.dumps` refuses.
         Err(WrongShape) => "{}".into(),
     }
 }

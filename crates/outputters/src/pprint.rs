@@ -51,6 +51,7 @@ impl Printer {
             Value::Map(map) if !map.is_empty() => self.map(map, place),
             Value::List(items) if !items.is_empty() => self.list(items, place),
             Value::Str(text) if !text.is_empty() => self.text(text, place),
+            // Up to four bytes are never broken.
             Value::Bytes(bytes) if bytes.len() > 4 => self.bytes(bytes, place),
             _ => self.out.push_str(&short),
         }
@@ -65,6 +66,7 @@ impl Printer {
             let key = sorted_repr(key);
             self.out.push_str(&key);
             self.out.push_str(": ");
+            // Room for the comma, or for all brackets that close after the last entry.
             let allowance = if number == last { place.allowance + 1 } else { 1 };
             let column = indent + key.chars().count() + 2;
             self.value(value, Place { indent: column, allowance, level: place.level });
@@ -91,6 +93,7 @@ impl Printer {
 
     fn open(&mut self, bracket: char) {
         self.out.push(bracket);
+        // The bracket itself takes the first column of the step.
         self.out.extend(std::iter::repeat_n(' ', self.step.saturating_sub(1)));
     }
 
@@ -100,6 +103,7 @@ impl Printer {
     }
 
     fn text(&mut self, text: &str, place: Place) {
+        // Only a string without a container around it gets parentheses, and they take a column at each end.
         let outermost = place.level == 1;
         let indent = place.indent + usize::from(outermost);
         let allowance = place.allowance + usize::from(outermost);

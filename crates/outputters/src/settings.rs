@@ -131,6 +131,7 @@ fn indent(value: Option<&Value>) -> Indent {
         None => Indent::Unset,
         Some(Value::Str(text)) if text == "pretty" => Indent::Pretty,
         Some(Value::Int(width)) => Indent::Width(*width),
+        // Above all `None`, which means one line in Salt.
         Some(_) => Indent::OneLine,
     }
 }

@@ -87,6 +87,7 @@ impl Display<'_> {
     fn value(&self, value: &Value, indent: usize, out: &mut Vec<String>) -> Result<(), WrongShape> {
         match value {
             Value::Map(map) => self.map(map, indent, out),
+            // With `rows_key` only lists under that key are tables.
             Value::List(rows) if self.style.rows_key.is_none() => self.rows(rows, None, indent, out),
             _ => Ok(()),
         }

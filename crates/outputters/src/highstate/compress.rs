@@ -65,6 +65,7 @@ fn folded_tag(tag: &str, info: &Value, count: usize) -> Option<String> {
 /// Merges two results: the first position, the earliest start, the sum of durations, changes by name.
 fn merge(known: &mut Map, info: &Map) -> Option<()> {
     let place = known.get("__run_num__")?.as_i64()?.min(info.get("__run_num__")?.as_i64()?);
+    // The merged entry stands where its first state ran.
     known.insert("__run_num__", place);
     let duration = known.get("duration")?.as_f64()? + info.get("duration")?.as_f64()?;
     // Milliseconds with three digits, as the single durations have.
