@@ -58,14 +58,14 @@ pub struct Applicant<'a> {
     pub public_key: &'a str,
     /// The grains it sent for signing.
     pub autosign_grains: Option<&'a Map>,
-    /// Where it comes from, if that is known.
+    /// Its address, if known.
     pub address: Option<IpAddr>,
 }
 
 /// Who is connected to the master now.
 #[derive(Clone, Copy, Debug)]
 pub struct Seats {
-    /// How many minions.
+    /// The number of connected minions.
     pub taken: usize,
     /// True if the applicant is one of them.
     pub has_seat: bool,
@@ -80,7 +80,7 @@ pub struct Admitted {
     pub minion: Option<(MinionId, Arc<PublicKey>)>,
     /// The data of the event to fire under `salt/auth`. For an accepted minion, when the answer has been made.
     pub auth_event: Option<Map>,
-    /// The key has just been stored as accepted, which masters of a cluster tell each other.
+    /// True if the key was stored as accepted just now, which masters of a cluster announce to each other.
     pub newly_accepted: bool,
 }
 
@@ -94,22 +94,22 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Returns the door to a store of keys.
+    /// Returns the admission to a store of keys.
     pub fn new(keys: LiveKeys, auto: AutoKey, options: AdmissionOptions) -> Self {
         let pending = Pending::new(options.max_pending);
         Admission { keys, auto, options, pending }
     }
 
-    /// The keys behind it.
+    /// Returns the keys.
     pub fn keys(&self) -> &LiveKeys {
         &self.keys
     }
 
-    /// Treats an application: looks, decides, and changes the files. Files are read and written, so not for an async
-    /// task that others wait for.
+    /// Decides about a minion's key and changes the files accordingly. Reads and writes files, so it must not run in an
+    /// async task that others wait for.
     ///
-    /// `seats` is asked only with `max_minions`. When a file cannot be read or written the application has had no
-    /// effect, and the minion should be told to wait.
+    /// `seats` is called only with `max_minions`. If a file cannot be read or written, the sign-in has no effect, and
+    /// the minion should be told to wait.
     pub fn admit(
         &self,
         applicant: &Applicant<'_>,
@@ -155,7 +155,7 @@ impl Admission {
         Err(KeyError::io("store key", &path)(std::io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Files that accept or reject are asked only about keys that wait for a decision.
+    /// Control files are consulted only for keys without a decision.
     fn situation(&self, case: &Case<'_>, full: bool, stored: Option<Stored>) -> Result<Situation, KeyError> {
         let usable = case.key.is_some();
         let undecided = stored.is_none_or(|stored| stored.state == KeyState::Pending);
@@ -176,7 +176,7 @@ impl Admission {
         })
     }
 
-    /// Changes the files. Returns false when a new key was to be stored but the id has one meanwhile.
+    /// Changes the files. Returns false if a new key was to be stored, but the id has got one in the meantime.
     fn store(&self, case: &Case<'_>, stored: Option<Stored>, action: StoreAction) -> Result<bool, KeyError> {
         let store = self.keys.store();
         match (action, stored) {

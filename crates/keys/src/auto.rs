@@ -1,4 +1,4 @@
-//! Keys that are accepted or rejected without asking anybody.
+//! Automatic acceptance and rejection of keys.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -34,7 +34,7 @@ pub struct AutoKeyOptions {
 }
 
 impl Default for AutoKeyOptions {
-    /// Salt's: nothing is accepted by itself, stubs are good for two hours.
+    /// Salt's defaults: nothing is accepted automatically, and stubs are valid for two hours.
     fn default() -> Self {
         AutoKeyOptions {
             auto_accept: false,
@@ -72,7 +72,7 @@ fn version(file: &Metadata) -> Version {
 }
 
 impl AutoKey {
-    /// Returns the judge for a key directory (`pki_dir`, in clusters `cluster_pki_dir`).
+    /// Returns the rules for a key directory (`pki_dir`, in clusters `cluster_pki_dir`).
     pub fn new(options: AutoKeyOptions, pki_dir: &Path) -> Self {
         let trust = Trust::new(options.permissive_pki_access, &options.user);
         AutoKey { stubs: pki_dir.join("minions_autosign"), options, trust, lists: Mutex::default() }

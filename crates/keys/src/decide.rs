@@ -1,8 +1,8 @@
-//! What a master does with a key that is offered to it: a table, without files, clock or network.
+//! The table of decisions about offered keys, without files, clock or network.
 
 use crate::KeyState;
 
-/// All that counts when a minion offers a key.
+/// The facts about an offered key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Situation {
     /// The id may be used as a file name.
@@ -34,12 +34,12 @@ pub struct Stored {
     pub same: bool,
 }
 
-/// What is to be done.
+/// The decision about an offered key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Which rule applied.
+    /// The rule that applied.
     pub row: Row,
-    /// What to change on disk.
+    /// The change on disk.
     pub store: StoreAction,
     /// The event to fire under `salt/auth`, if any.
     pub event: Option<AuthEvent>,
@@ -50,11 +50,11 @@ pub struct Decision {
 /// The rules, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Row {
-    /// The id is no id.
+    /// The id is invalid.
     InvalidId,
     /// There are too many minions.
     Full,
-    /// What is offered is no key.
+    /// The offered text is not a key.
     Unusable,
     /// Keys are not checked.
     OpenMode,
@@ -110,7 +110,7 @@ pub struct AuthEvent {
     pub result: bool,
 }
 
-/// What happened, in the words of `salt/auth` events.
+/// The outcome, in the words of `salt/auth` events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// The minion signed in.
@@ -127,7 +127,7 @@ pub enum Act {
     Error,
 }
 
-/// What a minion is told.
+/// The answer to the minion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Sign in.
@@ -141,7 +141,7 @@ pub enum Answer {
 }
 
 impl Act {
-    /// The word.
+    /// Returns the word.
     pub fn word(self) -> &'static str {
         match self {
             Act::Accept => "accept",

@@ -20,12 +20,13 @@ pub struct Decisions {
 pub enum Decided {
     /// The keys of these minions.
     These(HashSet<String>),
-    /// More than could be reported.
+    /// More keys than could be reported: any may have changed.
     Any,
 }
 
 impl Decisions {
-    /// Starts to watch; `None` where the kernel cannot tell: on network file systems, or when it has no more watches.
+    /// Starts to watch; `None` if the kernel cannot report changes: on network file systems, or when it has no more
+    /// watches.
     pub fn watch(store: &KeyStore) -> Option<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
         // A file counts when it is whole, so that no half of a key is compared.
@@ -66,7 +67,7 @@ impl Decisions {
 }
 
 impl AsFd for Decisions {
-    /// Can be read when there is something to [take](Decisions::take).
+    /// Becomes readable when there is something to [take](Decisions::take).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }

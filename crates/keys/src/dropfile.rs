@@ -19,8 +19,9 @@ pub enum DropFile {
     WrongMode,
 }
 
-/// Asks the master with this id and cache directory for a new AES key, so that minions whose key was deleted or
-/// rejected are shut out. A request that waits already is enough, and without the directory there is no master to ask.
+/// Requests a new AES key from the master with this id and cache directory, so that minions with a deleted or rejected
+/// key are locked out. Does nothing if a request is already waiting, or if the directory does not exist, since no
+/// master has run then.
 pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Result<(), KeyError> {
     let path = path(cachedir);
     if path.is_file() {
@@ -37,7 +38,7 @@ pub fn request_rotation(cachedir: &Path, master_id: &str, owner: Owner) -> Resul
     atomic::write(&path, master_id.as_bytes(), manner).map_err(KeyError::io("write", &path))
 }
 
-/// Takes a request to the master with this id, which then makes a new AES key.
+/// Takes a request to the master with this id, which then creates a new AES key.
 ///
 /// An empty request, as written by Salt 3006, is for every master.
 pub fn take_rotation_request(cachedir: &Path, master_id: &str) -> Result<DropFile, KeyError> {

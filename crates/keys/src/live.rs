@@ -119,7 +119,7 @@ impl LiveKeys {
         Ok(Some(key))
     }
 
-    /// Looks at the file of each accepted key, and returns those that hold none. Reads them all and keeps nothing.
+    /// Returns the files of accepted keys that contain no valid key. Reads all of them and caches nothing.
     pub fn corrupt(&self) -> Result<Vec<PathBuf>, KeyError> {
         let mut corrupt = Vec::new();
         for id in self.list()?.ids(Bank::Accepted) {
@@ -132,8 +132,8 @@ impl LiveKeys {
         Ok(corrupt)
     }
 
-    /// Returns the key of an accepted minion that shows this text, if memory alone can tell: `None` when the files have to
-    /// be asked, whatever they say.
+    /// Returns the key of an accepted minion that sent this text, if the cache alone can decide. `None` means that the
+    /// files must be consulted, whatever they contain.
     pub fn recognise(&self, id: &MinionId, text: &str) -> Option<Arc<PublicKey>> {
         let shown = digest(text);
         let memory = self.current();
@@ -148,7 +148,7 @@ impl LiveKeys {
         }
     }
 
-    /// Returns the memory after forgetting what changed on disk. Fetching the kernel's reports does not wait.
+    /// Returns the cache without entries that have changed on disk. Fetching the kernel's reports does not block.
     fn current(&self) -> MutexGuard<'_, Memory> {
         let mut memory = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = memory.watch.changes();

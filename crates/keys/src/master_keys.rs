@@ -85,7 +85,7 @@ impl MasterKeyOptions {
         PairOptions { bits: self.keysize, passphrase: self.key_pass.as_deref(), owner: self.owner }
     }
 
-    /// How the signing pair is read and made.
+    /// Returns the options for reading and creating the signing pair.
     pub fn sign_options(&self) -> PairOptions<'_> {
         PairOptions { bits: self.keysize, passphrase: self.signing_key_pass.as_deref(), owner: self.owner }
     }
@@ -109,7 +109,7 @@ enum Voucher {
 }
 
 impl MasterKeys {
-    /// Reads the keys, making those that are missing.
+    /// Reads the keys, and creates missing ones.
     pub fn load(options: &MasterKeyOptions) -> Result<Self, KeyError> {
         let path = options.pair_path()?;
         let new = !path.exists();
@@ -191,8 +191,8 @@ pub(crate) fn sign_public_key(key: &PrivateKey, text: &str, algorithm: Signature
     Ok(STANDARD.encode(signature) + "\n")
 }
 
-/// Lets the key be found under the names older releases know. The links are relative, so that the directory can be
-/// copied; a file in the way is left alone.
+/// Links the key under the names that older releases use. The links are relative, so that the directory can be copied.
+/// An existing file is left alone.
 fn link_old_names(path: &PairPath) -> Result<(), KeyError> {
     for (name, target) in [("master.pem", path.private()), ("master.pub", path.public())] {
         let link = path.directory.join(name);
@@ -208,8 +208,8 @@ fn link_old_names(path: &PairPath) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// `master.pub` of a pair that is no more, after `master.pem` was lost, would be copied to minions and compared with their
-/// fingerprints. It goes when `master.pem` leads to this pair.
+/// Replaces a `master.pub` left by a pair that no longer exists. People would copy it to minions or compare its
+/// fingerprint. Does so only if `master.pem` leads to this pair.
 fn replace_stale_public_key(path: &PairPath, pair: &KeyPair) -> Result<(), KeyError> {
     let (private, public) = (path.directory.join("master.pem"), path.directory.join("master.pub"));
     let same_file = |one: &Path, other: &Path| {

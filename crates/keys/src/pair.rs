@@ -19,7 +19,7 @@ pub struct PairPath {
     pub name: String,
 }
 
-/// How a new pair is made.
+/// The options of a new pair.
 #[derive(Clone, Copy, Debug)]
 pub struct PairOptions<'a> {
     /// The size in bits (`keysize`).
@@ -73,7 +73,7 @@ impl PairPath {
         Ok(KeyPair { public: private.public(), private, public_text })
     }
 
-    /// Reads the pair, making it first if there is none.
+    /// Reads the pair, and creates it first if there is none.
     pub fn load_or_create(&self, options: PairOptions<'_>) -> Result<KeyPair, KeyError> {
         if !self.exists() {
             info!("Generating keys: {}", self.private().display());
@@ -82,7 +82,7 @@ impl PairPath {
         self.load(options)
     }
 
-    /// Makes a new pair, unless somebody else makes one first. This takes a noticeable time.
+    /// Creates a new pair, unless another process creates one first. Takes a noticeable time.
     pub fn create(&self, options: PairOptions<'_>) -> Result<(), KeyError> {
         self.check_passphrase(options)?;
         let path = self.private();
@@ -110,7 +110,7 @@ impl PairPath {
         atomic::write(&path, text.as_bytes(), manner(0o644, owner)).map_err(KeyError::io("write key", &path))
     }
 
-    /// The text of the public half as others know it: that of the file, if the file holds this key.
+    /// Returns the text of the public half as others know it: that of the file, if it contains this key.
     fn public_text(&self, private: &PrivateKey, owner: Owner) -> Result<String, KeyError> {
         let path = self.public();
         let own = private.public();

@@ -1,7 +1,7 @@
 //! The limits on keys that nobody has decided about.
 //!
-//! Whoever reaches the master can offer keys under any number of ids. Each is a file until somebody decides, so there is a
-//! bound on all of them, and one for each address, so that a single stranger cannot keep everybody else out.
+//! Anyone who reaches the master can offer keys under any number of ids. Each is a file until somebody decides. So
+//! there is a limit for all of them, and one per address, so that a single stranger cannot lock everybody else out.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +11,7 @@ use wire::MinionId;
 
 use crate::{Bank, KeyError, LiveKeys};
 
-/// How many keys may wait; `None` for any number.
+/// The maximum numbers of waiting keys; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingLimits {
     /// All together (`max_pending_keys`).
@@ -20,8 +20,8 @@ pub struct PendingLimits {
     pub per_address: Option<usize>,
 }
 
-/// Counts the keys that wait. It may count too many, because keys are accepted and deleted elsewhere; so it looks at the
-/// files again before it says that there is no room.
+/// Counts waiting keys. The count may be too high, because keys are accepted and deleted elsewhere, so the files are
+/// counted again before a key is refused.
 #[derive(Debug)]
 pub(crate) struct Pending {
     limits: PendingLimits,

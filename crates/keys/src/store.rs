@@ -44,8 +44,8 @@ impl KeyStore {
         KeyStore { dir: pki_dir.into(), owner }
     }
 
-    /// Makes the directories that are missing, and closes the key directory to others: its mode becomes 0700 unless it
-    /// is 0700 or 0750 (`permissive_pki_access`) already.
+    /// Creates missing directories, and closes the key directory to other users: its mode becomes 0700 unless it is
+    /// already 0700 or 0750 (`permissive_pki_access`).
     pub fn prepare(&self) -> Result<(), KeyError> {
         if !self.dir.is_dir() {
             self.make_directory(&self.dir, 0o700)?;
@@ -146,15 +146,14 @@ impl KeyStore {
         }
     }
 
-    /// Makes this the key of an id. There is no moment at which the id has no key.
+    /// Stores the key of an id. At no moment is the id without a key.
     pub fn put(&self, id: &MinionId, state: KeyState, text: &str) -> Result<(), KeyError> {
         // Written before the others are removed: after a crash the id has two keys rather than none.
         self.write(state.bank(), id, text)?;
         self.clear_others(id, state.bank())
     }
 
-    /// Makes this the key of an id that has none. Returns false when it has one, in whatever state: then nothing has
-    /// been changed.
+    /// Stores the key of an id that has none. Returns false and changes nothing if it has one in any state.
     pub fn put_new(&self, id: &MinionId, state: KeyState, text: &str) -> Result<bool, KeyError> {
         let path = self.path(state.bank(), id);
         match atomic::write_new(&path, text.as_bytes(), self.manner()) {

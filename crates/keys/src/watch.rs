@@ -1,4 +1,4 @@
-//! Noticing that somebody changed a key directory.
+//! Notices changes in the key directories.
 //!
 //! The kernel reports changes through inotify; reports wait in a file descriptor and are fetched when somebody asks
 //! for keys, so that nothing runs while nothing happens. On file systems that others write to without this kernel
@@ -60,7 +60,7 @@ impl Watch {
         matches!(self.how, How::Events(_))
     }
 
-    /// Returns what happened since the last call; everything on the first one.
+    /// Returns the changes since the last call; on the first call, everything.
     pub(crate) fn changes(&mut self) -> Changes {
         match &mut self.how {
             How::Events(events) => events.changes(&self.paths),
@@ -89,7 +89,7 @@ impl Events {
         (!useless).then_some(events)
     }
 
-    /// Tries to watch what is not watched; returns the places where that succeeded.
+    /// Tries to watch the unwatched directories; returns those for which that succeeded.
     fn watch(&mut self, paths: &[PathBuf]) -> Vec<usize> {
         let flags = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_DELETE

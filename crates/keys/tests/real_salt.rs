@@ -1,4 +1,4 @@
-//! Every situation of a key that is offered, decided by the real Salt and by us, on files.
+//! Every situation of an offered key, decided by the real Salt and by Saltern on files.
 //!
 //! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`). Without
 //! one there is nothing to compare with, and the test says so; with `CI=true` that is a failure.
@@ -41,7 +41,7 @@ fn keys() -> [String; 2] {
     ["minion", "master"].map(|name| all["keys"][name]["clean_public_pem"].as_str().unwrap().to_owned())
 }
 
-/// Situations as both sides are told them: what lies in which directory, and the options.
+/// The situations for both sides: the keys in the directories, and the options.
 fn situations() -> Vec<Value> {
     let states = [None, Some("minions"), Some("minions_pre"), Some("minions_rejected")];
     let mut all = Vec::new();

@@ -12,19 +12,20 @@ use super::{Changed, KeyManager, Selection};
 use crate::{Bank, KeyError, request_rotation};
 
 impl KeyManager {
-    /// `key.accept`, `key.accept_dict`: accepts waiting keys, and those of other directories if asked to.
+    /// `key.accept`, `key.accept_dict`: accepts waiting keys, and those in the directories `also`.
     pub fn accept(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
         self.change(selection, Bank::Accepted, also)
     }
 
-    /// `key.reject`, `key.reject_dict`: rejects waiting keys, and those of other directories if asked to.
+    /// `key.reject`, `key.reject_dict`: rejects waiting keys, and those in the directories `also`.
     pub fn reject(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
         let mut changed = self.change(selection, Bank::Rejected, also)?;
         changed.not_rotated = self.after_loss(HashSet::new())?;
         Ok(changed)
     }
 
-    /// `key.delete`, `key.delete_dict`: deletes keys in all directories, telling their minions first if asked to.
+    /// `key.delete`, `key.delete_dict`: deletes keys in all directories. With `revoke_auth`, notifies their minions
+    /// first.
     pub fn delete(&self, selection: Selection<'_>, revoke_auth: bool) -> Result<Changed, KeyError> {
         let selected = self.selected(&selection)?;
         let mut changed = Changed::default();
@@ -83,8 +84,8 @@ impl KeyManager {
         self.effects.fire("salt/key", data);
     }
 
-    /// Minions have lost their keys: their data are old, and the AES key they know is not to be used any longer. Returns
-    /// why the master cannot be asked for another.
+    /// Cleans up after minions have lost their keys: removes their cached data, and requests a new AES key, because
+    /// they know the current one. Returns the reason if the request fails.
     fn after_loss(&self, mut keep: HashSet<MinionId>) -> Result<Option<String>, KeyError> {
         if !self.options.preserve_minion_cache {
             let listing = self.store.list()?;

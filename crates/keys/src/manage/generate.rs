@@ -1,4 +1,4 @@
-//! Making keys, signatures and the key cache.
+//! Creates keys, signatures and the key cache.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl KeyManager {
         Ok(pair)
     }
 
-    /// `key.gen_keys`: makes the files of a pair, unless they exist, and returns the fingerprint.
+    /// `key.gen_keys`: creates the files of a pair unless they exist, and returns the fingerprint.
     pub fn gen_keys(&self, wanted: &GenKeys<'_>) -> Result<String, KeyError> {
         let path = PairPath::new(wanted.directory, wanted.name)?;
         let bits = wanted.bits.unwrap_or(self.options.master.keysize);
@@ -90,7 +90,7 @@ impl KeyManager {
     }
 }
 
-/// `key.gen`: makes a pair that is kept nowhere: `{"priv": …, "pub": …}`. Sizes below 2048 become 2048.
+/// `key.gen`: creates a pair without storing it: `{"priv": …, "pub": …}`. Sizes below 2048 become 2048.
 pub fn generate_pair(bits: u32) -> Result<Map, RsaError> {
     // As in Salt. OpenSSL would also make keys that can be broken.
     let private = PrivateKey::generate(bits.max(2048))?;
